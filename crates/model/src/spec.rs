@@ -128,13 +128,7 @@ pub struct Spec {
 
 impl Spec {
     pub fn new(tier: Tier, root: RootFs) -> Self {
-        Self {
-            tier,
-            root,
-            disk: Disk::Memory,
-            limits: Limits::default(),
-            network: Network::None,
-        }
+        Self { tier, root, disk: Disk::Memory, limits: Limits::default(), network: Network::None }
     }
 
     pub fn check(&self) -> Result<(), OutOfRange> {

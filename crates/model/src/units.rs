@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["", "-1", "many", "1x", "99999999999999999999", "1e9", ".", "18446744073709551615T"] {
+        for text in
+            ["", "-1", "many", "1x", "99999999999999999999", "1e9", ".", "18446744073709551615T"]
+        {
             assert!(parse_size(text).is_err(), "{text}");
             assert!(parse_time(text).is_err(), "{text}");
         }

@@ -1,0 +1,352 @@
+//! The messages.
+
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{FrameError, Header, encode};
+
+/// How calls are confined: sent once, before the first call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// A classic BPF program, 8 bytes an instruction; empty: no filter.
+    pub seccomp: Vec<u8>,
+    /// The Landlock ABI to use; 0: none.
+    pub landlock_abi: u32,
+    pub paths: Vec<PathRule>,
+    /// Deny TCP altogether (where no network namespace does it).
+    pub no_tcp: bool,
+    /// Resource number and value, soft and hard alike.
+    pub rlimits: Vec<(u32, u64)>,
+    /// Whether calls and file operations change to the user asked for.
+    pub switch_user: bool,
+    /// How much sooner than the guest the kernel should pick a call when
+    /// memory runs out.
+    pub oom_score: i16,
+    /// Check that a call is confined as the profile says, before its exec.
+    pub self_check: bool,
+}
+
+/// What calls may do at a path and below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRule {
+    pub path: Vec<u8>,
+    pub access: Access,
+    /// Only for calls of this uid; for all when `None`.
+    pub only_uid: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    Read,
+    Write,
+    /// Read, write and drive: a terminal.
+    Device,
+}
+
+/// What the host sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToGuest<'a> {
+    Configure(Profile),
+    Request(Request),
+    /// Input of a call, or content of a file that is written.
+    Data(&'a [u8]),
+    /// No more data on this channel.
+    Eof,
+    /// The guest may send this many bytes more on this channel.
+    Credit(u32),
+    /// The request on this channel is of no more interest.
+    Cancel,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    Spawn(Spawn),
+    /// Signals every process of the call on channel `call`.
+    Signal {
+        call: u32,
+        signal: i32,
+    },
+    Resize {
+        call: u32,
+        size: PtySize,
+    },
+    Stat {
+        user: u32,
+        path: Vec<u8>,
+    },
+    List {
+        user: u32,
+        path: Vec<u8>,
+        depth: u32,
+        limit: u32,
+    },
+    MakeDir {
+        user: u32,
+        path: Vec<u8>,
+    },
+    Rename {
+        user: u32,
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    Remove {
+        user: u32,
+        path: Vec<u8>,
+    },
+    Read {
+        user: u32,
+        path: Vec<u8>,
+    },
+    /// Followed by data frames and an end on the same channel. The file appears
+    /// whole, under its name, only at the end.
+    Write {
+        user: u32,
+        path: Vec<u8>,
+        mode: u32,
+    },
+    Watch {
+        user: u32,
+        path: Vec<u8>,
+        recursive: bool,
+    },
+    /// Which files below these paths changed since the guest started.
+    Changed {
+        user: u32,
+        paths: Vec<Vec<u8>>,
+        limit: u32,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawn {
+    /// Program and arguments; a program without a slash is looked up in the
+    /// `PATH` of `env`.
+    pub argv: Vec<Vec<u8>>,
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    pub cwd: Vec<u8>,
+    pub user: u32,
+    pub stdin: Stdin,
+    pub pty: Option<PtySize>,
+    /// Descriptors that travel with this request: first the v2 cgroup
+    /// directory if `into_cgroup`, then `tasks` files of v1 hierarchies.
+    pub descriptors: u8,
+    pub into_cgroup: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stdin {
+    Empty,
+    Stream,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PtySize {
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// What the guest sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromGuest<'a> {
+    Hello(Hello),
+    Reply(Result<Reply, Failure>),
+    Stdout(&'a [u8]),
+    Stderr(&'a [u8]),
+    /// Content of a file that is read.
+    Data(&'a [u8]),
+    /// The stream of this channel is complete: a file's content, or both
+    /// output streams of a call.
+    Eof,
+    Exited(Exit),
+    Changed(WatchEvent),
+    Credit(u32),
+}
+
+/// The first message of a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub generation: u16,
+    /// What the guest found out about itself before it spoke.
+    pub pid: u32,
+    pub uid: u32,
+    pub capabilities: u64,
+    pub no_new_privs: bool,
+    pub seccomp: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    Done,
+    /// A call started; the pid is the sandbox's own.
+    Started {
+        pid: u32,
+    },
+    Entry(Entry),
+    /// `complete` is false when the limit cut the list.
+    Entries {
+        entries: Vec<Entry>,
+        complete: bool,
+    },
+    /// The file that follows as data is this long.
+    Size(u64),
+    Changed(Changed),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    pub entries: Vec<Entry>,
+    pub complete: bool,
+}
+
+/// Why a request failed: what was attempted, and the kernel's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub doing: String,
+    pub errno: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub cpu_micros: u64,
+    pub max_rss_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub path: Vec<u8>,
+    pub kind: EntryKind,
+    pub size: u64,
+    /// What it takes on disk, holes not counted.
+    pub allocated: u64,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub modified_seconds: i64,
+    pub modified_nanos: u32,
+    /// Where a symbolic link points.
+    pub target: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntryKind {
+    File,
+    Directory,
+    Symlink,
+    Fifo,
+    Socket,
+    Device,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchEvent {
+    pub kind: WatchKind,
+    pub path: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WatchKind {
+    Created,
+    Written,
+    Removed,
+    Renamed,
+    Attributes,
+    /// Events were lost; look again.
+    Overflow,
+}
+
+/// Kind numbers. Never reused for another meaning.
+mod kind {
+    pub(super) const CONFIGURE: u8 = 0x01;
+    pub(super) const REQUEST: u8 = 0x02;
+    pub(super) const TO_DATA: u8 = 0x03;
+    pub(super) const TO_EOF: u8 = 0x04;
+    pub(super) const TO_CREDIT: u8 = 0x05;
+    pub(super) const CANCEL: u8 = 0x06;
+    pub(super) const HELLO: u8 = 0x81;
+    pub(super) const REPLY: u8 = 0x82;
+    pub(super) const STDOUT: u8 = 0x83;
+    pub(super) const STDERR: u8 = 0x84;
+    pub(super) const FROM_DATA: u8 = 0x85;
+    pub(super) const FROM_EOF: u8 = 0x86;
+    pub(super) const EXITED: u8 = 0x87;
+    pub(super) const CHANGED: u8 = 0x88;
+    pub(super) const FROM_CREDIT: u8 = 0x89;
+}
+
+/// Reads a whole body: what is left over is as wrong as what is missing.
+fn read<'a, T: Deserialize<'a>>(kind: u8, body: &'a [u8]) -> Result<T, FrameError> {
+    match postcard::take_from_bytes(body) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) | Err(_) => Err(FrameError::BadBody(kind)),
+    }
+}
+
+fn empty(kind: u8, body: &[u8]) -> Result<(), FrameError> {
+    if body.is_empty() { Ok(()) } else { Err(FrameError::BadBody(kind)) }
+}
+
+fn write<T: Serialize>(out: &mut Vec<u8>, kind: u8, channel: u32, value: &T) {
+    // Serialising to a growing buffer fails only for types that postcard cannot
+    // express; the golden tests write every message.
+    let body = postcard::to_allocvec(value).unwrap_or_default();
+    encode(out, kind, channel, &body);
+}
+
+impl<'a> ToGuest<'a> {
+    pub fn decode(header: Header, body: &'a [u8]) -> Result<Self, FrameError> {
+        let kind = header.kind;
+        Ok(match kind {
+            kind::CONFIGURE => Self::Configure(read(kind, body)?),
+            kind::REQUEST => Self::Request(read(kind, body)?),
+            kind::TO_DATA => Self::Data(body),
+            kind::TO_EOF => empty(kind, body).map(|()| Self::Eof)?,
+            kind::TO_CREDIT => Self::Credit(read(kind, body)?),
+            kind::CANCEL => empty(kind, body).map(|()| Self::Cancel)?,
+            _ => return Err(FrameError::UnknownKind(kind)),
+        })
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>, channel: u32) {
+        match self {
+            Self::Configure(profile) => write(out, kind::CONFIGURE, channel, profile),
+            Self::Request(request) => write(out, kind::REQUEST, channel, request),
+            Self::Data(bytes) => encode(out, kind::TO_DATA, channel, bytes),
+            Self::Eof => encode(out, kind::TO_EOF, channel, &[]),
+            Self::Credit(bytes) => write(out, kind::TO_CREDIT, channel, bytes),
+            Self::Cancel => encode(out, kind::CANCEL, channel, &[]),
+        }
+    }
+}
+
+impl<'a> FromGuest<'a> {
+    pub fn decode(header: Header, body: &'a [u8]) -> Result<Self, FrameError> {
+        let kind = header.kind;
+        Ok(match kind {
+            kind::HELLO => Self::Hello(read(kind, body)?),
+            kind::REPLY => Self::Reply(read(kind, body)?),
+            kind::STDOUT => Self::Stdout(body),
+            kind::STDERR => Self::Stderr(body),
+            kind::FROM_DATA => Self::Data(body),
+            kind::FROM_EOF => empty(kind, body).map(|()| Self::Eof)?,
+            kind::EXITED => Self::Exited(read(kind, body)?),
+            kind::CHANGED => Self::Changed(read(kind, body)?),
+            kind::FROM_CREDIT => Self::Credit(read(kind, body)?),
+            _ => return Err(FrameError::UnknownKind(kind)),
+        })
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>, channel: u32) {
+        match self {
+            Self::Hello(hello) => write(out, kind::HELLO, channel, hello),
+            Self::Reply(reply) => write(out, kind::REPLY, channel, reply),
+            Self::Stdout(bytes) => encode(out, kind::STDOUT, channel, bytes),
+            Self::Stderr(bytes) => encode(out, kind::STDERR, channel, bytes),
+            Self::Data(bytes) => encode(out, kind::FROM_DATA, channel, bytes),
+            Self::Eof => encode(out, kind::FROM_EOF, channel, &[]),
+            Self::Exited(exit) => write(out, kind::EXITED, channel, exit),
+            Self::Changed(event) => write(out, kind::CHANGED, channel, event),
+            Self::Credit(bytes) => write(out, kind::FROM_CREDIT, channel, bytes),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! One call: a process, its streams, its end.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use belljar_guest_proto::{
+    Access, CHUNK, Exit, Failure, FromGuest, Profile, PtySize, Spawn, Stdin, WINDOW,
+};
+use belljar_sys::landlock::{self, Ruleset, Scope};
+use belljar_sys::process::{Forked, Namespaces, fork};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::OpenptFlags;
+
+use crate::child::{self, Start};
+use crate::files;
+use crate::outcome::{Attempt, refuse};
+use crate::wire::Wire;
+
+/// Input that may wait for a call to read it.
+const STDIN_LIMIT: usize = WINDOW as usize;
+
+pub(crate) struct Call {
+    pub(crate) pid: i32,
+    /// Present until the exec: a failure to get there is told through it.
+    pub(crate) report: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) stdin: Option<OwnedFd>,
+    /// The terminal, when the call has one; it is also `stdout`.
+    pub(crate) terminal: bool,
+    input: Vec<u8>,
+    input_ended: bool,
+    /// Output that the host is ready to take.
+    pub(crate) credit: u32,
+    pub(crate) exit: Option<Exit>,
+    exit_told: bool,
+    eof_told: bool,
+}
+
+/// What a read of one stream showed.
+enum Drained {
+    /// Nothing there now.
+    Dry,
+    /// There may be more.
+    More,
+}
+
+impl Call {
+    pub(crate) fn start(
+        spawn: &Spawn,
+        profile: &Profile,
+        mut descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, Failure> {
+        if spawn.argv.is_empty() {
+            return refuse("run an empty command", Errno::INVAL);
+        }
+        let cgroup = (spawn.into_cgroup && !descriptors.is_empty()).then(|| descriptors.remove(0));
+        let (report_read, report_write) =
+            pipe_with(PipeFlags::CLOEXEC).doing("make a pipe for the start")?;
+        let (streams, stdio) = match spawn.pty {
+            Some(size) => open_terminal(size, spawn.user, profile)?,
+            None => open_pipes(spawn.stdin)?,
+        };
+        let start = Start {
+            programs: programs(spawn)?,
+            argv: strings(spawn.argv.iter().cloned())?,
+            env: strings(spawn.env.iter().map(|(key, value)| [&key[..], b"=", value].concat()))?,
+            cwd: string(spawn.cwd.clone())?,
+            user: spawn.user,
+            stdio,
+            terminal: spawn.pty.is_some(),
+            tasks: descriptors,
+            landlock: landlock(profile, spawn.user)?,
+            profile,
+            report: report_write,
+        };
+        let forked = fork(Namespaces::NONE, cgroup.as_ref().map(AsFd::as_fd));
+        let pid = match forked.doing("start a process for the call")? {
+            Forked::Child => child::run(start),
+            Forked::Parent { pid, .. } => pid.as_raw_nonzero().get(),
+        };
+        let [stdin, stdout, stderr] = streams;
+        for stream in [&stdin, &stdout, &stderr].into_iter().flatten() {
+            rustix::io::ioctl_fionbio(stream, true).doing("make a stream non-blocking")?;
+        }
+        Ok(Self {
+            pid,
+            report: Some(report_read),
+            stdout,
+            stderr,
+            stdin,
+            terminal: spawn.pty.is_some(),
+            input: Vec::new(),
+            input_ended: spawn.stdin == Stdin::Empty && spawn.pty.is_none(),
+            credit: WINDOW,
+            exit: None,
+            exit_told: false,
+            eof_told: false,
+        })
+    }
+
+    /// Reads the report of the start, which ends when the program runs.
+    pub(crate) fn read_report(&mut self) -> Option<Result<(), Failure>> {
+        let mut text = [0u8; 256];
+        let count = match rustix::io::read(self.report.as_ref()?, &mut text) {
+            Ok(count) => count,
+            Err(Errno::INTR) => return None,
+            Err(errno) => return Some(Err(errno).doing("read the start's report")),
+        };
+        self.report = None;
+        if count == 0 {
+            return Some(Ok(()));
+        }
+        let text = String::from_utf8_lossy(&text[..count]);
+        let (errno, doing) = text.split_once(' ').unwrap_or(("22", "start the call"));
+        let errno = errno.parse().unwrap_or(22);
+        Some(Err(Failure { doing: doing.to_owned(), errno }))
+    }
+
+    /// Moves what the call wrote towards the host, as far as credit and room go.
+    pub(crate) fn pump_output(&mut self, channel: u32, wire: &mut Wire) {
+        let mut dry = true;
+        for is_stderr in [false, true] {
+            let slot = if is_stderr { &mut self.stderr } else { &mut self.stdout };
+            let Some(stream) = slot else { continue };
+            let kind = if is_stderr { FromGuest::Stderr(&[]) } else { FromGuest::Stdout(&[]) };
+            if self.credit == 0 || !wire.has_room() {
+                dry = false;
+                continue;
+            }
+            let most = CHUNK.min(self.credit as usize);
+            match wire.send_from(channel, &kind, most, |room| rustix::io::read(&*stream, room)) {
+                // A terminal whose last user is gone answers EIO.
+                Ok(0) | Err(Errno::IO) => *slot = None,
+                Ok(count) => {
+                    self.credit -= u32::try_from(count).unwrap_or(self.credit);
+                    dry = false;
+                }
+                Err(Errno::AGAIN) => {}
+                Err(Errno::INTR) => dry = false,
+                Err(_) => *slot = None,
+            }
+        }
+        let state = if dry { Drained::Dry } else { Drained::More };
+        self.tell_end(channel, wire, &state);
+    }
+
+    /// The end is told after the output that came before it.
+    fn tell_end(&mut self, channel: u32, wire: &mut Wire, state: &Drained) {
+        if self.report.is_some() {
+            return;
+        }
+        if let (Some(exit), Drained::Dry, false) = (self.exit, state, self.exit_told) {
+            wire.send(channel, &FromGuest::Exited(exit));
+            self.exit_told = true;
+        }
+        let closed = self.stdout.is_none() && self.stderr.is_none();
+        if self.exit_told && closed && !self.eof_told {
+            wire.send(channel, &FromGuest::Eof);
+            self.eof_told = true;
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.eof_told
+    }
+
+    /// Takes input for the call. `false`: the host sent more than it may.
+    pub(crate) fn take_input(&mut self, bytes: &[u8]) -> bool {
+        if self.stdin.is_some() {
+            self.input.extend_from_slice(bytes);
+        }
+        self.input.len() <= STDIN_LIMIT
+    }
+
+    pub(crate) fn end_input(&mut self) {
+        self.input_ended = true;
+        if self.input.is_empty() && !self.terminal {
+            self.stdin = None;
+        }
+    }
+
+    pub(crate) fn wants_input(&self) -> bool {
+        self.stdin.is_some() && !self.input.is_empty()
+    }
+
+    /// Writes waiting input to the call and lets the host send as much again.
+    pub(crate) fn pump_input(&mut self, channel: u32, wire: &mut Wire) {
+        let Some(stdin) = &self.stdin else { return };
+        if self.input.is_empty() {
+            return;
+        }
+        match rustix::io::write(stdin, &self.input) {
+            Ok(count) => {
+                self.input.drain(..count);
+                let count = u32::try_from(count).unwrap_or(0);
+                wire.send(channel, &FromGuest::Credit(count));
+                if self.input.is_empty() && self.input_ended && !self.terminal {
+                    self.stdin = None;
+                }
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => {
+                self.input.clear();
+                self.stdin = None;
+            }
+        }
+    }
+
+    pub(crate) fn resize(&self, size: PtySize) -> Result<(), Failure> {
+        match &self.stdout {
+            Some(terminal) if self.terminal => set_size(terminal, size),
+            _ => refuse("resize a call without a terminal", Errno::NOTTY),
+        }
+    }
+}
+
+type Streams = [Option<OwnedFd>; 3];
+
+fn open_pipes(stdin: Stdin) -> Result<(Streams, [OwnedFd; 3]), Failure> {
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).doing("make a pipe");
+    let (stdin_host, stdin_child) = match stdin {
+        Stdin::Empty => {
+            let null =
+                rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+            (None, null.doing("open /dev/null")?)
+        }
+        Stdin::Stream => {
+            let (read, write) = pipe()?;
+            (Some(write), read)
+        }
+    };
+    let (stdout_host, stdout_child) = pipe()?;
+    let (stderr_host, stderr_child) = pipe()?;
+    let host = [stdin_host, Some(stdout_host), Some(stderr_host)];
+    Ok((host, [stdin_child, stdout_child, stderr_child]))
+}
+
+/// Opens a terminal that belongs to the call's user.
+fn open_terminal(
+    size: PtySize,
+    user: u32,
+    profile: &Profile,
+) -> Result<(Streams, [OwnedFd; 3]), Failure> {
+    let (master, slave) = files::as_user(profile, user, || {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = rustix::pty::openpt(flags).doing("open a terminal")?;
+        rustix::pty::unlockpt(&master).doing("unlock the terminal")?;
+        let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).doing("open the terminal")?;
+        Ok((master, slave))
+    })?;
+    set_size(&master, size)?;
+    let copy = |fd: &OwnedFd| fd.try_clone().doing("copy the terminal");
+    let stdio = [copy(&slave)?, copy(&slave)?, slave];
+    Ok(([Some(copy(&master)?), Some(master), None], stdio))
+}
+
+fn set_size(terminal: &OwnedFd, size: PtySize) -> Result<(), Failure> {
+    let size = rustix::termios::Winsize {
+        ws_row: size.rows,
+        ws_col: size.cols,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(terminal, size).doing("resize the terminal")
+}
+
+fn string(bytes: Vec<u8>) -> Result<CString, Failure> {
+    CString::new(bytes).or_else(|_| refuse("use a text with a NUL byte", Errno::INVAL))
+}
+
+fn strings(list: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, Failure> {
+    list.map(string).collect()
+}
+
+/// Where the program may be, as a shell would look for it.
+fn programs(spawn: &Spawn) -> Result<Vec<CString>, Failure> {
+    let name = &spawn.argv[0];
+    if name.contains(&b'/') {
+        return Ok(vec![string(name.clone())?]);
+    }
+    let path = spawn.env.iter().find(|(key, _)| key == b"PATH");
+    let path = path.map_or(&b"/usr/local/bin:/usr/bin:/bin"[..], |(_, value)| value);
+    let candidates = path.split(|&b| b == b':').filter(|dir| !dir.is_empty());
+    strings(candidates.map(|dir| [dir, b"/", name].concat()))
+}
+
+/// Builds the Landlock rules for calls of `user`.
+fn landlock(profile: &Profile, user: u32) -> Result<Option<Ruleset>, Failure> {
+    if profile.landlock_abi == 0 {
+        return Ok(None);
+    }
+    let scope = Scope { no_tcp: profile.no_tcp, ipc: true };
+    let ruleset = Ruleset::new(profile.landlock_abi, scope).doing("make a Landlock ruleset")?;
+    for rule in &profile.paths {
+        if rule.only_uid.is_some_and(|only| only != user) {
+            continue;
+        }
+        let path = Path::new(std::ffi::OsStr::from_bytes(&rule.path));
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let file = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => file,
+            // A template need not have every directory of the profile.
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(errno).doing("open a path of the profile"),
+        };
+        let stat = rustix::fs::fstat(&file).doing("look at a path of the profile")?;
+        let is_dir = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+        let access = match rule.access {
+            Access::Read => landlock::access::READ,
+            Access::Write => landlock::access::WRITE,
+            Access::Device => landlock::access::WRITE | landlock::access::IOCTL_DEV,
+        };
+        let access = if is_dir { access } else { access & landlock::access::ON_FILES };
+        ruleset.allow(file.as_fd(), access).doing("allow a path of the profile")?;
+    }
+    Ok(Some(ruleset))
+}

@@ -1,0 +1,151 @@
+//! From the fork to the exec of a call: the child's side.
+//!
+//! The order is part of the security. The filter comes last but one, because
+//! the steps before it need calls that it denies; the self-check after it makes
+//! sure that no half-confined code ever runs.
+
+use std::ffi::{CStr, CString};
+use std::fmt::Write as _;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use belljar_guest_proto::Profile;
+use belljar_sys::landlock::Ruleset;
+use belljar_sys::seccomp::Instruction;
+use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
+use rustix::fs::{Mode, OFlags};
+
+/// Everything that the child needs, made before the fork.
+pub(crate) struct Start<'a> {
+    pub(crate) argv: Vec<CString>,
+    pub(crate) env: Vec<CString>,
+    /// Absolute paths to try, in order.
+    pub(crate) programs: Vec<CString>,
+    pub(crate) cwd: CString,
+    pub(crate) user: u32,
+    pub(crate) stdio: [OwnedFd; 3],
+    pub(crate) terminal: bool,
+    pub(crate) tasks: Vec<OwnedFd>,
+    pub(crate) landlock: Option<Ruleset>,
+    pub(crate) profile: &'a Profile,
+    /// Where a failure is told; closed by the exec.
+    pub(crate) report: OwnedFd,
+}
+
+/// Confines this process and runs the program. Never returns.
+pub(crate) fn run(start: Start<'_>) -> ! {
+    let report = start.report.try_clone();
+    let (doing, error) = confine_and_exec(start);
+    if let Ok(report) = report {
+        let mut text = String::new();
+        let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::INVAL.raw_os_error());
+        let _ = write!(text, "{errno} {doing}");
+        let _ = rustix::io::write(&report, text.as_bytes());
+    }
+    process::exit_now(127)
+}
+
+type Failed = (&'static str, io::Error);
+
+fn confine_and_exec(start: Start<'_>) -> Failed {
+    match confine(&start) {
+        Ok(()) => try_programs(&start),
+        Err(failed) => failed,
+    }
+}
+
+fn confine(start: &Start<'_>) -> Result<(), Failed> {
+    let profile = start.profile;
+    for tasks in &start.tasks {
+        step("enter the call's cgroup", rustix::io::write(tasks, b"0").map_err(Into::into))?;
+    }
+    if profile.oom_score != 0 {
+        // The file belongs to this user only while the process is dumpable; a
+        // change of user below makes it undumpable again until the exec.
+        step("become dumpable", process::set_dumpable(true))?;
+        step("raise the OOM score", raise_oom_score(profile.oom_score))?;
+        step("become undumpable", process::set_dumpable(false))?;
+    }
+    step("start a session", rustix::process::setsid().map_err(Into::into))?;
+    for (number, stdio) in (0..).zip(&start.stdio) {
+        step("place stdio", fd::place_at(stdio.as_fd(), number))?;
+    }
+    if start.terminal {
+        let tty = rustix::process::ioctl_tiocsctty(&start.stdio[0]);
+        step("take the terminal", tty.map_err(Into::into))?;
+    }
+    if profile.switch_user {
+        step("change user", identity::become_user(start.user, start.user))?;
+    }
+    step("clear ambient capabilities", caps::clear_ambient())?;
+    step("clear capabilities", caps::set(caps::Set::EMPTY, caps::Set::EMPTY))?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    for &(resource, value) in &profile.rlimits {
+        step("set a resource limit", process::limit(resource, value))?;
+    }
+    let cwd = rustix::process::chdir(&start.cwd);
+    step("change to the working directory", cwd.map_err(Into::into))?;
+    step("reset signals", signal::reset())?;
+    step("mark descriptors", fd::close_on_exec_from(3))?;
+    if let Some(ruleset) = &start.landlock {
+        step("restrict files with Landlock", ruleset.restrict_self())?;
+    }
+    if !profile.seccomp.is_empty() {
+        let filter: Vec<_> = profile
+            .seccomp
+            .as_chunks::<{ Instruction::SIZE }>()
+            .0
+            .iter()
+            .map(|&bytes| Instruction::from_bytes(bytes))
+            .collect();
+        step("install the seccomp filter", seccomp::install(&filter))?;
+    }
+    if profile.self_check {
+        step("pass the self-check", self_check(start))?;
+    }
+    Ok(())
+}
+
+fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
+    done.map(drop).map_err(|error| (doing, error))
+}
+
+fn raise_oom_score(score: i16) -> io::Result<()> {
+    let file = rustix::fs::open("/proc/self/oom_score_adj", OFlags::WRONLY, Mode::empty())?;
+    rustix::io::write(&file, score.to_string().as_bytes())?;
+    Ok(())
+}
+
+fn self_check(start: &Start<'_>) -> io::Result<()> {
+    let (seccomp, no_new_privs) = process::confinement()?;
+    let filtered = start.profile.seccomp.is_empty() || seccomp == 2;
+    let user = rustix::process::getuid().as_raw();
+    let is_user = !start.profile.switch_user || user == start.user;
+    if filtered && no_new_privs == 1 && is_user && caps::any()? == caps::Set::EMPTY {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Tries the programs as a shell would: the first that can be run, else the
+/// most telling error.
+fn try_programs(start: &Start<'_>) -> Failed {
+    let mut answer = io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
+    for program in &start.programs {
+        let error = exec_one(program, start);
+        let missing =
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+        if !missing {
+            answer = error;
+            if answer.kind() != io::ErrorKind::PermissionDenied {
+                break;
+            }
+        }
+    }
+    ("run the program", answer)
+}
+
+fn exec_one(program: &CStr, start: &Start<'_>) -> io::Error {
+    exec::exec_path(program, &start.argv, &start.env)
+}

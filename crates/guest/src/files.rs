@@ -1,0 +1,161 @@
+//! Files, with the rights of the user who asks and inside the sandbox's view.
+//!
+//! Paths may have been planted by hostile code while they are being walked. So
+//! every open goes through `openat2` without magic links, nothing on procfs is
+//! touched (the guest's own entries are there), and what is opened for content
+//! must be a regular file.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use belljar_guest_proto::{Entry, EntryKind, Failure, Profile, Reply};
+use belljar_sys::identity;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::outcome::{Attempt, Outcome, refuse};
+
+/// What procfs answers to `fstatfs`.
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+
+/// The guest's own uid inside the sandbox.
+const GUEST: u32 = 999;
+
+/// Runs `act` with the file rights of `user`.
+pub(crate) fn as_user<T>(
+    profile: &Profile,
+    user: u32,
+    act: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if !profile.switch_user {
+        return act();
+    }
+    identity::act_on_files_as(user, user).doing("act as the user")?;
+    let outcome = act();
+    identity::act_on_files_as(GUEST, GUEST).doing("act as the guest again")?;
+    outcome
+}
+
+pub(crate) fn path_of(bytes: &[u8]) -> Result<&Path, Failure> {
+    if bytes.contains(&0) {
+        return refuse("use a path with a NUL byte", Errno::INVAL);
+    }
+    let path = Path::new(OsStr::from_bytes(bytes));
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        refuse("use a path that is not absolute", Errno::INVAL)
+    }
+}
+
+/// Opens `path` as the kernel finds it now, but never through a magic link and
+/// never on procfs.
+pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
+    refuse_proc(file.as_fd())?;
+    Ok(file)
+}
+
+fn refuse_proc(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let kind = rustix::fs::fstatfs(file)?.f_type;
+    if kind == PROC_SUPER_MAGIC { Err(Errno::ACCESS) } else { Ok(()) }
+}
+
+/// Opens the directory that `path` is in, and gives its last name.
+pub(crate) fn open_parent(path: &Path) -> Result<(OwnedFd, &OsStr), Errno> {
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    let parent = path.parent().ok_or(Errno::INVAL)?;
+    let dir = open(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+    Ok((dir, name))
+}
+
+/// Opens a regular file for reading, without ever waiting for a writer.
+pub(crate) fn open_regular(path: &Path) -> Result<(OwnedFd, u64), Failure> {
+    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK).doing("open the file")?;
+    let stat = rustix::fs::fstat(&file).doing("look at the file")?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((file, u64::try_from(stat.st_size).unwrap_or(0))),
+        FileType::Directory => refuse("read a directory as a file", Errno::ISDIR),
+        _ => refuse("read what is not a regular file", Errno::INVAL),
+    }
+}
+
+pub(crate) fn stat(path: &[u8]) -> Outcome {
+    let path = path_of(path)?;
+    if path == Path::new("/") {
+        let dir = open(path, OFlags::PATH).doing("open the directory")?;
+        let stat = rustix::fs::fstat(&dir).doing("look at the file")?;
+        return Ok(Reply::Entry(entry(b"/".to_vec(), &stat, None)));
+    }
+    let (dir, name) = open_parent(path).doing("open the directory of the file")?;
+    let stat =
+        rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).doing("look at the file")?;
+    Ok(Reply::Entry(entry(path.as_os_str().as_bytes().to_vec(), &stat, target(&dir, name, &stat))))
+}
+
+pub(crate) fn target(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Option<Vec<u8>> {
+    FileType::from_raw_mode(stat.st_mode)
+        .is_symlink()
+        .then(|| rustix::fs::readlinkat(dir, name, Vec::new()).ok())
+        .flatten()
+        .map(std::ffi::CString::into_bytes)
+}
+
+#[expect(clippy::cast_sign_loss, reason = "sizes and block counts are never negative")]
+pub(crate) fn entry(path: Vec<u8>, stat: &Stat, target: Option<Vec<u8>>) -> Entry {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        FileType::Fifo => EntryKind::Fifo,
+        FileType::Socket => EntryKind::Socket,
+        _ => EntryKind::Device,
+    };
+    Entry {
+        path,
+        kind,
+        size: stat.st_size as u64,
+        allocated: stat.st_blocks as u64 * 512,
+        mode: stat.st_mode & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        modified_seconds: stat.st_mtime,
+        modified_nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+        target,
+    }
+}
+
+/// Makes a directory and those above it that are missing.
+pub(crate) fn make_dir(path: &[u8]) -> Outcome {
+    let path = path_of(path)?;
+    make_dirs(path).doing("make the directory")?;
+    Ok(Reply::Done)
+}
+
+pub(crate) fn make_dirs(path: &Path) -> Result<(), Errno> {
+    // From the deepest that exists down, so that each name is made below a
+    // directory that was opened safely.
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|dir| open(dir, OFlags::PATH | OFlags::DIRECTORY).is_err())
+        .collect();
+    for dir in missing.into_iter().rev() {
+        let (parent, name) = open_parent(dir)?;
+        match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    open(path, OFlags::PATH | OFlags::DIRECTORY).map(drop)
+}
+
+pub(crate) fn rename(from: &[u8], to: &[u8]) -> Outcome {
+    let (from, to) = (path_of(from)?, path_of(to)?);
+    let (from_dir, from_name) = open_parent(from).doing("open the directory of the source")?;
+    let (to_dir, to_name) = open_parent(to).doing("open the directory of the target")?;
+    rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name).doing("move the file")?;
+    Ok(Reply::Done)
+}

@@ -1,0 +1,42 @@
+//! Pid 1 of every sandbox.
+//!
+//! It speaks `guest-proto` on the stream that it inherits as descriptor 3, runs
+//! commands, moves files and reaps what the commands leave behind. One thread,
+//! one poll loop, no HTTP, no configuration, no environment. When the stream
+//! ends it exits, and with it everything in its pid namespace.
+//!
+//! The code that it runs may be hostile: the guest has another uid than that
+//! code, cannot be traced by it, and touches files only with that code's own
+//! rights.
+
+mod agent;
+mod call;
+mod child;
+mod files;
+mod outcome;
+mod transfer;
+mod walk;
+mod watch;
+mod wire;
+
+use std::process::ExitCode;
+
+use belljar_sys::{fd, process, signal};
+
+/// Where the stream to the host is.
+const STREAM: i32 = 3;
+
+fn main() -> ExitCode {
+    let Ok(stream) = fd::inherited(STREAM) else { return ExitCode::from(2) };
+    // Both are second locks: the host kills by cgroup, and the end of the
+    // stream is noticed anyway.
+    let prepared = process::set_dumpable(false).and_then(|()| process::die_with_parent());
+    if prepared.is_err() {
+        return ExitCode::from(3);
+    }
+    signal::ignore_broken_pipes();
+    match agent::Agent::new(stream).and_then(agent::Agent::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(4),
+    }
+}

@@ -1,0 +1,50 @@
+//! What a sandbox is started from.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+use belljar_model::RootFs;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::file;
+use crate::recipe::LimitDefaults;
+
+/// One version of a template, ready for use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    pub name: String,
+    pub version: String,
+    pub root: RootFs,
+    /// Environment that calls start with, unless they say otherwise.
+    pub env: BTreeMap<String, String>,
+    /// Language to interpreter, as a path inside the sandbox.
+    pub languages: BTreeMap<String, PathBuf>,
+    pub limits: LimitDefaults,
+    /// Code that a warm interpreter runs once, before any request.
+    pub warm: Option<String>,
+}
+
+impl Template {
+    /// Keeps the layers from being collected while the lease lives.
+    ///
+    /// Take it before the first sandbox is made from the template: a layer that
+    /// vanished under a mounted sandbox would look to it like deleted files.
+    pub fn lease(&self) -> Result<Lease, file::Error> {
+        let held = self.root.layers.iter().map(|layer| hold(layer)).collect::<Result<_, _>>()?;
+        Ok(Lease { _layers: held })
+    }
+}
+
+/// Shared locks on a template's layers.
+#[derive(Debug)]
+pub struct Lease {
+    _layers: Vec<File>,
+}
+
+/// Opens a directory and takes the shared lock that means "in use".
+pub(crate) fn hold(directory: &std::path::Path) -> Result<File, file::Error> {
+    let file = File::open(directory).map_err(file::at("open layer", directory))?;
+    flock(&file, FlockOperation::LockShared).map_err(file::at("lock layer", directory))?;
+    Ok(file)
+}
