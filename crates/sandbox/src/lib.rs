@@ -1,1 +1,25 @@
+//! Plans, starts and stops sandboxes.
+//!
+//! `spec → plan → apply`: a [`belljar_model::Spec`] becomes a [`plan::Plan`],
+//! which is pure data, and the new process applies it to itself. A finished
+//! sandbox is a [`Machine`]: a byte stream to its guest, its cgroups, its end.
 
+pub mod cgroup;
+mod confinement;
+mod defence;
+mod engine;
+mod jail;
+mod machine;
+pub mod plan;
+pub mod seccomp;
+mod spawner;
+mod state;
+mod wait;
+mod wire;
+
+pub use confinement::{Access, Confinement, PathRule};
+pub use defence::{Defence, Weakened};
+pub use engine::{Backend, Config, Engine, EngineError, StartError};
+pub use machine::{DiskUse, Machine};
+pub use spawner::hook;
+pub use state::State;

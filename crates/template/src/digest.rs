@@ -39,6 +39,10 @@ impl Digest {
         }
     }
 
+    pub(crate) fn from_hash(hash: Sha256) -> Self {
+        Self(hash.finalize().into())
+    }
+
     /// The first 12 characters: enough to tell versions of one template apart.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
@@ -60,6 +64,13 @@ impl Fields {
         self.0.update((field.len() as u64).to_le_bytes());
         self.0.update(field);
         self
+    }
+
+    /// Adds a list, and its length before it.
+    pub fn all(&mut self, fields: impl IntoIterator<Item: AsRef<[u8]>>) -> &mut Self {
+        let fields: Vec<_> = fields.into_iter().collect();
+        self.number(fields.len() as u64);
+        fields.iter().fold(self, |all, field| all.add(field))
     }
 
     pub fn number(&mut self, number: u64) -> &mut Self {

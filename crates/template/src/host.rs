@@ -172,9 +172,7 @@ fn make(host: &Path, target: &Path) -> Result<(), Error> {
     for name in USR_LINKS {
         let path = host.join(name);
         let placed = match usr_link(&path) {
-            Some(link) => {
-                root.symlink(Path::new(name), link.as_os_str(), &Attributes::root(0o777))
-            }
+            Some(link) => root.symlink(Path::new(name), link.as_os_str(), &Attributes::root(0o777)),
             None if path.is_dir() => root.directory(Path::new(name), &Attributes::root(0o755)),
             None => Ok(()),
         };

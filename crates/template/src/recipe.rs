@@ -18,6 +18,7 @@ use crate::file;
 mod check;
 mod limits;
 
+pub(crate) use check::{pip_requirement as is_pip_requirement, template_name as is_template_name};
 pub use limits::LimitDefaults;
 
 /// A checked recipe.

@@ -26,11 +26,9 @@ pub trait Runner {
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
     pub root: &'a RootFs,
-    /// The writable layer: an empty directory that becomes an overlay's
-    /// `upperdir`, and that the builder seals afterwards.
-    pub upper: &'a Path,
-    /// An empty directory beside `upper` for the overlay's `workdir`.
-    pub work: &'a Path,
+    /// Where the writable layer lives: it holds the empty directories `upper`
+    /// and `work`, for an overlay. The builder seals `upper` afterwards.
+    pub disk: &'a Path,
     pub argv: &'a [String],
     pub env: &'a BTreeMap<String, String>,
     pub timeout: Duration,

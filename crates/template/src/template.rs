@@ -1,13 +1,15 @@
 //! What a sandbox is started from.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use belljar_model::RootFs;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::file;
+use crate::file::{self, at};
 use crate::recipe::LimitDefaults;
 
 /// One version of a template, ready for use.
@@ -43,8 +45,15 @@ pub struct Lease {
 }
 
 /// Opens a directory and takes the shared lock that means "in use".
-pub(crate) fn hold(directory: &std::path::Path) -> Result<File, file::Error> {
-    let file = File::open(directory).map_err(file::at("open layer", directory))?;
-    flock(&file, FlockOperation::LockShared).map_err(file::at("lock layer", directory))?;
+pub(crate) fn hold(directory: &Path) -> Result<File, file::Error> {
+    let file = File::open(directory).map_err(at("open", directory))?;
+    flock(&file, FlockOperation::LockShared).map_err(at("lock", directory))?;
+    // While we waited, a collection may have moved it away.
+    let (held, named) = (file.metadata(), fs::metadata(directory));
+    let held = held.map_err(at("open", directory))?;
+    let named = named.map_err(at("open", directory))?;
+    if (held.dev(), held.ino()) != (named.dev(), named.ino()) {
+        return Err(at("open", directory)(io::Error::from(io::ErrorKind::NotFound)));
+    }
     Ok(file)
 }

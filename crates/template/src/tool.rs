@@ -184,6 +184,8 @@ mod tests {
             assert!(!Inherit::Settings.keeps(name), "{name}");
         }
         assert!(Inherit::Settings.keeps("PIP_INDEX_URL") && !Inherit::Least.keeps("PIP_INDEX_URL"));
-        assert!(Inherit::Least.keeps("HTTPS_PROXY") && Inherit::Settings.keeps("npm_config_registry"));
+        assert!(
+            Inherit::Least.keeps("HTTPS_PROXY") && Inherit::Settings.keeps("npm_config_registry")
+        );
     }
 }

@@ -16,9 +16,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags, fchmod, fchown, fgetxattr,
-    flistxattr, flistxattr_query, fremovexattr, fsetxattr, fstat, openat, readlinkat, statat,
-    unlinkat,
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fgetxattr, flistxattr,
+    flistxattr_query, fremovexattr, fstat, openat, readlinkat, statat, unlinkat,
 };
 use serde::{Deserialize, Serialize};
 
@@ -144,10 +143,12 @@ impl Walk {
         if self.entries > MAX_ENTRIES {
             return Err(SealError::TooMany);
         }
-        let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io_at("stat", &*path))?;
+        let stat =
+            statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io_at("stat", &*path))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                let child = open_at(parent, name, OFlags::DIRECTORY).map_err(io_at("open", &*path))?;
+                let child =
+                    open_at(parent, name, OFlags::DIRECTORY).map_err(io_at("open", &*path))?;
                 let mode = self.strip_mode(&child, &stat, path)?;
                 let opaque = self.attributes(&child, path, true)?;
                 self.record(if opaque { b"o" } else { b"d" }, path, &stat, mode);
@@ -155,7 +156,8 @@ impl Walk {
             }
             FileType::RegularFile => {
                 // O_NONBLOCK matters only if the entry were swapped for a fifo.
-                let file = open_at(parent, name, OFlags::NONBLOCK).map_err(io_at("open", &*path))?;
+                let file =
+                    open_at(parent, name, OFlags::NONBLOCK).map_err(io_at("open", &*path))?;
                 let mode = self.strip_mode(&file, &stat, path)?;
                 self.attributes(&file, path, false)?;
                 let mut file = File::from(file);
@@ -268,12 +270,6 @@ impl Walk {
         }
         Ok(opaque)
     }
-}
-
-/// Marks a directory so that nothing of the layers under it shows through.
-#[cfg_attr(not(test), expect(dead_code, reason = "only the tests make upper layers by hand"))]
-pub(crate) fn mark_opaque(directory: &impl AsFd) -> io::Result<()> {
-    Ok(fsetxattr(directory, "user.overlay.opaque", b"y", XattrFlags::empty())?)
 }
 
 /// Whether overlay would hide what is under this directory.

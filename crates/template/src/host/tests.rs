@@ -8,9 +8,18 @@ use super::*;
 fn fake_host() -> TempDir {
     let dir = tempdir().unwrap();
     let root = dir.path();
-    for path in ["usr/bin", "usr/lib64", "usr/share", "lib", "etc/ssl/private", "etc/ssl/certs",
-        "etc/alternatives", "etc/python3", "home/me", "store"]
-    {
+    for path in [
+        "usr/bin",
+        "usr/lib64",
+        "usr/share",
+        "lib",
+        "etc/ssl/private",
+        "etc/ssl/certs",
+        "etc/alternatives",
+        "etc/python3",
+        "home/me",
+        "store",
+    ] {
         fs::create_dir_all(root.join(path)).unwrap();
     }
     symlink("usr/bin", root.join("bin")).unwrap();

@@ -8,9 +8,8 @@ use super::{Base, FileEntry, Recipe, RecipeError};
 const MAX_COMMANDS: usize = 24;
 
 pub(super) fn recipe(recipe: &Recipe) -> Result<(), RecipeError> {
-    let invalid = |what: String, hint| {
-        Err(RecipeError::Invalid { recipe: recipe.name.clone(), what, hint })
-    };
+    let invalid =
+        |what: String, hint| Err(RecipeError::Invalid { recipe: recipe.name.clone(), what, hint });
     if !template_name(&recipe.name) {
         let what = format!("the name `{}` cannot be used", recipe.name);
         return invalid(what, "use up to 63 of a-z, 0-9 and -, starting with a letter");
@@ -68,15 +67,15 @@ pub(super) fn recipe(recipe: &Recipe) -> Result<(), RecipeError> {
         }
     }
     let limits = recipe.default_limits();
-    limits
-        .check()
-        .map_err(|source| RecipeError::Limits { recipe: recipe.name.clone(), source })
+    limits.check().map_err(|source| RecipeError::Limits { recipe: recipe.name.clone(), source })
 }
 
 /// Names are directories in the store, and words on a command line.
 pub(crate) fn template_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    name.len() <= 63 && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(plain)
+    name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(plain)
 }
 
 fn starts_plain(text: &str, also: &str) -> bool {
@@ -85,7 +84,7 @@ fn starts_plain(text: &str, also: &str) -> bool {
 }
 
 /// PEP 508 without URLs and markers.
-fn pip_requirement(text: &str) -> bool {
+pub(crate) fn pip_requirement(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric();
     text.starts_with(plain) && text.chars().all(|c| plain(c) || "._-[],<>=!~+*".contains(c))
 }

@@ -100,7 +100,13 @@ fn a_misspelled_key_is_refused() {
 fn a_base_is_exactly_one_thing() {
     check_error(
         "name = \"a\"\nbase = { debian = \"trixie\", directory = \"x\" }\n",
-        expect![[""]],
+        expect![[r#"
+        the recipe `test.toml` is not valid: TOML parse error at line 2, column 8
+          |
+        2 | base = { debian = "trixie", directory = "x" }
+          |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        base is one of { debian = "suite" }, { oci = "layout", tag = "…" } and { directory = "path" }
+    "#]],
     );
 }
 
@@ -108,7 +114,9 @@ fn a_base_is_exactly_one_thing() {
 fn apt_packages_need_a_debian_base() {
     check_error(
         "name = \"a\"\nbase = { directory = \"x\" }\n[packages]\napt = [\"git\"]\n",
-        expect![[""]],
+        expect![[
+            r#"in the recipe `a`, packages.apt is set, but the base is not Debian; apt packages need `base = { debian = "…" }`; put them into the image, or change the base"#
+        ]],
     );
 }
 

@@ -1,0 +1,144 @@
+//! A running call, as its owner sees it.
+
+use belljar_guest_proto::{PtySize, Reply, Request, ToGuest};
+use belljar_model::{End, EndReason, Usage};
+use tokio::sync::mpsc;
+
+use crate::link::{Link, LinkError};
+use crate::sandbox::CallError;
+
+/// What a call does, in order; the end comes last and once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    End(End),
+}
+
+/// What the owner asks of the supervisor.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Kill,
+    Input(Vec<u8>),
+    EndInput,
+}
+
+#[derive(Debug)]
+pub struct Call {
+    number: u32,
+    channel: u32,
+    link: Link,
+    events: mpsc::Receiver<Event>,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+/// Writes to a call's standard input, apart from its [`Call`].
+#[derive(Debug, Clone)]
+pub struct Writer {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Writer {
+    pub fn write(&self, bytes: Vec<u8>) {
+        // A call that is over takes no input, as a closed pipe would.
+        let _ = self.orders.send(Order::Input(bytes));
+    }
+
+    pub fn close(&self) {
+        let _ = self.orders.send(Order::EndInput);
+    }
+}
+
+impl Call {
+    pub(crate) fn new(
+        number: u32,
+        channel: u32,
+        link: Link,
+        events: mpsc::Receiver<Event>,
+        orders: mpsc::UnboundedSender<Order>,
+    ) -> Self {
+        Self { number, channel, link, events, orders }
+    }
+
+    /// The call's number in its sandbox.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The next event. After the end, the end again would be wrong: do not ask.
+    pub async fn next(&mut self) -> Event {
+        self.events.recv().await.unwrap_or(Event::End(End {
+            reason: EndReason::Lost,
+            exit_code: None,
+            signal: None,
+            usage: Usage::default(),
+        }))
+    }
+
+    pub fn writer(&self) -> Writer {
+        Writer { orders: self.orders.clone() }
+    }
+
+    /// Signals the call's processes.
+    pub async fn signal(&self, signal: i32) -> Result<(), CallError> {
+        self.ask(Request::Signal { call: self.channel, signal }).await
+    }
+
+    pub async fn resize(&self, size: PtySize) -> Result<(), CallError> {
+        self.ask(Request::Resize { call: self.channel, size }).await
+    }
+
+    /// Ends the call and every process of it.
+    pub fn kill(&self) {
+        let _ = self.orders.send(Order::Kill);
+    }
+
+    async fn ask(&self, request: Request) -> Result<(), CallError> {
+        match self.link.ask(request).await.map_err(CallError::Link)? {
+            Ok(Reply::Done) => Ok(()),
+            Ok(_) => Err(CallError::Link(LinkError::Gone)),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+}
+
+/// Sends input as far as the guest has room for it.
+#[derive(Debug, Default)]
+pub(crate) struct InputQueue {
+    waiting: std::collections::VecDeque<u8>,
+    ended: bool,
+    end_sent: bool,
+    credit: usize,
+}
+
+impl InputQueue {
+    pub(crate) fn new() -> Self {
+        Self { credit: belljar_guest_proto::WINDOW as usize / 2, ..Self::default() }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.waiting.extend(bytes);
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    pub(crate) fn grant(&mut self, bytes: u32) {
+        self.credit += bytes as usize;
+    }
+
+    pub(crate) async fn flush(&mut self, channel: &crate::link::Channel) -> Result<(), LinkError> {
+        while !self.waiting.is_empty() && self.credit > 0 {
+            let count = self.waiting.len().min(self.credit).min(belljar_guest_proto::CHUNK);
+            let chunk: Vec<u8> = self.waiting.drain(..count).collect();
+            self.credit -= count;
+            channel.send(&ToGuest::Data(&chunk), &[]).await?;
+        }
+        if self.ended && self.waiting.is_empty() && !self.end_sent {
+            self.end_sent = true;
+            channel.send(&ToGuest::Eof, &[]).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! What to run in a sandbox.
+
+use std::time::Duration;
+
+use belljar_guest_proto::PtySize;
+use belljar_model::User;
+
+/// A program with its surroundings. Paths, arguments and values are bytes, as
+/// they are to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    pub argv: Vec<Vec<u8>>,
+    /// Added to the standard environment, later entries winning.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The home directory when `None`.
+    pub cwd: Option<Vec<u8>>,
+    pub user: User,
+    pub input: Input,
+    pub pty: Option<PtySize>,
+    /// Instead of the sandbox's own limit.
+    pub wall: Option<Duration>,
+    pub leftovers: Leftovers,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    Empty,
+    Stream,
+}
+
+/// What becomes of processes that outlive the call's main one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftovers {
+    /// They end with the call.
+    Kill,
+    /// They stay until the sandbox ends, still counted as this call's.
+    Keep,
+}
+
+impl Command {
+    pub fn new<T: Into<Vec<u8>>>(argv: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: Vec::new(),
+            cwd: None,
+            user: User::User,
+            input: Input::Empty,
+            pty: None,
+            wall: None,
+            leftovers: Leftovers::Kill,
+        }
+    }
+
+    /// Runs `script` with the shell.
+    pub fn shell(script: &str) -> Self {
+        Self::new(["/bin/sh", "-c", script])
+    }
+
+    /// The whole environment: nothing of the host's, these few, then `env`.
+    pub(crate) fn environment(&self, home: &str, temporary: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let name = match self.user {
+            User::User => "user",
+            User::Root => "root",
+        };
+        let path = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+        let standard = [
+            ("PATH", path),
+            ("HOME", home),
+            ("USER", name),
+            ("LOGNAME", name),
+            ("SHELL", "/bin/sh"),
+            ("LANG", "C.UTF-8"),
+            ("TMPDIR", temporary),
+            ("TERM", if self.pty.is_some() { "xterm-256color" } else { "dumb" }),
+        ];
+        let mut all: Vec<(Vec<u8>, Vec<u8>)> =
+            standard.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        for (key, value) in &self.env {
+            all.retain(|(known, _)| known != key);
+            all.push((key.clone(), value.clone()));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_variables_replace_standard_ones() {
+        let mut command = Command::new(["true"]);
+        command.env = vec![(b"PATH".to_vec(), b"/bin".to_vec()), (b"A".to_vec(), b"1".to_vec())];
+        let all = command.environment("/home/user", "/tmp");
+        let paths: Vec<_> = all.iter().filter(|(key, _)| key == b"PATH").collect();
+        assert_eq!(paths, [&(b"PATH".to_vec(), b"/bin".to_vec())]);
+        assert!(all.contains(&(b"A".to_vec(), b"1".to_vec())));
+    }
+}

@@ -1,0 +1,221 @@
+//! Files of a sandbox, moved and looked at by its guest.
+
+use std::io;
+
+use belljar_guest_proto::{
+    CHUNK, Entry, Failure, Reply, Request, ToGuest, WatchEvent, encode_header,
+};
+use belljar_model::User;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::link::{Channel, Incoming, LinkError};
+use crate::sandbox::Sandbox;
+
+/// Why a file operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("the sandbox does not answer")]
+    Link(#[source] LinkError),
+    #[error("cannot {doing}")]
+    Refused { doing: String, source: io::Error },
+    #[error("cannot read what is to be uploaded")]
+    Source(#[source] io::Error),
+    #[error("cannot write what is downloaded")]
+    Target(#[source] io::Error),
+    #[error("the file became shorter while it was read: {got} of {size} bytes")]
+    Shrunk { got: u64, size: u64 },
+    #[error("the file is {size} bytes long, and no more than {limit} are taken")]
+    TooLarge { size: u64, limit: u64 },
+}
+
+impl From<Failure> for FileError {
+    fn from(failure: Failure) -> Self {
+        let source = io::Error::from_raw_os_error(failure.errno);
+        Self::Refused { doing: failure.doing, source }
+    }
+}
+
+/// Entries of a directory; `complete` is false when a limit cut the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    pub complete: bool,
+}
+
+/// Watches a directory until it is dropped.
+#[derive(Debug)]
+pub struct Changes {
+    channel: Channel,
+}
+
+impl Changes {
+    pub async fn next(&mut self) -> Result<WatchEvent, FileError> {
+        loop {
+            if let Incoming::Changed(event) = self.channel.next().await.map_err(FileError::Link)? {
+                return Ok(event);
+            }
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        let (link, number) = (self.channel.link().clone(), self.channel.number);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { drop(link.send(number, &ToGuest::Cancel, &[]).await) });
+        }
+    }
+}
+
+/// Entries asked for in one listing.
+const MOST_ENTRIES: u32 = 10_000;
+
+impl Sandbox {
+    /// Writes a file; it appears under its name only when it is complete.
+    pub async fn upload(
+        &self,
+        user: User,
+        path: &[u8],
+        mode: u32,
+        source: &mut (dyn AsyncRead + Unpin + Send),
+    ) -> Result<u64, FileError> {
+        let mut channel = self.link.open();
+        let request = Request::Write { user: user.id(), path: path.to_vec(), mode };
+        channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
+        let mut frame = Vec::new();
+        ToGuest::Data(&[]).encode(&mut frame, channel.number);
+        let header = frame.len();
+        let kind = frame[4];
+        frame.resize(header + CHUNK, 0);
+        let mut total = 0u64;
+        loop {
+            let count = match source.read(&mut frame[header..]).await {
+                Ok(count) => count,
+                Err(error) => {
+                    let _ = channel.send(&ToGuest::Cancel, &[]).await;
+                    return Err(FileError::Source(error));
+                }
+            };
+            if count == 0 {
+                break;
+            }
+            let mut head = Vec::with_capacity(header);
+            encode_header(&mut head, kind, channel.number, count);
+            frame[..header].copy_from_slice(&head);
+            let sent = self.link.send_bytes(&frame[..header + count], &[]).await;
+            sent.map_err(FileError::Link)?;
+            total += count as u64;
+            // A refusal comes at once; the rest need not be sent.
+            if let Some(Incoming::Reply(Err(failure))) = channel.try_next() {
+                return Err(failure.into());
+            }
+        }
+        channel.send(&ToGuest::Eof, &[]).await.map_err(FileError::Link)?;
+        channel.reply().await.map_err(FileError::Link)??;
+        Ok(total)
+    }
+
+    /// Reads a regular file of at most `limit` bytes.
+    pub async fn download(
+        &self,
+        user: User,
+        path: &[u8],
+        limit: u64,
+        target: &mut (dyn AsyncWrite + Unpin + Send),
+    ) -> Result<u64, FileError> {
+        let mut channel = self.link.open();
+        let request = Request::Read { user: user.id(), path: path.to_vec() };
+        channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
+        let size = match channel.reply().await.map_err(FileError::Link)?? {
+            Reply::Size(size) => size,
+            _ => return Err(FileError::Link(LinkError::Gone)),
+        };
+        if size > limit {
+            let _ = channel.send(&ToGuest::Cancel, &[]).await;
+            return Err(FileError::TooLarge { size, limit });
+        }
+        let mut got = 0u64;
+        loop {
+            match channel.next().await.map_err(FileError::Link)? {
+                Incoming::Data(bytes) => {
+                    got += bytes.len() as u64;
+                    if got > size {
+                        return Err(FileError::TooLarge { size: got, limit: size });
+                    }
+                    target.write_all(&bytes).await.map_err(FileError::Target)?;
+                    channel.grant(bytes.len()).await.map_err(FileError::Link)?;
+                }
+                Incoming::Eof => break,
+                _ => {}
+            }
+        }
+        target.flush().await.map_err(FileError::Target)?;
+        if got == size { Ok(got) } else { Err(FileError::Shrunk { got, size }) }
+    }
+
+    pub async fn stat(&self, user: User, path: &[u8]) -> Result<Entry, FileError> {
+        match self.ask(Request::Stat { user: user.id(), path: path.to_vec() }).await? {
+            Reply::Entry(entry) => Ok(entry),
+            _ => Err(FileError::Link(LinkError::Gone)),
+        }
+    }
+
+    pub async fn list(&self, user: User, path: &[u8], depth: u32) -> Result<Listing, FileError> {
+        let path = path.to_vec();
+        let request = Request::List { user: user.id(), path, depth, limit: MOST_ENTRIES };
+        match self.ask(request).await? {
+            Reply::Entries { entries, complete } => Ok(Listing { entries, complete }),
+            _ => Err(FileError::Link(LinkError::Gone)),
+        }
+    }
+
+    pub async fn make_dir(&self, user: User, path: &[u8]) -> Result<(), FileError> {
+        self.ask(Request::MakeDir { user: user.id(), path: path.to_vec() }).await.map(drop)
+    }
+
+    pub async fn rename(&self, user: User, from: &[u8], to: &[u8]) -> Result<(), FileError> {
+        let (from, to) = (from.to_vec(), to.to_vec());
+        self.ask(Request::Rename { user: user.id(), from, to }).await.map(drop)
+    }
+
+    /// Removes a file or a whole tree, however large.
+    pub async fn remove(&self, user: User, path: &[u8]) -> Result<(), FileError> {
+        const EAGAIN: i32 = 11;
+        loop {
+            match self.ask(Request::Remove { user: user.id(), path: path.to_vec() }).await {
+                // The guest stops now and then, to serve others in between.
+                Err(FileError::Refused { source, .. }) if source.raw_os_error() == Some(EAGAIN) => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    pub async fn watch(
+        &self,
+        user: User,
+        path: &[u8],
+        recursive: bool,
+    ) -> Result<Changes, FileError> {
+        let mut channel = self.link.open();
+        let request = Request::Watch { user: user.id(), path: path.to_vec(), recursive };
+        channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
+        channel.reply().await.map_err(FileError::Link)??;
+        Ok(Changes { channel })
+    }
+
+    /// Files below `paths` that changed since the sandbox started.
+    pub async fn changed(&self, user: User, paths: &[&str]) -> Result<Listing, FileError> {
+        let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let request = Request::Changed { user: user.id(), paths, limit: MOST_ENTRIES };
+        match self.ask(request).await? {
+            Reply::Changed(found) => {
+                Ok(Listing { entries: found.entries, complete: found.complete })
+            }
+            _ => Err(FileError::Link(LinkError::Gone)),
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, FileError> {
+        Ok(self.link.ask(request).await.map_err(FileError::Link)??)
+    }
+}

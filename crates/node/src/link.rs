@@ -1,0 +1,306 @@
+//! The stream to one guest, shared by all that goes on in its sandbox.
+//!
+//! The guest may be in a stranger's hands. It can only ever hurt its own
+//! sandbox: a frame that cannot be read, or more data than credit was given
+//! for, ends the link; answers to questions that nobody asked are dropped.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use belljar_guest_proto::{
+    Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Hello, Reply, Request, ToGuest,
+    WINDOW, WatchEvent,
+};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+
+/// Why a sandbox no longer answers.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LinkError {
+    #[error("the sandbox is gone")]
+    Gone,
+    #[error("the sandbox's guest broke the protocol")]
+    Protocol(#[source] FrameError),
+    #[error("the sandbox's guest is of another generation than this program")]
+    Generation,
+    #[error("the sandbox's guest says that it is not confined as planned")]
+    NotConfined,
+}
+
+/// A message on one channel, owned.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Reply(Result<Reply, Failure>),
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Data(Vec<u8>),
+    Eof,
+    Exited(Exit),
+    Changed(WatchEvent),
+    Credit(u32),
+}
+
+/// Small messages that may wait on one channel. Data is bounded by credit.
+const MOST_EVENTS: i64 = 4096;
+
+#[derive(Debug)]
+struct Route {
+    sender: mpsc::UnboundedSender<Incoming>,
+    /// Bytes that the guest may still send.
+    credit: Arc<AtomicI64>,
+    /// Small messages that it may still send.
+    events: Arc<AtomicI64>,
+}
+
+/// The receiving end of a channel; it is closed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) number: u32,
+    link: Link,
+    receiver: mpsc::UnboundedReceiver<Incoming>,
+    credit: Arc<AtomicI64>,
+    events: Arc<AtomicI64>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stream: UnixStream,
+    writing: tokio::sync::Mutex<()>,
+    routes: Mutex<HashMap<u32, Route>>,
+    next: AtomicU32,
+    broken: Mutex<Option<LinkError>>,
+}
+
+impl Link {
+    /// Starts reading; the receiver gets the guest's first word.
+    pub(crate) fn new(stream: UnixStream) -> (Self, oneshot::Receiver<Hello>) {
+        let shared = Arc::new(Shared {
+            stream,
+            writing: tokio::sync::Mutex::new(()),
+            routes: Mutex::new(HashMap::new()),
+            next: AtomicU32::new(1),
+            broken: Mutex::new(None),
+        });
+        let (hello, first_word) = oneshot::channel();
+        let reader = shared.clone();
+        tokio::spawn(async move {
+            let ended = reader.read(hello).await;
+            *lock(&reader.broken) = Some(ended.err().unwrap_or(LinkError::Gone));
+            lock(&reader.routes).clear();
+        });
+        (Self { shared }, first_word)
+    }
+
+    /// Why the link is of no more use, if it is.
+    pub(crate) fn error(&self) -> LinkError {
+        lock(&self.shared.broken).clone().unwrap_or(LinkError::Gone)
+    }
+
+    pub(crate) fn open(&self) -> Channel {
+        let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let credit = Arc::new(AtomicI64::new(WINDOW.into()));
+        let events = Arc::new(AtomicI64::new(MOST_EVENTS));
+        let route = Route { sender, credit: credit.clone(), events: events.clone() };
+        lock(&self.shared.routes).insert(number, route);
+        Channel { number, link: self.clone(), receiver, credit, events }
+    }
+
+    /// Asks one question and waits for the one answer.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Result<Reply, Failure>, LinkError> {
+        let mut channel = self.open();
+        channel.send(&ToGuest::Request(request), &[]).await?;
+        channel.reply().await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        channel: u32,
+        message: &ToGuest<'_>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), LinkError> {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes, channel);
+        self.send_bytes(&bytes, descriptors).await
+    }
+
+    /// Sends a frame that is encoded already.
+    pub(crate) async fn send_bytes(
+        &self,
+        bytes: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), LinkError> {
+        let _writing = self.shared.writing.lock().await;
+        self.shared.write(bytes, descriptors).await.map_err(|_| self.error())
+    }
+
+    pub(crate) fn shut_down(&self) {
+        // Closing both ways also wakes our own reader.
+        let _ = rustix::net::shutdown(&self.shared.stream, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Shared {
+    async fn write(&self, mut bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut descriptors = Some(descriptors).filter(|list| !list.is_empty());
+        while !bytes.is_empty() {
+            let sent = match descriptors {
+                None => self.stream.try_write(bytes),
+                Some(list) => self
+                    .stream
+                    .try_io(Interest::WRITABLE, || send_with(&self.stream, bytes, list)),
+            };
+            match sent {
+                Ok(count) => {
+                    descriptors = None;
+                    bytes = &bytes[count..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.writable().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&self, hello: oneshot::Sender<Hello>) -> Result<(), LinkError> {
+        let mut decoder = Decoder::default();
+        let mut hello = Some(hello);
+        loop {
+            match self.stream.try_read(decoder.space()) {
+                Ok(0) => return Ok(()),
+                Ok(count) => decoder.filled(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.readable().await.map_err(|_| LinkError::Gone)?;
+                    continue;
+                }
+                Err(_) => return Ok(()),
+            }
+            while let Some((header, body)) = decoder.next_frame().map_err(LinkError::Protocol)? {
+                let message = FromGuest::decode(header, body).map_err(LinkError::Protocol)?;
+                if let FromGuest::Hello(word) = message {
+                    if word.generation != GENERATION {
+                        return Err(LinkError::Generation);
+                    }
+                    // A second greeting is a guest that is not ours.
+                    let first = hello.take();
+                    let first = first.ok_or(LinkError::Protocol(FrameError::BadBody(header.kind)))?;
+                    let _ = first.send(word);
+                    continue;
+                }
+                self.route(header.channel, header.kind, message)?;
+            }
+        }
+    }
+
+    fn route(&self, channel: u32, kind: u8, message: FromGuest<'_>) -> Result<(), LinkError> {
+        let mut routes = lock(&self.routes);
+        let Some(route) = routes.get(&channel) else { return Ok(()) };
+        let (incoming, bytes) = match message {
+            FromGuest::Hello(_) => return Ok(()),
+            FromGuest::Stdout(bytes) => (Incoming::Stdout(bytes.to_vec()), bytes.len()),
+            FromGuest::Stderr(bytes) => (Incoming::Stderr(bytes.to_vec()), bytes.len()),
+            FromGuest::Data(bytes) => (Incoming::Data(bytes.to_vec()), bytes.len()),
+            FromGuest::Reply(reply) => (Incoming::Reply(reply), 0),
+            FromGuest::Eof => (Incoming::Eof, 0),
+            FromGuest::Exited(exit) => (Incoming::Exited(exit), 0),
+            FromGuest::Changed(event) => (Incoming::Changed(event), 0),
+            FromGuest::Credit(bytes) => (Incoming::Credit(bytes), 0),
+        };
+        let taken = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let within = if bytes > 0 {
+            route.credit.fetch_sub(taken, Ordering::Relaxed) >= taken
+        } else {
+            route.events.fetch_sub(1, Ordering::Relaxed) > 0
+        };
+        if !within {
+            return Err(LinkError::Protocol(FrameError::BadBody(kind)));
+        }
+        if route.sender.send(incoming).is_err() {
+            routes.remove(&channel);
+        }
+        Ok(())
+    }
+}
+
+fn send_with(
+    stream: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(sendmsg(stream, &[io::IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Channel {
+    pub(crate) async fn send(
+        &self,
+        message: &ToGuest<'_>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), LinkError> {
+        self.link.send(self.number, message, descriptors).await
+    }
+
+    /// The next message; an error when the link is gone.
+    pub(crate) async fn next(&mut self) -> Result<Incoming, LinkError> {
+        match self.receiver.recv().await {
+            Some(incoming) => {
+                if !matches!(incoming, Incoming::Stdout(_) | Incoming::Stderr(_) | Incoming::Data(_))
+                {
+                    self.events.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(incoming)
+            }
+            None => Err(self.link.error()),
+        }
+    }
+
+    pub(crate) fn try_next(&mut self) -> Option<Incoming> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// Waits for the answer, passing over anything else.
+    pub(crate) async fn reply(&mut self) -> Result<Result<Reply, Failure>, LinkError> {
+        loop {
+            if let Incoming::Reply(reply) = self.next().await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Lets the guest send `bytes` more.
+    pub(crate) async fn grant(&self, bytes: usize) -> Result<(), LinkError> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.credit.fetch_add(bytes.into(), Ordering::Relaxed);
+        self.send(&ToGuest::Credit(bytes), &[]).await
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        lock(&self.link.shared.routes).remove(&self.number);
+    }
+}

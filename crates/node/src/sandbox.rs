@@ -1,0 +1,215 @@
+//! One live sandbox.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use belljar_guest_proto::{Failure, Hello, Request, Spawn, Stdin, ToGuest};
+use belljar_model::{End, Limits, SandboxId, Spec, Tier, User};
+use belljar_sandbox::{Defence, Machine, StartError, Weakened};
+use tokio::sync::mpsc;
+
+use crate::call::{Call, Event};
+use crate::capture::{Capture, Captured};
+use crate::command::{Command, Input};
+use crate::link::{Link, LinkError};
+use crate::profile::profile;
+use crate::supervisor::Supervisor;
+
+/// Why a call did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("the sandbox does not answer")]
+    Link(#[source] LinkError),
+    #[error("cannot {doing}")]
+    Refused { doing: String, source: io::Error },
+    #[error("cannot make the call's cgroup")]
+    Group(#[source] io::Error),
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        let source = io::Error::from_raw_os_error(failure.errno);
+        Self::Refused { doing: failure.doing, source }
+    }
+}
+
+/// A call that is over, with what was kept of its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub end: End,
+    pub stdout: Captured,
+    pub stderr: Captured,
+}
+
+#[derive(Debug)]
+pub struct Sandbox {
+    pub(crate) link: Link,
+    pub(crate) machine: Arc<Machine>,
+    limits: Limits,
+    weakened: Weakened,
+    calls: AtomicU32,
+}
+
+/// Output that [`Sandbox::execute`] keeps of each stream.
+const KEPT: usize = 4 << 20;
+
+impl Sandbox {
+    /// Says how calls are confined and checks the guest's first word.
+    pub(crate) async fn greet(
+        mut machine: Machine,
+        spec: &Spec,
+        weakened: &Weakened,
+        privileged: bool,
+    ) -> Result<Self, LinkError> {
+        let stream = machine.take_stream().ok_or(LinkError::Gone)?;
+        let (link, hello) = Link::new(stream);
+        let profile = profile(machine.confinement());
+        link.send(0, &ToGuest::Configure(profile), &[]).await?;
+        let hello = hello.await.map_err(|_| link.error())?;
+        if !is_confined(&hello, spec, weakened, privileged) {
+            return Err(LinkError::NotConfined);
+        }
+        Ok(Self {
+            link,
+            machine: Arc::new(machine),
+            limits: spec.limits.clone(),
+            weakened: weakened.clone(),
+            calls: AtomicU32::new(0),
+        })
+    }
+
+    pub fn id(&self) -> &SandboxId {
+        self.machine.id()
+    }
+
+    /// The pid of the guest, as the host sees it.
+    pub fn pid(&self) -> u32 {
+        self.machine.pid()
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The home directory of `user`.
+    pub fn home(&self, user: User) -> String {
+        match user {
+            User::Root => user.home().to_owned(),
+            User::User => self.machine.confinement().home.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Starts a call; it runs under its limits whether or not anyone listens.
+    pub async fn start(&self, command: &Command) -> Result<Call, CallError> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let group = self.machine.open_call(number).map_err(CallError::Group)?;
+        let entry = group.as_ref().map(|group| group.open()).transpose();
+        let entry = entry.map_err(CallError::Group)?;
+        let home = self.home(command.user);
+        let temporary = self.machine.confinement().temporary.as_os_str().as_bytes();
+        let temporary = String::from_utf8_lossy(temporary).into_owned();
+        let spawn = Spawn {
+            argv: command.argv.clone(),
+            env: command.environment(&home, &temporary),
+            cwd: command.cwd.clone().unwrap_or_else(|| home.into_bytes()),
+            user: command.user.id(),
+            stdin: match command.input {
+                Input::Empty => Stdin::Empty,
+                Input::Stream => Stdin::Stream,
+            },
+            pty: command.pty,
+            descriptors: entry.as_ref().map_or(0, |entry| {
+                u8::try_from(entry.descriptors.len()).unwrap_or(u8::MAX)
+            }),
+            into_cgroup: entry.as_ref().is_some_and(|entry| entry.into_cgroup),
+        };
+        let mut channel = self.link.open();
+        let descriptors: Vec<_> =
+            entry.iter().flat_map(|entry| entry.descriptors.iter().map(AsFd::as_fd)).collect();
+        let request = ToGuest::Request(Request::Spawn(spawn));
+        let disk_before = self.machine.disk().used_bytes;
+        let started = match channel.send(&request, &descriptors).await {
+            Ok(()) => channel.reply().await,
+            Err(error) => Err(error),
+        };
+        let failed = match started {
+            Ok(Ok(_)) => None,
+            Ok(Err(failure)) => Some(CallError::from(failure)),
+            Err(error) => Some(CallError::Link(error)),
+        };
+        if let Some(error) = failed {
+            if let Some(group) = &group {
+                // The child that could not exec may still be leaving.
+                let _ = group.kill();
+                let _ = group.remove();
+            }
+            return Err(error);
+        }
+        let (events, receiver) = mpsc::channel(8);
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let call = Call::new(number, channel.number, self.link.clone(), receiver, orders);
+        let supervisor = Supervisor::new(
+            channel,
+            self.machine.clone(),
+            group,
+            command,
+            &self.limits,
+            self.weakened.clone(),
+            disk_before,
+        );
+        tokio::spawn(supervisor.run(events, inbox));
+        Ok(call)
+    }
+
+    /// Runs a command to its end and keeps its output.
+    pub async fn execute(&self, command: &Command) -> Result<Finished, CallError> {
+        let mut call = self.start(command).await?;
+        let (mut stdout, mut stderr) = (Capture::new(KEPT), Capture::new(KEPT));
+        loop {
+            match call.next().await {
+                Event::Stdout(bytes) => stdout.push(&bytes),
+                Event::Stderr(bytes) => stderr.push(&bytes),
+                Event::End(end) => {
+                    return Ok(Finished { end, stdout: stdout.finish(), stderr: stderr.finish() });
+                }
+            }
+        }
+    }
+
+    /// Stops every process of the sandbox where it stands.
+    pub fn pause(&self) -> io::Result<()> {
+        self.machine.pause()
+    }
+
+    pub fn resume(&self) -> io::Result<()> {
+        self.machine.resume()
+    }
+
+    /// Ends the sandbox; nothing of it is left when this answers.
+    pub async fn destroy(self) -> Result<(), StartError> {
+        let machine = self.machine.clone();
+        self.link.shut_down();
+        drop(self);
+        // Supervisors of calls that still run hold the machine; they let go as
+        // soon as the kernel has ended their call.
+        machine.kill();
+        machine.destroy().await
+    }
+}
+
+/// Whether the guest is what the plan makes of it. A guest that lies here only
+/// gives itself away: what confines it does not depend on its word.
+fn is_confined(hello: &Hello, spec: &Spec, weakened: &Weakened, privileged: bool) -> bool {
+    let uid = match (spec.tier, privileged) {
+        (Tier::Jail, true) if weakened.keeps(Defence::UidSplit) => hello.uid == 999,
+        (Tier::Jail, _) => hello.uid == 1000,
+        (Tier::Process, _) => hello.uid != 0,
+    };
+    let pid = spec.tier != Tier::Jail || hello.pid == 1;
+    let filtered = hello.seccomp || !weakened.keeps(Defence::Seccomp);
+    let no_new_privs = hello.no_new_privs || !weakened.keeps(Defence::NoNewPrivs);
+    uid && pid && filtered && no_new_privs
+}

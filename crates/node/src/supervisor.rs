@@ -1,0 +1,367 @@
+//! Watches over one call until its end and says why it ended.
+//!
+//! ```text
+//!           output, input          limit hit / kill asked
+//!  running ───────────────► running ───────────► killing
+//!     │                                             │
+//!     │ main process exited                         │ exited, or 2 s
+//!     ▼                                             ▼
+//!  draining ── streams closed, or 250 ms ──────► ended
+//! ```
+//!
+//! The reason is decided here from cgroup counters, the wait status and our own
+//! clock. What the code prints, or the status that it exits with, cannot pass
+//! for a limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_guest_proto::{Exit, Request, ToGuest};
+use belljar_model::{End, EndReason, Limits, Usage};
+use belljar_sandbox::cgroup::CallGroup;
+use belljar_sandbox::{Defence, Machine, Weakened};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::call::{Event, InputQueue, Order};
+use crate::command::{Command, Leftovers};
+use crate::link::{Channel, Incoming};
+
+/// How long streams may stay open after the main process has exited.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// How long a killed call may take to be reported dead.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How often counters are read: often at first, then seldom.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const SELDOM: Duration = Duration::from_millis(100);
+
+const SIGSYS: i32 = 31;
+const SIGKILL: i32 = 9;
+
+pub(crate) struct Supervisor {
+    channel: Channel,
+    machine: Arc<Machine>,
+    group: Option<CallGroup>,
+    limits: Limits,
+    leftovers: Leftovers,
+    weakened: Weakened,
+    started: Instant,
+    disk_before: u64,
+    refused_before: u64,
+    input: InputQueue,
+    output_bytes: u64,
+    reason: Option<EndReason>,
+    exit: Option<Exit>,
+    eof: bool,
+    /// When to stop waiting, once the call is ending.
+    give_up: Option<Instant>,
+    next_look: Instant,
+    pause: Duration,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        channel: Channel,
+        machine: Arc<Machine>,
+        group: Option<CallGroup>,
+        command: &Command,
+        limits: &Limits,
+        weakened: Weakened,
+        disk_before: u64,
+    ) -> Self {
+        let started = Instant::now();
+        let limits = Limits { wall: command.wall.unwrap_or(limits.wall), ..limits.clone() };
+        Self {
+            refused_before: machine.refused_processes(),
+            channel,
+            machine,
+            group,
+            limits,
+            leftovers: command.leftovers,
+            weakened,
+            started,
+            disk_before,
+            input: InputQueue::new(),
+            output_bytes: 0,
+            reason: None,
+            exit: None,
+            eof: false,
+            give_up: None,
+            next_look: started + FIRST_LOOK,
+            pause: FIRST_LOOK,
+        }
+    }
+
+    pub(crate) async fn run(
+        mut self,
+        events: mpsc::Sender<Event>,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+    ) {
+        let mut waiting: Option<Event> = None;
+        let mut orders_open = true;
+        loop {
+            if self.is_over() && waiting.is_none() {
+                break;
+            }
+            let deadline = self.deadline();
+            tokio::select! {
+                biased;
+                () = sleep_until(deadline) => {
+                    if !self.look() {
+                        break;
+                    }
+                }
+                order = orders.recv(), if orders_open => match order {
+                    Some(order) => self.obey(order).await,
+                    None => orders_open = false,
+                },
+                permit = events.reserve(), if waiting.is_some() => {
+                    let (Ok(permit), Some(event)) = (permit, waiting.take()) else {
+                        // Nobody listens any more; the call runs on all the same.
+                        self.consumed(0).await;
+                        continue;
+                    };
+                    let size = size_of_output(&event);
+                    permit.send(event);
+                    self.consumed(size).await;
+                }
+                incoming = self.channel.next(), if waiting.is_none() => match incoming {
+                    Ok(incoming) => {
+                        waiting = self.take(incoming).await;
+                        if events.is_closed() {
+                            let size = waiting.take().as_ref().map_or(0, size_of_output);
+                            self.consumed(size).await;
+                        }
+                    }
+                    Err(_) => {
+                        self.reason.get_or_insert(EndReason::Lost);
+                        break;
+                    }
+                },
+            }
+        }
+        // What had already come is still the call's output.
+        while let Some(incoming) = self.channel.try_next() {
+            match incoming {
+                Incoming::Stdout(bytes) => drop(events.try_send(Event::Stdout(bytes))),
+                Incoming::Stderr(bytes) => drop(events.try_send(Event::Stderr(bytes))),
+                Incoming::Exited(exit) => self.exit = Some(exit),
+                _ => {}
+            }
+        }
+        let end = self.end().await;
+        let _ = events.send(Event::End(end)).await;
+    }
+
+    fn is_over(&self) -> bool {
+        self.exit.is_some() && self.eof
+    }
+
+    fn wall_deadline(&self) -> Instant {
+        let longest = Duration::from_secs(86_400 * 366);
+        self.started + self.limits.wall.min(longest)
+    }
+
+    fn deadline(&self) -> Instant {
+        match self.give_up {
+            Some(at) => at,
+            None if self.keeps(Defence::WallTimer) => self.next_look.min(self.wall_deadline()),
+            None => self.next_look,
+        }
+    }
+
+    fn keeps(&self, defence: Defence) -> bool {
+        self.weakened.keeps(defence)
+    }
+
+    /// Looks at clock and counters. `false`: no more waiting.
+    fn look(&mut self) -> bool {
+        let now = Instant::now();
+        if self.give_up.is_some_and(|at| now >= at) {
+            return false;
+        }
+        if self.keeps(Defence::WallTimer) && now >= self.wall_deadline() {
+            self.stop(EndReason::TimeoutWall);
+            return true;
+        }
+        self.pause = (self.pause * 2).min(SELDOM);
+        self.next_look = now + self.pause;
+        if self.exit.is_none() {
+            self.check_counters();
+        }
+        true
+    }
+
+    fn check_counters(&mut self) {
+        if let Some(group) = &self.group {
+            let counters = group.counters();
+            let over = self.limits.cpu.is_some_and(|limit| counters.cpu >= limit);
+            if over && self.keeps(Defence::CpuTimer) {
+                return self.stop(EndReason::TimeoutCpu);
+            }
+            if counters.oom_kills > 0 {
+                return self.stop(EndReason::Oom);
+            }
+        }
+        if self.machine.refused_processes() > self.refused_before {
+            self.stop(EndReason::Pids);
+        }
+    }
+
+    /// Ends the call for `reason`, unless it is ending already.
+    fn stop(&mut self, reason: EndReason) {
+        if self.reason.is_none() && self.exit.is_none() {
+            self.reason = Some(reason);
+        }
+        self.give_up.get_or_insert(Instant::now() + GRACE);
+        self.kill_processes();
+    }
+
+    fn kill_processes(&self) {
+        match &self.group {
+            Some(group) => drop(group.kill()),
+            None => {
+                // Without a cgroup the process group is the next best thing.
+                let link = self.channel.link().clone();
+                let call = self.channel.number;
+                tokio::spawn(async move {
+                    let _ = link.ask(Request::Signal { call, signal: SIGKILL }).await;
+                });
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Kill => self.stop(EndReason::Killed),
+            Order::Input(bytes) => self.input.push(&bytes),
+            Order::EndInput => self.input.end(),
+        }
+        self.flush_input().await;
+    }
+
+    async fn flush_input(&mut self) {
+        // A failed link shows itself at the next receive.
+        let _ = self.input.flush(&self.channel).await;
+    }
+
+    /// Gives the guest back the credit of what was taken off its hands.
+    async fn consumed(&mut self, bytes: usize) {
+        if bytes > 0 && self.exit.is_none() | !self.eof {
+            let _ = self.channel.grant(bytes).await;
+        }
+    }
+
+    async fn take(&mut self, incoming: Incoming) -> Option<Event> {
+        let event = match incoming {
+            Incoming::Stdout(bytes) => Event::Stdout(bytes),
+            Incoming::Stderr(bytes) => Event::Stderr(bytes),
+            Incoming::Credit(bytes) => {
+                self.input.grant(bytes);
+                self.flush_input().await;
+                return None;
+            }
+            Incoming::Exited(exit) => {
+                self.exited(exit);
+                return None;
+            }
+            Incoming::Eof => {
+                self.eof = true;
+                return None;
+            }
+            Incoming::Reply(_) | Incoming::Data(_) | Incoming::Changed(_) => return None,
+        };
+        self.output_bytes += size_of_output(&event) as u64;
+        if self.output_bytes > self.limits.output_bytes && self.keeps(Defence::OutputCap) {
+            self.stop(EndReason::Output);
+            return None;
+        }
+        Some(event)
+    }
+
+    fn exited(&mut self, exit: Exit) {
+        self.exit = Some(exit);
+        let drained = Instant::now() + DRAIN;
+        self.give_up = Some(self.give_up.map_or(drained, |at| at.min(drained)));
+        if self.leftovers == Leftovers::Kill && self.keeps(Defence::CallKill) {
+            self.kill_processes();
+        }
+    }
+
+    async fn end(&mut self) -> End {
+        let counters = self.group.as_ref().map(CallGroup::counters).unwrap_or_default();
+        let exit = self.exit;
+        let disk = self.machine.disk();
+        let failed = exit.is_some_and(|exit| exit.code != Some(0));
+        let reason = match self.reason {
+            Some(reason) if reason != EndReason::Lost => reason,
+            _ if counters.oom_kills > 0 => EndReason::Oom,
+            Some(lost) => lost,
+            None if exit.is_some_and(|exit| exit.signal == Some(SIGSYS)) => EndReason::Seccomp,
+            None if failed && self.machine.refused_processes() > self.refused_before => {
+                EndReason::Pids
+            }
+            None if failed && disk.is_full => EndReason::Disk,
+            None if failed => EndReason::Exit,
+            None if exit.is_some() => EndReason::Done,
+            None => EndReason::Lost,
+        };
+        let cpu = if self.group.is_some() {
+            counters.cpu
+        } else {
+            Duration::from_micros(exit.map_or(0, |exit| exit.cpu_micros))
+        };
+        self.remove_group().await;
+        End {
+            reason,
+            exit_code: exit.and_then(|exit| exit.code),
+            signal: exit.and_then(|exit| exit.signal),
+            usage: Usage {
+                wall: self.started.elapsed(),
+                cpu,
+                peak_memory_bytes: counters.peak_memory_bytes,
+                written_bytes: disk.used_bytes.saturating_sub(self.disk_before),
+                output_bytes: self.output_bytes,
+            },
+        }
+    }
+
+    /// Removes the call's group; what cannot be removed goes with the sandbox.
+    async fn remove_group(&mut self) {
+        let kept = self.leftovers == Leftovers::Keep || !self.keeps(Defence::CallKill);
+        let Some(group) = self.group.take() else { return };
+        if kept && group.is_populated() == Some(true) {
+            return;
+        }
+        for attempt in 0..20u32 {
+            if group.remove().is_ok() {
+                return;
+            }
+            // The dead leave their group a moment after they are reaped.
+            let _ = group.kill();
+            tokio::time::sleep(Duration::from_micros(50 << attempt.min(7))).await;
+        }
+    }
+}
+
+fn size_of_output(event: &Event) -> usize {
+    match event {
+        Event::Stdout(bytes) | Event::Stderr(bytes) => bytes.len(),
+        Event::End(_) => 0,
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // A supervisor that is dropped before the end (the runtime stops) must
+        // not leave code running.
+        if let Some(group) = &self.group
+            && self.leftovers == Leftovers::Kill
+        {
+            let _ = group.kill();
+        }
+        let _ = ToGuest::Cancel;
+    }
+}

@@ -1,0 +1,342 @@
+//! Control groups of version 1, version 2, and both side by side.
+//!
+//! Limits stand on the sandbox's group; each call has a group of its own below
+//! it, for its counters. Killing and freezing always go through version 2: its
+//! `cgroup.kill` is one atomic step that no fork can outrun, and it works on a
+//! version 2 tree that has no controllers at all.
+//!
+//! ```text
+//! belljar/e<engine>/<sandbox>        limits
+//!                           /g       the guest (version 2 with controllers)
+//!                           /c<call> one call
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use belljar_model::{Limits, SandboxId};
+
+mod hierarchy;
+
+pub use hierarchy::{Hierarchies, Site};
+
+/// What the kernel counted for a call or a sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub cpu: Duration,
+    pub peak_memory_bytes: Option<u64>,
+    /// Processes that the kernel killed because memory ran out.
+    pub oom_kills: u64,
+}
+
+/// The groups of one sandbox, named by its id; they need not exist yet.
+#[derive(Debug, Clone)]
+pub struct SandboxGroup {
+    hierarchies: Hierarchies,
+    name: PathBuf,
+}
+
+/// A group that the first process of a sandbox is born into or joins.
+#[derive(Debug)]
+pub struct Entry {
+    /// The version 2 directory to be cloned into.
+    pub into: Option<OwnedFd>,
+    /// `tasks` files of version 1, to write "0" to.
+    pub tasks: Vec<OwnedFd>,
+}
+
+/// Which limits not to set: used by tests that show that a limit is needed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unlimited {
+    pub memory: bool,
+    pub pids: bool,
+    pub cpu: bool,
+}
+
+const PERIOD_MICROS: u64 = 100_000;
+
+impl SandboxGroup {
+    pub fn new(hierarchies: &Hierarchies, engine: u32, id: &SandboxId) -> Self {
+        let name = hierarchies.engine(engine).join(id.as_str());
+        Self { hierarchies: hierarchies.clone(), name }
+    }
+
+    fn dir(&self, site: &Site) -> PathBuf {
+        site.root.join(&self.name)
+    }
+
+    /// Makes the groups, limits them, and opens the ways in. `owner` is the
+    /// host uid of the guest, which places calls into their groups.
+    pub fn create(&self, limits: &Limits, unlimited: Unlimited, owner: u32) -> io::Result<Entry> {
+        let mut tasks = Vec::new();
+        for site in self.hierarchies.v1_sites() {
+            let dir = self.dir(site);
+            fs::create_dir(&dir)?;
+            self.limit_v1(site, &dir, limits, unlimited)?;
+            tasks.push(open_write(&dir.join("tasks"))?);
+        }
+        let mut into = None;
+        if let Some(site) = &self.hierarchies.unified {
+            let dir = self.dir(site);
+            fs::create_dir(&dir)?;
+            let mut home = dir.clone();
+            if site.has_controllers() {
+                limit_v2(&dir, limits, unlimited)?;
+                write(&dir.join("cgroup.subtree_control"), &site.enable())?;
+                home.push("g");
+                fs::create_dir(&home)?;
+            } else {
+                std::os::unix::fs::chown(dir.join("cgroup.procs"), Some(owner), None)?;
+            }
+            into = Some(open_dir(&home)?);
+        }
+        Ok(Entry { into, tasks })
+    }
+
+    fn limit_v1(&self, site: &Site, dir: &Path, limits: &Limits, not: Unlimited) -> io::Result<()> {
+        if site.has("memory") && !not.memory {
+            let bytes = limits.memory_bytes.to_string();
+            write(&dir.join("memory.limit_in_bytes"), &bytes)?;
+            // Absent where the kernel does not count swap.
+            if self.hierarchies.counts_swap {
+                write(&dir.join("memory.memsw.limit_in_bytes"), &bytes)?;
+            }
+        }
+        if site.has("pids") && !not.pids {
+            write(&dir.join("pids.max"), &pids_with_guest(limits).to_string())?;
+        }
+        if site.has("cpu") && !not.cpu {
+            let quota = u64::from(limits.cpu_millis) * PERIOD_MICROS / 1000;
+            write(&dir.join("cpu.cfs_quota_us"), &quota.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the group of one call.
+    pub fn create_call(&self, number: u32, owner: u32) -> io::Result<CallGroup> {
+        let call = self.call(number);
+        for site in self.hierarchies.call_sites() {
+            fs::create_dir(call.dir(site))?;
+        }
+        if let Some(site) = self.hierarchies.unified.as_ref().filter(|s| !s.has_controllers()) {
+            let procs = call.dir(site).join("cgroup.procs");
+            std::os::unix::fs::chown(procs, Some(owner), None)?;
+        }
+        Ok(call)
+    }
+
+    pub fn call(&self, number: u32) -> CallGroup {
+        CallGroup {
+            hierarchies: self.hierarchies.clone(),
+            name: self.name.join(format!("c{number}")),
+        }
+    }
+
+    /// Kills everything in the sandbox in one step.
+    pub fn kill(&self) -> io::Result<()> {
+        kill_tree(&self.hierarchies, &self.name)
+    }
+
+    pub fn freeze(&self, frozen: bool) -> io::Result<()> {
+        let Some(site) = &self.hierarchies.unified else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        write(&self.dir(site).join("cgroup.freeze"), if frozen { "1" } else { "0" })
+    }
+
+    /// How often a process could not be made because of the limit.
+    pub fn refused_processes(&self) -> u64 {
+        let Some(site) = self.hierarchies.site("pids") else { return 0 };
+        field(&self.dir(site).join("pids.events"), "max")
+    }
+
+    /// Memory charged to the sandbox right now.
+    pub fn memory_now(&self) -> Option<u64> {
+        let site = self.hierarchies.site("memory")?;
+        let file = if site.v2 { "memory.current" } else { "memory.usage_in_bytes" };
+        number(&self.dir(site).join(file))
+    }
+
+    /// Removes every group of the sandbox. All its processes must be gone.
+    pub fn remove(&self) -> io::Result<()> {
+        remove_tree(&self.hierarchies, &self.name)
+    }
+}
+
+/// The groups of one call.
+#[derive(Debug, Clone)]
+pub struct CallGroup {
+    hierarchies: Hierarchies,
+    name: PathBuf,
+}
+
+/// Descriptors by which a process gets into a call's groups.
+#[derive(Debug)]
+pub struct CallEntry {
+    pub descriptors: Vec<OwnedFd>,
+    /// Whether the first is a directory to be cloned into.
+    pub into_cgroup: bool,
+}
+
+impl CallGroup {
+    fn dir(&self, site: &Site) -> PathBuf {
+        site.root.join(&self.name)
+    }
+
+    pub fn open(&self) -> io::Result<CallEntry> {
+        let mut descriptors = Vec::new();
+        let mut into_cgroup = false;
+        if let Some(site) = &self.hierarchies.unified {
+            let dir = self.dir(site);
+            if site.has_controllers() {
+                // A write to a file that the host opened counts as the host's,
+                // whatever namespace the writer is in.
+                descriptors.push(open_write(&dir.join("cgroup.procs"))?);
+            } else {
+                descriptors.push(open_dir(&dir)?);
+                into_cgroup = true;
+            }
+        }
+        for site in self.hierarchies.v1_call_sites() {
+            descriptors.push(open_write(&self.dir(site).join("tasks"))?);
+        }
+        Ok(CallEntry { descriptors, into_cgroup })
+    }
+
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters::default();
+        if let Some(site) = self.hierarchies.site("cpuacct") {
+            counters.cpu = if site.v2 {
+                Duration::from_micros(field(&self.dir(site).join("cpu.stat"), "usage_usec"))
+            } else {
+                let usage = number(&self.dir(site).join("cpuacct.usage"));
+                Duration::from_nanos(usage.unwrap_or(0))
+            };
+        }
+        if let Some(site) = self.hierarchies.site("memory") {
+            let dir = self.dir(site);
+            let (peak, events) = if site.v2 {
+                ("memory.peak", "memory.events")
+            } else {
+                ("memory.max_usage_in_bytes", "memory.oom_control")
+            };
+            counters.peak_memory_bytes = number(&dir.join(peak));
+            counters.oom_kills = field(&dir.join(events), "oom_kill");
+        }
+        counters
+    }
+
+    /// CPU time alone, cheaper than all counters.
+    pub fn cpu(&self) -> Duration {
+        self.counters().cpu
+    }
+
+    pub fn kill(&self) -> io::Result<()> {
+        kill_tree(&self.hierarchies, &self.name)
+    }
+
+    /// Whether a process of the call is still there; `None`: nobody knows.
+    pub fn is_populated(&self) -> Option<bool> {
+        let site = self.hierarchies.unified.as_ref()?;
+        Some(field(&self.dir(site).join("cgroup.events"), "populated") == 1)
+    }
+
+    pub fn remove(&self) -> io::Result<()> {
+        remove_tree(&self.hierarchies, &self.name)
+    }
+}
+
+/// The guest counts as a process too.
+fn pids_with_guest(limits: &Limits) -> u64 {
+    u64::from(limits.pids) + 1
+}
+
+fn limit_v2(dir: &Path, limits: &Limits, not: Unlimited) -> io::Result<()> {
+    if !not.memory {
+        write(&dir.join("memory.max"), &limits.memory_bytes.to_string())?;
+        optional(write(&dir.join("memory.swap.max"), "0"))?;
+        optional(write(&dir.join("memory.zswap.max"), "0"))?;
+    }
+    if !not.pids {
+        write(&dir.join("pids.max"), &pids_with_guest(limits).to_string())?;
+    }
+    if !not.cpu {
+        let quota = u64::from(limits.cpu_millis) * PERIOD_MICROS / 1000;
+        write(&dir.join("cpu.max"), &format!("{quota} {PERIOD_MICROS}"))?;
+    }
+    Ok(())
+}
+
+/// Forgives the absence of a file that only some kernels have.
+fn optional(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn kill_tree(hierarchies: &Hierarchies, name: &Path) -> io::Result<()> {
+    let Some(site) = &hierarchies.unified else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    optional(write(&site.root.join(name).join("cgroup.kill"), "1"))
+}
+
+/// Removes a group and those below it in every hierarchy; what is not there is
+/// no error. Answers `ResourceBusy` while a process is still in one.
+pub(crate) fn remove_tree(hierarchies: &Hierarchies, name: &Path) -> io::Result<()> {
+    for site in hierarchies.all_sites() {
+        remove_dirs(&site.root.join(name))?;
+    }
+    Ok(())
+}
+
+fn remove_dirs(dir: &Path) -> io::Result<()> {
+    // Most groups have none below them: try the quick way first.
+    match fs::remove_dir(dir) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {}
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_dirs(&entry.path())?;
+        }
+    }
+    fs::remove_dir(dir)
+}
+
+fn open_write(path: &Path) -> io::Result<OwnedFd> {
+    Ok(OpenOptions::new().write(true).open(path)?.into())
+}
+
+fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    const O_DIRECTORY: i32 = 0o200_000;
+    Ok(OpenOptions::new().read(true).custom_flags(O_DIRECTORY).open(path)?.into())
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn number(path: &Path) -> Option<u64> {
+    read(path)?.trim().parse().ok()
+}
+
+/// The value behind `key` in a file of `key value` lines; 0 when absent.
+fn field(path: &Path, key: &str) -> u64 {
+    let text = read(path).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,354 @@
+//! The engine: makes sandboxes by way of the spawner and hands them out.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use belljar_model::{SandboxId, Spec, Tier};
+use belljar_sys::landlock;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+
+use crate::cgroup::{Hierarchies, SandboxGroup};
+use crate::confinement::Confinement;
+use crate::defence::Weakened;
+use crate::jail::Failure;
+use crate::machine::Machine;
+use crate::plan::Facts;
+use crate::spawner;
+use crate::state::{Lease, State};
+use crate::wire::{self, FromSpawner, ToSpawner};
+
+/// Makes sandboxes of one or more tiers.
+pub trait Backend: Send + Sync {
+    /// Starts a sandbox; it is alive when this answers.
+    fn create<'a>(
+        &'a self,
+        id: SandboxId,
+        spec: &'a Spec,
+        weakened: &'a Weakened,
+    ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>>;
+}
+
+/// What an engine needs to know at its start.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub state_dir: PathBuf,
+    /// The static program that becomes pid 1 of each sandbox.
+    pub guest: &'static [u8],
+}
+
+/// Why an engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("cannot use the state directory `{dir}`")]
+    State { dir: PathBuf, source: io::Error },
+    #[error("cannot reclaim what an earlier belljar left, or lease user ids")]
+    Lease(#[source] io::Error),
+    #[error("cannot prepare the guest program")]
+    Guest(#[source] io::Error),
+    #[error("cannot start the spawner process")]
+    Spawner(#[source] io::Error),
+}
+
+/// Why a sandbox did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the limits cannot be kept")]
+    Limits(#[source] belljar_model::limits::OutOfRange),
+    #[error("cannot {doing}")]
+    Step { doing: String, source: io::Error },
+    #[error("this host cannot run the `{tier}` tier: {why}")]
+    Unsupported { tier: Tier, why: &'static str },
+    #[error("the spawner process is gone")]
+    SpawnerGone,
+}
+
+impl From<Failure> for StartError {
+    fn from(failure: Failure) -> Self {
+        let source = io::Error::from_raw_os_error(failure.errno);
+        Self::Step { doing: failure.doing, source }
+    }
+}
+
+type Answer = Result<(FromSpawner, Vec<OwnedFd>), Failure>;
+
+/// A handle on the spawner; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    /// A sequenced-packet socket, waited on as tokio waits on streams.
+    socket: UnixStream,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    sequence: AtomicU64,
+    facts: Facts,
+    number: u32,
+    pub(crate) hierarchies: Option<Hierarchies>,
+}
+
+impl Engine {
+    /// Starts the spawner. Reclaims what dead engines left on the way.
+    pub async fn start(config: Config) -> Result<Self, EngineError> {
+        let state_error = |source| EngineError::State { dir: config.state_dir.clone(), source };
+        let state = State::open(&config.state_dir).map_err(state_error)?;
+        let hierarchies = Hierarchies::detect().ok().filter(Hierarchies::is_writable);
+        state.sweep().map_err(EngineError::Lease)?;
+        let lease = state.lease(hierarchies.as_ref()).map_err(EngineError::Lease)?;
+        let facts = Facts {
+            landlock_abi: landlock::abi().unwrap_or(0),
+            privileged: rustix::process::geteuid().is_root(),
+            ipv6: std::path::Path::new("/proc/sys/net/ipv6").exists(),
+        };
+        let guest = sealed_memfd(config.guest).map_err(EngineError::Guest)?;
+        let socket = start_spawner().map_err(EngineError::Spawner)?;
+        let init = ToSpawner::Init {
+            state: state.dir.clone(),
+            engine: lease.number,
+            facts: facts.into(),
+            groups: hierarchies.is_some(),
+        };
+        let descriptors = [guest.as_fd(), lease.file().as_fd()];
+        wire::send(&socket, &init, &descriptors).map_err(EngineError::Spawner)?;
+        let number = lease.number;
+        let engine = Self::connect(socket, facts, number, hierarchies);
+        let engine = engine.await.map_err(EngineError::Spawner)?;
+        // From here on the spawner's copy holds the lock.
+        drop::<Lease>(lease);
+        Ok(engine)
+    }
+
+    async fn connect(
+        socket: OwnedFd,
+        facts: Facts,
+        number: u32,
+        hierarchies: Option<Hierarchies>,
+    ) -> io::Result<Self> {
+        let inner = Inner {
+            socket: to_tokio(socket)?,
+            waiting: Mutex::new(HashMap::new()),
+            sequence: AtomicU64::new(0),
+            facts,
+            number,
+            hierarchies,
+        };
+        let (message, _) = inner.receive().await?;
+        if !matches!(message, FromSpawner::Ready) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let inner = Arc::new(inner);
+        let weak = Arc::downgrade(&inner);
+        tokio::spawn(async move {
+            // Holds the engine only while a message is handled, so that the
+            // last handle's drop closes the socket and ends the spawner.
+            while let Some(inner) = weak.upgrade() {
+                let ready = tokio::select! {
+                    ready = inner.socket.readable() => ready.map(drop),
+                    () = tokio::time::sleep(std::time::Duration::from_millis(200)) => continue,
+                };
+                if ready.is_err() || !inner.deliver().await {
+                    inner.fail_all();
+                    return;
+                }
+            }
+        });
+        Ok(Self { inner })
+    }
+
+    pub fn facts(&self) -> Facts {
+        self.inner.facts
+    }
+
+    /// Whether limits are kept by cgroups.
+    pub fn has_groups(&self) -> bool {
+        self.inner.hierarchies.is_some()
+    }
+
+    async fn make(
+        &self,
+        id: SandboxId,
+        spec: &Spec,
+        weakened: &Weakened,
+    ) -> Result<Machine, StartError> {
+        spec.check().map_err(StartError::Limits)?;
+        if self.inner.facts.landlock_abi == 0 && spec.tier == Tier::Process {
+            let why = "its kernel has no Landlock, which is all that this tier's files rest on";
+            return Err(StartError::Unsupported { tier: spec.tier, why });
+        }
+        let sequence = self.inner.next();
+        let request = ToSpawner::Create {
+            sequence,
+            id: id.clone(),
+            spec: Box::new(spec.clone()),
+            weakened: weakened.clone(),
+        };
+        let (answer, descriptors) = self.inner.ask(sequence, &request).await?;
+        let FromSpawner::Created { first_uid, pid, work, .. } = answer else {
+            return Err(StartError::SpawnerGone);
+        };
+        let mut descriptors = descriptors.into_iter();
+        let stream = descriptors.next().ok_or(StartError::SpawnerGone)?;
+        let stream = to_tokio(stream)
+            .map_err(|source| StartError::Step { doing: "use the guest's stream".into(), source })?;
+        let group =
+            self.inner.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.inner.number, &id));
+        let facts = self.inner.facts;
+        let confinement = Confinement::new(spec, facts, weakened, work.as_deref());
+        Ok(Machine {
+            confinement,
+            stream: Some(stream),
+            scratch: descriptors.next(),
+            group,
+            guest_uid: first_uid + crate::plan::GUEST_UID,
+            pid,
+            engine: Mutex::new(Some(self.inner.clone())),
+            id,
+        })
+    }
+}
+
+impl Backend for Engine {
+    fn create<'a>(
+        &'a self,
+        id: SandboxId,
+        spec: &'a Spec,
+        weakened: &'a Weakened,
+    ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
+        Box::pin(self.make(id, spec, weakened))
+    }
+}
+
+impl Inner {
+    fn next(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn receive(&self) -> io::Result<(FromSpawner, Vec<OwnedFd>)> {
+        loop {
+            self.socket.readable().await?;
+            let received = self.socket.try_io(Interest::READABLE, || wire::receive(&self.socket));
+            match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Hands one answer to whoever waits for it. `false`: the spawner is gone.
+    async fn deliver(&self) -> bool {
+        let Ok((message, descriptors)) = self.receive().await else { return false };
+        let (sequence, answer) = match message {
+            FromSpawner::Ready => return false,
+            FromSpawner::Failed { sequence, failure } => (sequence, Err(failure)),
+            FromSpawner::Created { sequence, .. } | FromSpawner::Destroyed { sequence } => {
+                (sequence, Ok((message, descriptors)))
+            }
+        };
+        if let Some(waiter) = self.lock_waiting().remove(&sequence) {
+            // Whoever asked may have given up; a sandbox made for nobody is
+            // ended when its descriptors close here.
+            let _ = waiter.send(answer);
+        }
+        true
+    }
+
+    fn fail_all(&self) {
+        self.lock_waiting().clear();
+    }
+
+    fn lock_waiting(
+        &self,
+    ) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Answer>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(
+        &self,
+        sequence: u64,
+        request: &ToSpawner,
+    ) -> Result<(FromSpawner, Vec<OwnedFd>), StartError> {
+        let (sender, receiver) = oneshot::channel();
+        self.lock_waiting().insert(sequence, sender);
+        self.send(request).await.map_err(|_| StartError::SpawnerGone)?;
+        let answer = receiver.await.map_err(|_| StartError::SpawnerGone)?;
+        Ok(answer?)
+    }
+
+    async fn send(&self, request: &ToSpawner) -> io::Result<()> {
+        loop {
+            self.socket.writable().await?;
+            let sent =
+                self.socket.try_io(Interest::WRITABLE, || wire::send(&self.socket, request, &[]));
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    pub(crate) async fn destroy(&self, id: SandboxId) -> Result<(), StartError> {
+        let sequence = self.next();
+        self.ask(sequence, &ToSpawner::Destroy { sequence, id }).await.map(drop)
+    }
+
+    /// Asks for the end of a sandbox without waiting for it.
+    pub(crate) fn destroy_later(&self, id: SandboxId) {
+        let request = ToSpawner::Destroy { sequence: self.next(), id };
+        // A full socket is retried by nobody: the stream's end, which comes with
+        // the machine's drop, ends the guest in any case.
+        let _ = wire::send(&self.socket, &request, &[]);
+    }
+}
+
+fn to_tokio(stream: OwnedFd) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(stream);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+/// The guest's program in memory, sealed: nobody can change it, not even
+/// through `/proc/1/exe`.
+fn sealed_memfd(program: &[u8]) -> io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the flag and need not be told.
+    let memfd = memfd_create("belljar-guest", flags | MemfdFlags::EXEC)
+        .or_else(|_| memfd_create("belljar-guest", flags))?;
+    let mut rest = program;
+    while !rest.is_empty() {
+        let count = rustix::io::write(&memfd, rest)?;
+        rest = &rest[count..];
+    }
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&memfd, seals)?;
+    Ok(memfd)
+}
+
+/// Starts this executable again as the spawner.
+fn start_spawner() -> io::Result<OwnedFd> {
+    use std::os::unix::process::CommandExt;
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let mut child = Command::new("/proc/self/exe")
+        .arg0(spawner::NAME)
+        .env_clear()
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .spawn()?;
+    // It lives exactly as long as the socket; a thread of our own reaps it.
+    std::thread::Builder::new()
+        .name("spawner-reaper".into())
+        .spawn(move || drop(child.wait()))?;
+    Ok(ours)
+}

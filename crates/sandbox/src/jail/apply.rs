@@ -1,0 +1,225 @@
+//! Runs the steps of a plan in the new process, and ends in the guest.
+//!
+//! The spawner has one thread, so the child may allocate. Until `RunGuest` it
+//! still has the spawner's rights inside its new namespaces; nothing that code
+//! could have written is read here.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use belljar_model::{Disk, Spec};
+use belljar_sys::landlock::{Ruleset, Scope, access};
+use belljar_sys::mount::{Attributes, Reach};
+use belljar_sys::seccomp::Instruction;
+use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp};
+use rustix::fs::{Mode, OFlags};
+
+use super::{Attempt, Failure, mounts};
+use crate::plan::{Plan, Step};
+use crate::wire::{self, FromChild, ToChild};
+
+/// What the child was born with.
+pub(crate) struct Birth<'a> {
+    pub(crate) spec: &'a Spec,
+    pub(crate) plan: &'a Plan,
+    /// To the parent.
+    pub(crate) sync: &'a OwnedFd,
+    pub(crate) tasks: &'a [OwnedFd],
+    /// The guest's end of the stream to the host.
+    pub(crate) stream: &'a OwnedFd,
+    pub(crate) guest: &'a OwnedFd,
+    pub(crate) filter: &'a [Instruction],
+    /// An empty directory to mount over.
+    pub(crate) base: &'a Path,
+    /// Host uid that inner 0 is mapped to, for tiers without a user namespace.
+    pub(crate) first_uid: u32,
+    pub(crate) privileged: bool,
+}
+
+/// What steps leave for later steps.
+#[derive(Default)]
+struct Hands {
+    layers: Vec<OwnedFd>,
+    binds: Vec<OwnedFd>,
+    disk: Option<OwnedFd>,
+    scratch: Option<OwnedFd>,
+}
+
+/// Builds the sandbox around this process and becomes its guest.
+pub(crate) fn become_guest(birth: &Birth<'_>) -> ! {
+    let mut hands = Hands::default();
+    for step in &birth.plan.steps {
+        if let Err(failure) = run(step, birth, &mut hands) {
+            // The parent also learns of it by the end of the socket.
+            let _ = wire::send(birth.sync, &FromChild::Failed(failure), &[]);
+            process::exit_now(1);
+        }
+    }
+    process::exit_now(1)
+}
+
+fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
+    match step {
+        Step::JoinGroups => join_groups(birth.tasks),
+        Step::AwaitParent => await_parent(birth, hands),
+        Step::BecomeSetupRoot => {
+            identity::clear_groups().doing("drop groups")?;
+            identity::become_user(0, 0).doing("become the sandbox's root")
+        }
+        Step::PrivateMounts => mounts::make_private(),
+        Step::ForbidUserNamespaces => {
+            fs::write("/proc/sys/user/max_user_namespaces", "0").doing("forbid user namespaces")
+        }
+        Step::DisableIpv6 => {
+            fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").doing("disable IPv6")
+        }
+        Step::LoopbackUp => net::loopback_up().doing("bring up the loopback"),
+        Step::Scratch { bytes, inodes } => {
+            hands.scratch = Some(mounts::scratch(birth.base, *bytes, *inodes)?);
+            Ok(())
+        }
+        Step::UpperDirectory(_) => match &hands.disk {
+            Some(disk) => mounts::disk(disk.as_fd()),
+            None => Err(Failure::new("find the disk", &io::ErrorKind::NotFound.into())),
+        },
+        Step::Layers { .. } => Ok(()),
+        Step::Overlay { neutral } => {
+            let on_disk = hands.disk.is_some();
+            mounts::overlay(&hands.layers, on_disk, *neutral, birth.privileged)
+        }
+        Step::Bind { target, index } => mounts::bind(hands.binds[*index].as_fd(), target),
+        Step::Proc { hidden } => mounts::proc(*hidden),
+        Step::Devices { minimal } => mounts::devices(*minimal),
+        Step::Terminals => mounts::terminals(),
+        Step::SharedMemory => mounts::shared_memory(),
+        Step::EnterRoot => mounts::enter_root(),
+        Step::Hostname => rustix::system::sethostname(b"sandbox").doing("set the host name"),
+        Step::NewKeyring => keyring::join_new_session().doing("join a new keyring"),
+        Step::Capabilities { guest_keeps_some } => capabilities(*guest_keeps_some),
+        Step::BecomeGuest { uid } => become_uid(*uid, birth),
+        Step::NoNewPrivs => caps::set_no_new_privs().doing("forbid new privileges"),
+        Step::Landlock { abi, device_free } => landlock(*abi, *device_free),
+        Step::Seccomp => seccomp::install(birth.filter).doing("install the guest's filter"),
+        Step::Descriptors { closed } => descriptors(birth, hands, *closed),
+        Step::RunGuest => run_guest(birth),
+    }
+}
+
+fn join_groups(tasks: &[OwnedFd]) -> Result<(), Failure> {
+    for file in tasks {
+        rustix::io::write(file, b"0").doing("join a cgroup")?;
+    }
+    Ok(())
+}
+
+fn await_parent(birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
+    let (ToChild::Go { layers, binds, disk }, mut descriptors) =
+        wire::receive(birth.sync).doing("wait for the parent")?;
+    if birth.plan.namespaces == process::Namespaces::NONE {
+        return Ok(());
+    }
+    if descriptors.is_empty() {
+        // Without rights on the host the child prepares its own layers.
+        return own_layers(birth.spec, hands);
+    }
+    if descriptors.len() != layers + binds + usize::from(disk) {
+        return Err(Failure::new("take the layers", &io::ErrorKind::InvalidData.into()));
+    }
+    hands.layers = descriptors.drain(..layers).collect();
+    hands.binds = descriptors.drain(..binds).collect();
+    hands.disk = descriptors.pop();
+    Ok(())
+}
+
+fn own_layers(spec: &Spec, hands: &mut Hands) -> Result<(), Failure> {
+    let attributes =
+        Attributes { read_only: true, no_suid: true, no_dev: true, ..Attributes::default() };
+    let open = |path: &Path| {
+        let what = format!("open the layer {}", path.display());
+        let tree = mounts::detached(path, Reach::One).doing(what)?;
+        mounts::prepare(tree.as_fd(), attributes)?;
+        Ok(tree)
+    };
+    hands.layers = spec.root.layers.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
+    hands.binds =
+        spec.root.binds.iter().map(|bind| open(&bind.source)).collect::<Result<_, _>>()?;
+    if let Disk::Directory(path) = &spec.disk {
+        hands.disk = Some(mounts::detached(path, Reach::One).doing("open the disk")?);
+    }
+    Ok(())
+}
+
+/// What the guest keeps, to start calls as other users and to signal them.
+const GUEST_KEEPS: caps::Set = caps::Set::SETUID.and(caps::Set::SETGID).and(caps::Set::KILL);
+
+fn capabilities(guest_keeps_some: bool) -> Result<(), Failure> {
+    let keep = if guest_keeps_some { GUEST_KEEPS } else { caps::Set::EMPTY };
+    // Not every process may: without capabilities there is nothing to drop.
+    if caps::effective().doing("read capabilities")? == caps::Set::EMPTY {
+        return caps::clear_ambient().doing("clear ambient capabilities");
+    }
+    caps::drop_bounding().doing("empty the bounding set")?;
+    let setup = keep.and(caps::Set::SETPCAP).and(caps::Set::SETUID).and(caps::Set::SETGID);
+    caps::set(setup, keep).doing("reduce capabilities")?;
+    caps::clear_ambient().doing("clear ambient capabilities")?;
+    caps::raise_ambient(keep).doing("keep the guest's capabilities")?;
+    caps::lock_securebits().doing("lock the secure bits")
+}
+
+fn become_uid(uid: u32, birth: &Birth<'_>) -> Result<(), Failure> {
+    let has_namespace = birth.plan.namespaces.contains(process::Namespaces::USER);
+    let id = if has_namespace { uid } else { birth.first_uid + uid };
+    let keeps = birth.plan.steps.contains(&Step::Capabilities { guest_keeps_some: true });
+    if birth.privileged {
+        if !has_namespace {
+            identity::clear_groups().doing("drop groups")?;
+        }
+        identity::become_user(id, id).doing("become the guest's user")?;
+    }
+    let keep = if keeps { GUEST_KEEPS } else { caps::Set::EMPTY };
+    caps::set(keep, keep).doing("drop capabilities")
+}
+
+fn landlock(abi: u32, device_free: bool) -> Result<(), Failure> {
+    let ruleset = Ruleset::new(abi, Scope { no_tcp: false, ipc: true }).doing("make a ruleset")?;
+    let allow = |path: &str, rights: u64| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(dir) => ruleset.allow(dir.as_fd(), rights).doing(format!("allow {path}")),
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno).doing(format!("open {path}")),
+        }
+    };
+    let nodes = if device_free { 0 } else { access::MAKE_CHAR | access::MAKE_BLOCK };
+    allow("/", access::WRITE | nodes)?;
+    allow("/dev/pts", access::IOCTL_DEV)?;
+    ruleset.restrict_self().doing("restrict files with Landlock")
+}
+
+fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(), Failure> {
+    let scratch = hands.scratch.take();
+    let fds: Vec<_> = scratch.iter().map(AsFd::as_fd).collect();
+    wire::send(birth.sync, &FromChild::Built, &fds).doing("tell the parent")?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .doing("open /dev/null")?;
+    for number in 0..=2 {
+        fd::place_at(null.as_fd(), number).doing("close the standard streams")?;
+    }
+    // Everything else ends at the exec; the stream is placed after, because a
+    // descriptor that is already at its number keeps its flag.
+    if closed {
+        fd::close_on_exec_from(3).doing("mark descriptors")?;
+    }
+    fd::place_at(birth.stream.as_fd(), STREAM).doing("place the stream")
+}
+
+/// Where the guest expects its stream.
+pub(crate) const STREAM: i32 = 3;
+
+fn run_guest(birth: &Birth<'_>) -> Result<(), Failure> {
+    let name = CString::from(c"belljar-guest");
+    Err(exec::exec_descriptor(birth.guest.as_fd(), &[name], &[])).doing("run the guest")
+}

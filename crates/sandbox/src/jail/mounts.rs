@@ -1,0 +1,221 @@
+//! The mounts of a sandbox, made with descriptors and relative names.
+//!
+//! Relative names matter: whatever is given to an overlay shows up in the
+//! sandbox's own `mountinfo`, and host paths have no business there.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use belljar_sys::mount::{Attributes, Reach, set_attributes};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    open_tree, unmount,
+};
+
+use super::{Attempt, Failure};
+
+type Done<T = ()> = Result<T, Failure>;
+
+/// Names inside the scratch file system.
+const UPPER: &str = "u";
+const WORK: &str = "w";
+const ROOT: &str = "m";
+const DEVICES: &str = "d";
+const SHARED_MEMORY: &str = "s";
+const DISK: &str = "x";
+
+/// What every sandbox has in `/dev`, besides terminals and shared memory.
+const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// A copy of the mount at `path`, attached nowhere yet.
+pub(super) fn detached(path: &Path, reach: Reach) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if reach == Reach::Tree {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    open_tree(CWD, path, flags)
+}
+
+pub(super) fn attach(tree: BorrowedFd<'_>, target: &str) -> rustix::io::Result<()> {
+    move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+fn mkdir(path: &str, mode: u32) -> rustix::io::Result<()> {
+    rustix::fs::mkdir(path, Mode::from_raw_mode(mode))
+}
+
+/// Cuts this namespace's mounts off from the host's.
+pub(super) fn make_private() -> Done {
+    let attributes = Attributes { private: true, ..Attributes::default() };
+    set_attributes(CWD, c"/", attributes, Reach::Tree).doing("make all mounts private")
+}
+
+/// Mounts the scratch file system over `base` and goes there.
+pub(super) fn scratch(base: &Path, bytes: Option<u64>, inodes: Option<u64>) -> Done<OwnedFd> {
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).doing("open a tmpfs")?;
+    let set = |key: &str, value: &str| fsconfig_set_string(&fs, key, value);
+    set("source", "scratch").doing("name the tmpfs")?;
+    set("mode", "0755").doing("set the tmpfs mode")?;
+    if let Some(bytes) = bytes {
+        set("size", &bytes.to_string()).doing("size the tmpfs")?;
+    }
+    if let Some(inodes) = inodes {
+        set("nr_inodes", &inodes.to_string()).doing("limit the tmpfs inodes")?;
+    }
+    fsconfig_create(&fs).doing("make the tmpfs")?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount the tmpfs")?;
+    let target = base.to_str().unwrap_or("/");
+    attach(mount.as_fd(), target).doing("attach the tmpfs")?;
+    rustix::process::chdir(base).doing("enter the tmpfs")?;
+    for (name, mode) in
+        [(UPPER, 0o755), (WORK, 0o755), (ROOT, 0o755), (DEVICES, 0o755), (SHARED_MEMORY, 0o777)]
+    {
+        mkdir(name, mode).doing("make a directory of the scratch")?;
+    }
+    let shared = Mode::from_raw_mode(0o1777);
+    rustix::fs::chmod(SHARED_MEMORY, shared).doing("open shared memory to all")?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(".", flags, Mode::empty()).doing("open the scratch")
+}
+
+/// Attaches the directory that keeps the writable layer of a build.
+pub(super) fn disk(tree: BorrowedFd<'_>) -> Done {
+    mkdir(DISK, 0o755).doing("make a place for the disk")?;
+    attach(tree, DISK).doing("attach the disk")
+}
+
+/// Attaches the lower layers and stacks the root file system.
+pub(super) fn overlay(layers: &[OwnedFd], on_disk: bool, neutral: bool, privileged: bool) -> Done {
+    let mut lower = Vec::new();
+    for (index, layer) in layers.iter().enumerate() {
+        let name = format!("l{index}");
+        mkdir(&name, 0o755).doing("make a place for a layer")?;
+        attach(layer.as_fd(), &name).doing("attach a layer")?;
+        lower.push(name);
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    // The control of the attack that reads host paths out of mountinfo.
+    let shown = |name: &str| {
+        if neutral { name.to_owned() } else { here.join(name).to_string_lossy().into_owned() }
+    };
+    let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).doing("open an overlay")?;
+    let set = |key: &str, value: &str| fsconfig_set_string(&fs, key, value);
+    set("source", "root").doing("name the overlay")?;
+    let lower: Vec<String> = lower.iter().map(|name| shown(name)).collect();
+    set("lowerdir", &lower.join(":")).doing("set the lower layers")?;
+    let (upper, work) = if on_disk {
+        (format!("{DISK}/upper"), format!("{DISK}/work"))
+    } else {
+        (UPPER.to_owned(), WORK.to_owned())
+    };
+    set("upperdir", &shown(&upper)).doing("set the writable layer")?;
+    set("workdir", &shown(&work)).doing("set the work directory")?;
+    fsconfig_set_flag(&fs, "userxattr").doing("use user xattrs")?;
+    if !on_disk {
+        // Nothing of this layer outlives the sandbox, so nothing is flushed.
+        fsconfig_set_flag(&fs, "volatile").doing("make the overlay volatile")?;
+    }
+    fsconfig_create(&fs).doing("make the overlay")?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount the overlay")?;
+    let _ = privileged;
+    attach(mount.as_fd(), ROOT).doing("attach the overlay")
+}
+
+fn inside(path: &Path) -> String {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    PathBuf::from(ROOT).join(relative).to_string_lossy().into_owned()
+}
+
+pub(super) fn bind(tree: BorrowedFd<'_>, target: &Path) -> Done {
+    let place = inside(target);
+    match mkdir(&place, 0o755) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(errno) => return Err(errno).doing(format!("make {}", target.display())),
+    }
+    attach(tree, &place).doing(format!("bind {}", target.display()))
+}
+
+pub(super) fn proc(hidden: bool) -> Done {
+    let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).doing("open procfs")?;
+    fsconfig_set_string(&fs, "source", "proc").doing("name procfs")?;
+    if hidden {
+        fsconfig_set_string(&fs, "hidepid", "2").doing("hide strangers in procfs")?;
+        fsconfig_set_string(&fs, "subset", "pid").doing("reduce procfs to processes")?;
+    }
+    fsconfig_create(&fs).doing("make procfs")?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount procfs")?;
+    attach(mount.as_fd(), &inside(Path::new("/proc"))).doing("attach procfs")
+}
+
+pub(super) fn devices(minimal: bool) -> Done {
+    let target = inside(Path::new("/dev"));
+    if !minimal {
+        let all = detached(Path::new("/dev"), Reach::One).doing("copy the host's devices")?;
+        return attach(all.as_fd(), &target).doing("attach the host's devices");
+    }
+    for name in NODES {
+        let place = format!("{DEVICES}/{name}");
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o666)).doing("make a device's place")?;
+        let node = detached(&Path::new("/dev").join(name), Reach::One);
+        attach(node.doing("copy a device")?.as_fd(), &place).doing("attach a device")?;
+    }
+    for (name, points_to) in LINKS {
+        rustix::fs::symlink(points_to, format!("{DEVICES}/{name}")).doing("link in /dev")?;
+    }
+    for name in ["pts", "shm"] {
+        mkdir(&format!("{DEVICES}/{name}"), 0o755).doing("make a directory of /dev")?;
+    }
+    let tree = detached(Path::new(DEVICES), Reach::Tree).doing("copy /dev")?;
+    let attributes = Attributes { read_only: true, no_suid: true, no_exec: true, ..Attributes::default() };
+    set_attributes(tree.as_fd(), c"", attributes, Reach::One).doing("make /dev read-only")?;
+    attach(tree.as_fd(), &target).doing("attach /dev")
+}
+
+pub(super) fn terminals() -> Done {
+    let fs = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC).doing("open devpts")?;
+    for (key, value) in [("ptmxmode", "0666"), ("mode", "0620"), ("max", "64")] {
+        fsconfig_set_string(&fs, key, value).doing("set up devpts")?;
+    }
+    fsconfig_create(&fs).doing("make devpts")?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount devpts")?;
+    attach(mount.as_fd(), &inside(Path::new("/dev/pts"))).doing("attach devpts")
+}
+
+pub(super) fn shared_memory() -> Done {
+    let tree = detached(Path::new(SHARED_MEMORY), Reach::One).doing("copy shared memory")?;
+    let attributes =
+        Attributes { no_suid: true, no_dev: true, no_exec: true, ..Attributes::default() };
+    set_attributes(tree.as_fd(), c"", attributes, Reach::One).doing("set up shared memory")?;
+    attach(tree.as_fd(), &inside(Path::new("/dev/shm"))).doing("attach shared memory")
+}
+
+/// Makes the overlay the root and lets go of the host's file systems.
+pub(super) fn enter_root() -> Done {
+    rustix::process::chdir(ROOT).doing("enter the new root")?;
+    rustix::process::pivot_root(".", ".").doing("change the root")?;
+    unmount(".", UnmountFlags::DETACH).doing("let go of the old root")?;
+    rustix::process::chdir("/").doing("go to the root")
+}
+
+/// Marks a tree of the host for use inside a sandbox.
+pub(super) fn prepare(tree: BorrowedFd<'_>, attributes: Attributes<'_>) -> Done {
+    let empty = CString::default();
+    set_attributes(tree, &empty, attributes, Reach::One).doing("restrict a layer's mount")
+}

@@ -1,0 +1,170 @@
+//! The parent's side of making a confined process.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use belljar_model::{Disk, Spec};
+use belljar_sys::mount::{Attributes, Reach};
+use belljar_sys::process::{Forked, Namespaces, fork};
+use belljar_sys::seccomp::Instruction;
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::Pid;
+
+use super::apply::{Birth, become_guest};
+use super::{Attempt, Failure, mounts};
+use crate::defence::{Defence, Weakened};
+use crate::plan::{Plan, USER_UID};
+use crate::wire::{self, FromChild, ToChild};
+
+/// Ids that each sandbox has to itself.
+pub(crate) const IDS: u32 = 65_536;
+
+/// What the spawner brings to every birth.
+pub(crate) struct Cradle<'a> {
+    pub(crate) guest: &'a OwnedFd,
+    pub(crate) filter: &'a [Instruction],
+    pub(crate) base: &'a Path,
+    pub(crate) privileged: bool,
+    pub(crate) weakened: &'a Weakened,
+}
+
+/// A sandbox whose guest runs.
+#[derive(Debug)]
+pub(crate) struct Born {
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    /// The host's end of the stream.
+    pub(crate) stream: OwnedFd,
+    /// The scratch file system, to ask how full it is.
+    pub(crate) scratch: Option<OwnedFd>,
+}
+
+/// Makes the process, and answers when the guest runs.
+pub(crate) fn bear(
+    spec: &Spec,
+    plan: &Plan,
+    cradle: &Cradle<'_>,
+    entry: Option<&crate::cgroup::Entry>,
+    first_uid: u32,
+) -> Result<Born, Failure> {
+    let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
+    let (stream, guest_stream) = pair(SocketType::STREAM).doing("make the guest's stream")?;
+    let into = entry.and_then(|entry| entry.into.as_ref()).map(AsFd::as_fd);
+    let forked = fork(plan.namespaces, into).doing("clone the sandbox's first process")?;
+    let Forked::Parent { pid, pidfd } = forked else {
+        drop(sync);
+        become_guest(&Birth {
+            spec,
+            plan,
+            sync: &child_sync,
+            tasks: entry.map_or(&[], |entry| &entry.tasks),
+            stream: &guest_stream,
+            guest: cradle.guest,
+            filter: cradle.filter,
+            base: cradle.base,
+            first_uid,
+            privileged: cradle.privileged,
+        })
+    };
+    drop((child_sync, guest_stream));
+    let raised = raise(spec, plan, cradle, pid, first_uid, &sync);
+    match raised {
+        Ok(scratch) => Ok(Born { pid, pidfd, stream, scratch }),
+        Err(failure) => {
+            let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+            Err(failure)
+        }
+    }
+}
+
+fn raise(
+    spec: &Spec,
+    plan: &Plan,
+    cradle: &Cradle<'_>,
+    pid: Pid,
+    first_uid: u32,
+    sync: &OwnedFd,
+) -> Result<Option<OwnedFd>, Failure> {
+    let mut descriptors = Vec::new();
+    if plan.namespaces.contains(Namespaces::USER) {
+        let proc = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
+        write_maps(&proc, cradle.privileged, first_uid)?;
+        if cradle.privileged {
+            descriptors = hand_over(spec, cradle.weakened, &proc)?;
+        }
+    }
+    let go = ToChild::Go {
+        layers: spec.root.layers.len(),
+        binds: spec.root.binds.len(),
+        disk: spec.disk != Disk::Memory,
+    };
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    wire::send(sync, &go, &borrowed).doing("release the sandbox's first process")?;
+    let scratch = match wire::receive(sync).doing("hear from the sandbox's first process")? {
+        (FromChild::Built, mut descriptors) => descriptors.pop(),
+        (FromChild::Failed(failure), _) => return Err(failure),
+    };
+    // The socket ends with the exec; a message before it is a failure.
+    match wire::receive(sync) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(scratch),
+        Err(error) => Err(Failure::new("wait for the guest", &error)),
+        Ok((FromChild::Failed(failure), _)) => Err(failure),
+        Ok((FromChild::Built, _)) => {
+            Err(Failure::new("wait for the guest", &io::ErrorKind::InvalidData.into()))
+        }
+    }
+}
+
+fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Result<(), Failure> {
+    let (uids, gids) = if privileged {
+        let map = format!("0 {first_uid} {IDS}");
+        (map.clone(), map)
+    } else {
+        // Without rights only our own id can be mapped, and groups must be
+        // given up first.
+        fs::write(proc.join("setgroups"), "deny").doing("give up groups")?;
+        let own = |id: u32| format!("{USER_UID} {id} 1");
+        (own(rustix::process::getuid().as_raw()), own(rustix::process::getgid().as_raw()))
+    };
+    fs::write(proc.join("uid_map"), uids).doing("map user ids")?;
+    fs::write(proc.join("gid_map"), gids).doing("map group ids")
+}
+
+/// Copies the mounts that the sandbox stands on, read-only and with ids shown
+/// through the sandbox's own map: layers are shared and never changed.
+fn hand_over(spec: &Spec, weakened: &Weakened, proc: &Path) -> Result<Vec<OwnedFd>, Failure> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let namespace = rustix::fs::open(proc.join("ns/user"), flags, Mode::empty())
+        .doing("open the sandbox's user namespace")?;
+    let shared = Attributes {
+        read_only: weakened.keeps(Defence::ReadOnlyLower),
+        no_suid: weakened.keeps(Defence::NoSuid),
+        no_dev: weakened.keeps(Defence::NoDev),
+        idmap: Some(namespace.as_fd()),
+        ..Attributes::default()
+    };
+    let layers = spec.root.layers.iter();
+    let binds = spec.root.binds.iter().map(|bind| &bind.source);
+    let mut trees = Vec::new();
+    for path in layers.chain(binds) {
+        let what = format!("open the layer {}", path.display());
+        let tree = mounts::detached(path, Reach::One).doing(what)?;
+        mounts::prepare(tree.as_fd(), shared)?;
+        trees.push(tree);
+    }
+    if let Disk::Directory(path) = &spec.disk {
+        for name in ["upper", "work"] {
+            fs::create_dir_all(path.join(name)).doing("make the disk's directories")?;
+        }
+        let tree = mounts::detached(path, Reach::One).doing("open the disk")?;
+        let own = Attributes { read_only: false, ..shared };
+        mounts::prepare(tree.as_fd(), own)?;
+        trees.push(tree);
+    }
+    Ok(trees)
+}

@@ -1,0 +1,119 @@
+//! One sandbox as the host holds it: a byte stream to its guest, its cgroups,
+//! its end. What is said over the stream is not this crate's business.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use belljar_model::SandboxId;
+use tokio::net::UnixStream;
+
+use crate::cgroup::{CallGroup, SandboxGroup};
+use crate::confinement::Confinement;
+use crate::engine::{Inner, StartError};
+
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) id: SandboxId,
+    pub(crate) confinement: Confinement,
+    pub(crate) stream: Option<UnixStream>,
+    pub(crate) scratch: Option<OwnedFd>,
+    pub(crate) group: Option<SandboxGroup>,
+    pub(crate) guest_uid: u32,
+    pub(crate) pid: u32,
+    /// Present until the sandbox is destroyed.
+    pub(crate) engine: Mutex<Option<Arc<Inner>>>,
+}
+
+/// How full the writable layer is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    pub used_bytes: u64,
+    pub is_full: bool,
+}
+
+impl Machine {
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// The pid of the guest, as the host sees it.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
+    /// The stream to the guest; there is one, and it is given out once.
+    pub fn take_stream(&mut self) -> Option<UnixStream> {
+        self.stream.take()
+    }
+
+    /// Makes the cgroup of a call; `None` where cgroups cannot be had.
+    pub fn open_call(&self, number: u32) -> io::Result<Option<CallGroup>> {
+        self.group.as_ref().map(|group| group.create_call(number, self.guest_uid)).transpose()
+    }
+
+    /// How often a process could not be made because of the pids limit.
+    pub fn refused_processes(&self) -> u64 {
+        self.group.as_ref().map_or(0, SandboxGroup::refused_processes)
+    }
+
+    pub fn memory_now(&self) -> Option<u64> {
+        self.group.as_ref()?.memory_now()
+    }
+
+    pub fn disk(&self) -> DiskUse {
+        let Some(stat) = self.scratch.as_ref().and_then(|fd| rustix::fs::fstatvfs(fd).ok()) else {
+            return DiskUse::default();
+        };
+        DiskUse {
+            used_bytes: (stat.f_blocks - stat.f_bfree) * stat.f_frsize,
+            is_full: (stat.f_blocks > 0 && stat.f_bavail == 0)
+                || (stat.f_files > 0 && stat.f_ffree == 0),
+        }
+    }
+
+    /// Stops every process where it stands.
+    pub fn pause(&self) -> io::Result<()> {
+        self.freeze(true)
+    }
+
+    pub fn resume(&self) -> io::Result<()> {
+        self.freeze(false)
+    }
+
+    fn freeze(&self, frozen: bool) -> io::Result<()> {
+        let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
+        self.group.as_ref().ok_or_else(unsupported)?.freeze(frozen)
+    }
+
+    /// Kills every process in one step; the sandbox is not removed yet.
+    pub fn kill(&self) {
+        if let Some(group) = &self.group {
+            // Its end is waited for when it is destroyed.
+            let _ = group.kill();
+        }
+    }
+
+    /// Ends the sandbox; nothing of it is left when this answers.
+    pub async fn destroy(&self) -> Result<(), StartError> {
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match engine {
+            Some(engine) => engine.destroy(self.id.clone()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Machine {
+    /// A machine that is forgotten is ended all the same.
+    fn drop(&mut self) {
+        let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = engine.take() {
+            engine.destroy_later(self.id.clone());
+        }
+    }
+}

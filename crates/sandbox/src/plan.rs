@@ -1,0 +1,194 @@
+//! Turns a [`Spec`] into a [`Plan`]: the ordered steps that build a sandbox.
+//!
+//! Planning is pure: no files, no system calls. Every rule about ordering is
+//! therefore tested here, without root. [`crate::jail::apply`] runs the steps in
+//! the new process.
+//!
+//! Invariants: nothing follows `Seccomp` but closing descriptors and running
+//! the guest; nothing is mounted after `EnterRoot`; identity is dropped before
+//! `Landlock`, because Landlock needs no rights and everything before it does.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use belljar_model::{Disk, Spec, Tier};
+use belljar_sys::process::Namespaces;
+
+use crate::defence::{Defence, Weakened};
+
+/// One thing that the new process does to itself, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Join the version 1 groups.
+    JoinGroups,
+    /// Wait until the parent has written the id maps and handed over layers.
+    AwaitParent,
+    /// Become the root of the new user namespace.
+    BecomeSetupRoot,
+    PrivateMounts,
+    ForbidUserNamespaces,
+    DisableIpv6,
+    LoopbackUp,
+    /// The writable layer: one tmpfs for files, devices and shared memory.
+    Scratch { bytes: Option<u64>, inodes: Option<u64> },
+    /// The writable layer is in a directory; the scratch holds the rest.
+    UpperDirectory(PathBuf),
+    Layers { count: usize },
+    Overlay { neutral: bool },
+    Bind { target: PathBuf, index: usize },
+    Proc { hidden: bool },
+    Devices { minimal: bool },
+    Terminals,
+    SharedMemory,
+    EnterRoot,
+    Hostname,
+    NewKeyring,
+    /// Keep nothing but what the guest needs to start calls.
+    Capabilities { guest_keeps_some: bool },
+    BecomeGuest { uid: u32 },
+    NoNewPrivs,
+    Landlock { abi: u32, device_free: bool },
+    Seccomp,
+    Descriptors { closed: bool },
+    RunGuest,
+}
+
+/// What the host can give: facts that planning depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    pub landlock_abi: u32,
+    /// Whether the engine is root on the host, so that ids can be mapped.
+    pub privileged: bool,
+    pub ipv6: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub namespaces: Namespaces,
+    pub steps: Vec<Step>,
+}
+
+/// The guest's uid inside; calls are 1000, or 0 in a template build.
+pub const GUEST_UID: u32 = 999;
+pub const USER_UID: u32 = 1000;
+
+impl Plan {
+    pub fn new(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
+        match spec.tier {
+            Tier::Jail => Self::jail(spec, facts, weakened),
+            Tier::Process => Self::process(facts, weakened),
+        }
+    }
+
+    fn jail(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
+        let keeps = |defence| weakened.keeps(defence);
+        let mut namespaces = Namespaces::USER
+            .and(Namespaces::MOUNT)
+            .and(Namespaces::PID)
+            .and(Namespaces::UTS)
+            .and(Namespaces::CGROUP);
+        if keeps(Defence::NetNamespace) {
+            namespaces = namespaces.and(Namespaces::NET);
+        }
+        if keeps(Defence::IpcNamespace) {
+            namespaces = namespaces.and(Namespaces::IPC);
+        }
+        let limits = &spec.limits;
+        let mut steps = vec![Step::JoinGroups, Step::AwaitParent];
+        if facts.privileged {
+            steps.push(Step::BecomeSetupRoot);
+        }
+        steps.push(Step::PrivateMounts);
+        if keeps(Defence::UsernsLimit) {
+            steps.push(Step::ForbidUserNamespaces);
+        }
+        if keeps(Defence::NetNamespace) {
+            if facts.ipv6 {
+                steps.push(Step::DisableIpv6);
+            }
+            steps.push(Step::LoopbackUp);
+        }
+        steps.push(Step::Scratch {
+            bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
+            inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),
+        });
+        if let Disk::Directory(path) = &spec.disk {
+            steps.push(Step::UpperDirectory(path.clone()));
+        }
+        steps.push(Step::Layers { count: spec.root.layers.len() });
+        steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
+        for (index, bind) in spec.root.binds.iter().enumerate() {
+            steps.push(Step::Bind { target: bind.target.clone(), index });
+        }
+        steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding) });
+        steps.push(Step::Devices { minimal: keeps(Defence::MinimalDev) });
+        steps.push(Step::Terminals);
+        steps.push(Step::SharedMemory);
+        steps.push(Step::EnterRoot);
+        steps.push(Step::Hostname);
+        if keeps(Defence::Keyring) {
+            steps.push(Step::NewKeyring);
+        }
+        // Without root on the host there is one uid to be had, so the guest
+        // shares it with the code and has no use for capabilities.
+        let own_uid = facts.privileged && keeps(Defence::UidSplit);
+        steps.push(Step::Capabilities { guest_keeps_some: facts.privileged });
+        let uid = if own_uid { GUEST_UID } else { USER_UID };
+        steps.push(Step::BecomeGuest { uid });
+        Self::confine(&mut steps, facts, weakened);
+        Self { namespaces, steps }
+    }
+
+    fn process(facts: Facts, weakened: &Weakened) -> Self {
+        let mut steps = vec![Step::JoinGroups, Step::AwaitParent];
+        steps.push(Step::NewKeyring);
+        steps.push(Step::Capabilities { guest_keeps_some: false });
+        if facts.privileged {
+            steps.push(Step::BecomeGuest { uid: USER_UID });
+        }
+        Self::confine(&mut steps, facts, weakened);
+        Self { namespaces: Namespaces::NONE, steps }
+    }
+
+    fn confine(steps: &mut Vec<Step>, facts: Facts, weakened: &Weakened) {
+        if weakened.keeps(Defence::NoNewPrivs) {
+            steps.push(Step::NoNewPrivs);
+        }
+        if facts.landlock_abi > 0 && weakened.keeps(Defence::Landlock) {
+            let device_free = weakened.keeps(Defence::NoDev);
+            steps.push(Step::Landlock { abi: facts.landlock_abi, device_free });
+        }
+        if weakened.keeps(Defence::Seccomp) {
+            steps.push(Step::Seccomp);
+        }
+        steps.push(Step::Descriptors { closed: weakened.keeps(Defence::ClosedDescriptors) });
+        steps.push(Step::RunGuest);
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Namespaces::USER, "user"),
+            (Namespaces::MOUNT, "mount"),
+            (Namespaces::PID, "pid"),
+            (Namespaces::NET, "net"),
+            (Namespaces::IPC, "ipc"),
+            (Namespaces::UTS, "uts"),
+            (Namespaces::CGROUP, "cgroup"),
+        ];
+        write!(f, "namespaces")?;
+        for (namespace, name) in names {
+            if self.namespaces.contains(namespace) {
+                write!(f, " {name}")?;
+            }
+        }
+        for step in &self.steps {
+            write!(f, "\n{step:?}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

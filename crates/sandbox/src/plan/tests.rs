@@ -1,0 +1,92 @@
+use belljar_model::{Bind, Disk, Limits, RootFs, Spec, Tier};
+use expect_test::{Expect, expect};
+
+use super::{Facts, Plan, Step};
+use crate::defence::Weakened;
+
+fn spec(tier: Tier) -> Spec {
+    let root = RootFs {
+        layers: vec!["/layers/a".into()],
+        binds: vec![Bind { source: "/usr".into(), target: "/usr".into() }],
+    };
+    Spec { limits: Limits { disk_bytes: 64 << 20, inodes: 1000, ..Limits::default() }, ..Spec::new(tier, root) }
+}
+
+const ROOT: Facts = Facts { landlock_abi: 7, privileged: true, ipv6: true };
+
+#[track_caller]
+fn check(spec: &Spec, facts: Facts, want: Expect) {
+    want.assert_eq(&Plan::new(spec, facts, &Weakened::default()).to_string());
+}
+
+#[test]
+fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
+    check(&spec(Tier::Jail), ROOT, expect![[r#"
+        namespaces user mount pid net ipc uts cgroup
+        JoinGroups
+        AwaitParent
+        BecomeSetupRoot
+        PrivateMounts
+        ForbidUserNamespaces
+        DisableIpv6
+        LoopbackUp
+        Scratch { bytes: Some(67108864), inodes: Some(1000) }
+        Layers { count: 1 }
+        Overlay { neutral: true }
+        Bind { target: "/usr", index: 0 }
+        Proc { hidden: true }
+        Devices { minimal: true }
+        Terminals
+        SharedMemory
+        EnterRoot
+        Hostname
+        NewKeyring
+        Capabilities { guest_keeps_some: true }
+        BecomeGuest { uid: 999 }
+        NoNewPrivs
+        Landlock { abi: 7, device_free: true }
+        Seccomp
+        Descriptors { closed: true }
+        RunGuest"#]]);
+}
+
+#[test]
+fn without_root_the_guest_has_the_one_uid_and_no_capability() {
+    let facts = Facts { privileged: false, ..ROOT };
+    let plan = Plan::new(&spec(Tier::Jail), facts, &Weakened::default());
+    assert!(plan.steps.contains(&Step::Capabilities { guest_keeps_some: false }));
+    assert!(plan.steps.contains(&Step::BecomeGuest { uid: 1000 }));
+    assert!(!plan.steps.contains(&Step::BecomeSetupRoot));
+}
+
+#[test]
+fn the_process_tier_makes_no_namespace_and_still_filters() {
+    check(&spec(Tier::Process), ROOT, expect![[r#"
+        namespaces
+        JoinGroups
+        AwaitParent
+        NewKeyring
+        Capabilities { guest_keeps_some: false }
+        BecomeGuest { uid: 1000 }
+        NoNewPrivs
+        Landlock { abi: 7, device_free: true }
+        Seccomp
+        Descriptors { closed: true }
+        RunGuest"#]]);
+}
+
+#[test]
+fn a_build_keeps_its_writable_layer_in_a_directory() {
+    let spec = Spec { disk: Disk::Directory("/build/upper".into()), ..spec(Tier::Jail) };
+    let plan = Plan::new(&spec, ROOT, &Weakened::default());
+    assert!(plan.steps.contains(&Step::UpperDirectory("/build/upper".into())));
+}
+
+#[test]
+fn nothing_but_leaving_follows_the_filter() {
+    for tier in Tier::ALL {
+        let plan = Plan::new(&spec(tier), ROOT, &Weakened::default());
+        let at = plan.steps.iter().position(|step| *step == Step::Seccomp).unwrap();
+        assert_eq!(plan.steps[at + 1..], [Step::Descriptors { closed: true }, Step::RunGuest]);
+    }
+}

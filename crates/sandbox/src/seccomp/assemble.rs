@@ -1,0 +1,114 @@
+//! From a policy to a classic BPF program.
+//!
+//! Calls are found by a balanced search over their numbers. Besides being quick
+//! to run, that keeps installing cheap: the kernel walks the program once for
+//! every number to learn which calls need no filter at all.
+
+use belljar_sys::seccomp::Instruction;
+
+use super::{Policy, Rule, Verdict, errno, numbers};
+
+const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+const OFFSET_NUMBER: u32 = 0;
+const OFFSET_ARCH: u32 = 4;
+const OFFSET_ARGS: u32 = 16;
+
+const ARCH_X86_64: u32 = 0xc000_003e;
+/// Numbers from here on belong to the x32 interface.
+const X32: u32 = 0x4000_0000;
+
+const RET_KILL_PROCESS: u32 = 0x8000_0000;
+const RET_ERRNO: u32 = 0x0005_0000;
+const RET_ALLOW: u32 = 0x7fff_0000;
+
+fn op(code: u16, operand: u32) -> Instruction {
+    Instruction { code, jump_true: 0, jump_false: 0, operand }
+}
+
+fn branch(code: u16, operand: u32, jump_true: u8, jump_false: u8) -> Instruction {
+    Instruction { code, jump_true, jump_false, operand }
+}
+
+fn answer(verdict: Verdict) -> Instruction {
+    op(RETURN, match verdict {
+        Verdict::Allow => RET_ALLOW,
+        Verdict::Errno(errno) => RET_ERRNO | u32::from(errno),
+        Verdict::Kill => RET_KILL_PROCESS,
+    })
+}
+
+/// Assembles the program of a policy.
+pub fn assemble(policy: &Policy) -> Vec<Instruction> {
+    let mut program = vec![
+        op(LOAD, OFFSET_ARCH),
+        branch(JUMP_EQUAL, ARCH_X86_64, 1, 0),
+        answer(Verdict::Kill),
+        op(LOAD, OFFSET_NUMBER),
+        branch(JUMP_AT_LEAST, X32, 0, 1),
+        answer(Verdict::Kill),
+    ];
+    program.extend(search(&segments(policy)));
+    program
+}
+
+/// Runs of numbers with one rule, each by its first number; the first is 0.
+pub(super) fn segments(policy: &Policy) -> Vec<(u32, Rule)> {
+    let unknown = Rule::Now(Verdict::Errno(errno::NOSYS));
+    let mut segments: Vec<(u32, Rule)> = vec![(0, unknown)];
+    let mut add = |first: u32, rule: Rule| match segments.last_mut() {
+        Some((_, last)) if *last == rule => {}
+        Some((start, last)) if *start == first => *last = rule,
+        _ => segments.push((first, rule)),
+    };
+    let mut next = 0;
+    for &(number, _) in numbers::TABLE {
+        if number > next {
+            add(next, unknown);
+        }
+        add(number, policy.rule(number));
+        next = number + 1;
+    }
+    add(next, unknown);
+    segments
+}
+
+/// A search among `segments`, the number being in the accumulator.
+fn search(segments: &[(u32, Rule)]) -> Vec<Instruction> {
+    if let [(_, rule)] = segments {
+        return decide(*rule);
+    }
+    let (low, high) = segments.split_at(segments.len() / 2);
+    let left = search(low);
+    let skip = u32::try_from(left.len()).unwrap_or(u32::MAX);
+    // A conditional jump reaches 255 instructions, a plain one any distance.
+    let mut code = vec![branch(JUMP_AT_LEAST, high[0].0, 0, 1), op(JUMP, skip)];
+    code.extend(left);
+    code.extend(search(high));
+    code
+}
+
+/// The code of one rule; every path through it returns.
+fn decide(rule: Rule) -> Vec<Instruction> {
+    match rule {
+        Rule::Now(verdict) => vec![answer(verdict)],
+        Rule::Switch { arg, mask, cases, otherwise } => {
+            // Little endian: the low half comes first.
+            let load = [op(LOAD, OFFSET_ARGS + 8 * u32::from(arg)), op(AND, mask)];
+            let mut code = load.to_vec();
+            for &(value, rule) in cases {
+                let then = decide(rule);
+                let skip = u8::try_from(then.len()).unwrap_or(u8::MAX);
+                code.push(branch(JUMP_EQUAL, value, 0, skip));
+                code.extend(then);
+            }
+            code.push(answer(otherwise));
+            code
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The filters, run by a small interpreter of classic BPF.
+
+use belljar_sys::seccomp::Instruction;
+
+use super::{Verdict, assemble, guest, numbers, user};
+
+const NATIVE: u32 = 0xc000_003e;
+
+fn verdict(filter: &[Instruction], arch: u32, number: u32, args: [u64; 6]) -> Verdict {
+    let word = |offset: u32| match offset {
+        0 => number,
+        4 => arch,
+        16.. => {
+            let arg = args[((offset - 16) / 8) as usize];
+            let half = if offset.is_multiple_of(8) { arg } else { arg >> 32 };
+            u32::try_from(half & 0xffff_ffff).unwrap()
+        }
+        _ => panic!("no field at {offset}"),
+    };
+    let (mut at, mut accumulator) = (0usize, 0u32);
+    loop {
+        let i = filter[at];
+        at += 1;
+        let jump = |taken: bool| usize::from(if taken { i.jump_true } else { i.jump_false });
+        match i.code {
+            0x20 => accumulator = word(i.operand),
+            0x54 => accumulator &= i.operand,
+            0x05 => at += i.operand as usize,
+            0x15 => at += jump(accumulator == i.operand),
+            0x35 => at += jump(accumulator >= i.operand),
+            0x06 => {
+                return match i.operand & 0xffff_0000 {
+                    0x7fff_0000 => Verdict::Allow,
+                    0x0005_0000 => Verdict::Errno(u16::try_from(i.operand & 0xffff).unwrap()),
+                    0x8000_0000 => Verdict::Kill,
+                    other => panic!("unexpected answer {other:#x}"),
+                };
+            }
+            other => panic!("unexpected instruction {other:#x}"),
+        }
+    }
+}
+
+fn ask(name: &str, args: [u64; 6]) -> Verdict {
+    verdict(&assemble(&user()), NATIVE, numbers::number(name).unwrap(), args)
+}
+
+#[test]
+fn every_rule_of_the_policy_survives_assembly() {
+    for policy in [user(), guest()] {
+        let filter = assemble(&policy);
+        for &(number, name) in numbers::TABLE {
+            let super::Rule::Now(want) = policy.rule(number) else { continue };
+            assert_eq!(verdict(&filter, NATIVE, number, [0; 6]), want, "{name}");
+        }
+    }
+}
+
+#[test]
+fn foreign_architectures_and_x32_are_killed() {
+    let filter = assemble(&user());
+    assert_eq!(verdict(&filter, 0x4000_0003, 1, [0; 6]), Verdict::Kill);
+    assert_eq!(verdict(&filter, NATIVE, 0x4000_0001, [0; 6]), Verdict::Kill);
+}
+
+#[test]
+fn numbers_of_the_future_do_not_exist() {
+    let filter = assemble(&user());
+    for number in [335, 400, 470, 1023, 0x3fff_ffff] {
+        assert_eq!(verdict(&filter, NATIVE, number, [0; 6]), Verdict::Errno(38), "{number}");
+    }
+}
+
+#[test]
+fn high_bits_of_an_argument_change_nothing() {
+    let dirty = 0xdead_beef_0000_0000u64;
+    let cases: &[(&str, [u64; 6])] = &[
+        ("ioctl", [0, 0x5412, 0, 0, 0, 0]),
+        ("ioctl", [0, 0x5401, 0, 0, 0, 0]),
+        ("socket", [38, 5, 0, 0, 0, 0]),
+        ("socket", [2, 1, 0, 0, 0, 0]),
+        ("socket", [16, 3, 12, 0, 0, 0]),
+        ("clone", [0x1000_0000, 0, 0, 0, 0, 0]),
+        ("personality", [0x4_0000, 0, 0, 0, 0, 0]),
+        ("prctl", [22, 0, 0, 0, 0, 0]),
+        ("kill", [1, 31, 0, 0, 0, 0]),
+        ("mknod", [0, 0x2000, 0, 0, 0, 0]),
+    ];
+    for &(name, args) in cases {
+        assert_eq!(ask(name, args), ask(name, args.map(|arg| arg | dirty)), "{name} {args:?}");
+    }
+}
+
+#[test]
+fn sockets_are_unix_tcp_and_route_netlink() {
+    assert_eq!(ask("socket", [1, 2, 0, 0, 0, 0]), Verdict::Allow);
+    assert_eq!(ask("socket", [2, 1 | 0o2_000_000, 0, 0, 0, 0]), Verdict::Allow);
+    assert_eq!(ask("socket", [10, 1, 0, 0, 0, 0]), Verdict::Allow);
+    assert_eq!(ask("socket", [16, 3, 0, 0, 0, 0]), Verdict::Allow);
+    for (family, kind, protocol) in [(2, 2, 0), (2, 3, 1), (10, 2, 0), (16, 3, 6), (17, 3, 0), (38, 5, 0), (40, 1, 0)] {
+        assert_ne!(ask("socket", [family, kind, protocol, 0, 0, 0]), Verdict::Allow, "{family}");
+    }
+}
+
+#[test]
+fn threads_start_and_namespaces_do_not() {
+    assert_eq!(ask("clone", [0x3d_0f00, 0, 0, 0, 0, 0]), Verdict::Allow);
+    for flag in [0x80, 0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000] {
+        assert_eq!(ask("clone", [flag, 0, 0, 0, 0, 0]), Verdict::Errno(1), "{flag:#x}");
+    }
+    assert_eq!(ask("clone3", [0; 6]), Verdict::Errno(38));
+}
+
+#[test]
+fn the_guest_may_do_all_that_calls_may() {
+    let (guest_filter, user_filter) = (assemble(&guest()), assemble(&user()));
+    for &(number, name) in numbers::TABLE {
+        if verdict(&user_filter, NATIVE, number, [0; 6]) == Verdict::Allow {
+            assert_eq!(verdict(&guest_filter, NATIVE, number, [0; 6]), Verdict::Allow, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_search_is_shallow() {
+    // The kernel walks the program for every number when it is installed, and
+    // for every call that it cannot decide by number alone.
+    let depth = |segments: usize| segments.next_power_of_two().ilog2() as usize;
+    let segments = super::assemble::segments(&user()).len();
+    assert!(depth(segments) <= 8, "{segments} segments");
+    assert!(assemble(&user()).len() < 1000);
+}

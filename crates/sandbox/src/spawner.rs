@@ -1,0 +1,301 @@
+//! The spawner: a small process with one thread that makes and ends sandboxes.
+//!
+//! It is this same executable, started again under the name [`NAME`]. Forking
+//! from it is cheap and safe, where forking from the engine would be neither:
+//! the engine has threads and a large memory. It is also the watchdog: when the
+//! engine goes away, however it goes, the socket between them ends, and the
+//! spawner ends every sandbox before it exits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use belljar_model::{SandboxId, Spec, Tier};
+use belljar_sys::seccomp::Instruction;
+use belljar_sys::fd;
+use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
+
+use crate::cgroup::{Hierarchies, SandboxGroup, Unlimited};
+use crate::defence::{Defence, Weakened};
+use crate::jail::parent::{Cradle, bear};
+use crate::jail::{Attempt, Failure};
+use crate::plan::{Facts, Plan, USER_UID};
+use crate::seccomp;
+use crate::state::{Lease, SLOTS, State};
+use crate::wire::{self, FromSpawner, ToSpawner};
+
+/// What the spawner is called, as `argv[0]`.
+pub(crate) const NAME: &str = "belljar-spawner";
+
+/// Becomes the spawner if this process was started as one. Every executable
+/// that uses an engine calls this first in `main`.
+pub fn hook() {
+    if std::env::args_os().next().is_some_and(|name| name == NAME) {
+        let status = if run().is_ok() { 0 } else { 1 };
+        belljar_sys::process::exit_now(status);
+    }
+}
+
+struct Spawner {
+    socket: OwnedFd,
+    state: State,
+    facts: Facts,
+    guest: OwnedFd,
+    filter: Vec<Instruction>,
+    hierarchies: Option<Hierarchies>,
+    engine: u32,
+    leases: Vec<Lease>,
+    /// Ranges of user ids that nothing uses, as (lease, slot).
+    free: Vec<(u32, u32)>,
+    sandboxes: BTreeMap<SandboxId, Sandbox>,
+}
+
+struct Sandbox {
+    pid: Pid,
+    pidfd: OwnedFd,
+    slot: (u32, u32),
+    group: Option<SandboxGroup>,
+    work: Option<PathBuf>,
+}
+
+fn run() -> io::Result<()> {
+    let socket = fd::inherited(0)?;
+    // Signals of the terminal are for the engine, which ends us by its end.
+    let _ = rustix::process::setsid();
+    let (init, mut descriptors) = wire::receive(&socket)?;
+    let ToSpawner::Init { state, engine, facts, groups } = init else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let (Some(lock), Some(guest)) = (descriptors.pop(), descriptors.pop()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let state = State::at(state);
+    let lease = Lease::adopt(&state, engine, lock);
+    let hierarchies = if groups { Some(Hierarchies::detect()?) } else { None };
+    if let Some(hierarchies) = &hierarchies {
+        hierarchies.create_engine(engine)?;
+    }
+    let mut spawner = Spawner {
+        socket,
+        state,
+        facts: facts.into(),
+        guest,
+        filter: seccomp::assemble(&seccomp::guest()),
+        hierarchies,
+        engine,
+        free: (0..SLOTS).rev().map(|slot| (engine, slot)).collect(),
+        leases: vec![lease],
+        sandboxes: BTreeMap::new(),
+    };
+    wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
+    let served = spawner.serve();
+    spawner.end();
+    served
+}
+
+impl Spawner {
+    /// Serves until the engine is gone.
+    fn serve(&mut self) -> io::Result<()> {
+        loop {
+            let (message, _) = match wire::receive::<ToSpawner>(&self.socket) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            match message {
+                ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
+                ToSpawner::Create { sequence, id, spec, weakened } => {
+                    self.answer_create(sequence, id, &spec, &weakened)?;
+                }
+                ToSpawner::Destroy { sequence, id } => {
+                    let answer = match self.destroy(&id) {
+                        Ok(()) => FromSpawner::Destroyed { sequence },
+                        Err(failure) => FromSpawner::Failed { sequence, failure },
+                    };
+                    wire::send(&self.socket, &answer, &[])?;
+                }
+            }
+        }
+    }
+
+    fn answer_create(
+        &mut self,
+        sequence: u64,
+        id: SandboxId,
+        spec: &Spec,
+        weakened: &Weakened,
+    ) -> io::Result<()> {
+        match self.create(id, spec, weakened) {
+            Ok((created, stream, scratch)) => {
+                let (first_uid, pid, work) = created;
+                let answer = FromSpawner::Created { sequence, first_uid, pid, work };
+                let descriptors = [Some(&stream), scratch.as_ref()];
+                let descriptors: Vec<_> =
+                    descriptors.into_iter().flatten().map(AsFd::as_fd).collect();
+                wire::send(&self.socket, &answer, &descriptors)
+            }
+            Err(failure) => {
+                wire::send(&self.socket, &FromSpawner::Failed { sequence, failure }, &[])
+            }
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "one caller, which takes it apart at once")]
+    fn create(
+        &mut self,
+        id: SandboxId,
+        spec: &Spec,
+        weakened: &Weakened,
+    ) -> Result<((u32, u32, Option<PathBuf>), OwnedFd, Option<OwnedFd>), Failure> {
+        if self.sandboxes.contains_key(&id) {
+            let taken = io::ErrorKind::AlreadyExists.into();
+            return Err(Failure::new("make a sandbox whose id is in use", &taken));
+        }
+        let slot = self.take_slot()?;
+        let first_uid = Lease::first_uid(slot.0, slot.1);
+        let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, &id));
+        let work = (spec.tier == Tier::Process).then(|| self.state.work(id.as_str()));
+        let made = self.make(spec, weakened, first_uid, group.as_ref(), work.as_deref());
+        match made {
+            Ok(born) => {
+                let pid = u32::try_from(born.pid.as_raw_nonzero().get()).unwrap_or(0);
+                let sandbox =
+                    Sandbox { pid: born.pid, pidfd: born.pidfd, slot, group, work: work.clone() };
+                self.sandboxes.insert(id, sandbox);
+                Ok(((first_uid, pid, work), born.stream, born.scratch))
+            }
+            Err(failure) => {
+                // Nothing may be left of a sandbox that did not start.
+                let removed = group.map_or(Ok(()), |group| remove_group(&group));
+                if let Some(work) = work {
+                    let _ = fs::remove_dir_all(work);
+                }
+                if removed.is_ok() {
+                    self.free.push(slot);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        spec: &Spec,
+        weakened: &Weakened,
+        first_uid: u32,
+        group: Option<&SandboxGroup>,
+        work: Option<&Path>,
+    ) -> Result<crate::jail::parent::Born, Failure> {
+        let plan = Plan::new(spec, self.facts, weakened);
+        let owner = first_uid + crate::plan::GUEST_UID;
+        let unlimited = Unlimited {
+            memory: !weakened.keeps(Defence::CgroupMemory),
+            pids: !weakened.keeps(Defence::CgroupPids),
+            cpu: !weakened.keeps(Defence::CgroupCpu),
+        };
+        let entry = match group {
+            Some(group) => {
+                Some(group.create(&spec.limits, unlimited, owner).doing("make the cgroups")?)
+            }
+            None => None,
+        };
+        if let Some(work) = work {
+            make_work(work, self.facts.privileged.then_some(first_uid + USER_UID))
+                .doing("make the working directory")?;
+        }
+        let base = self.state.base();
+        let cradle = Cradle {
+            guest: &self.guest,
+            filter: &self.filter,
+            base: &base,
+            privileged: self.facts.privileged,
+            weakened,
+        };
+        bear(spec, &plan, &cradle, entry.as_ref(), first_uid)
+    }
+
+    fn take_slot(&mut self) -> Result<(u32, u32), Failure> {
+        if let Some(slot) = self.free.pop() {
+            return Ok(slot);
+        }
+        // A further lease has no cgroups under its own number.
+        let lease = self.state.lease(None).doing("take more user ids")?;
+        self.free.extend((0..SLOTS).rev().map(|slot| (lease.number, slot)));
+        self.leases.push(lease);
+        self.free.pop().ok_or_else(|| {
+            Failure::new("take more user ids", &io::ErrorKind::QuotaExceeded.into())
+        })
+    }
+
+    fn destroy(&mut self, id: &SandboxId) -> Result<(), Failure> {
+        let Some(sandbox) = self.sandboxes.remove(id) else { return Ok(()) };
+        kill(&sandbox);
+        self.bury(sandbox)
+    }
+
+    /// Waits for the dead and removes what they had.
+    fn bury(&mut self, sandbox: Sandbox) -> Result<(), Failure> {
+        // The first process takes its pid namespace with it; what it was in the
+        // end is known from the stream.
+        waitpid(Some(sandbox.pid), WaitOptions::empty()).doing("wait for the sandbox's end")?;
+        if let Some(group) = &sandbox.group {
+            remove_group(group).doing("remove the cgroups")?;
+        }
+        if let Some(work) = &sandbox.work {
+            fs::remove_dir_all(work).doing("remove the working directory")?;
+        }
+        self.free.push(sandbox.slot);
+        Ok(())
+    }
+
+    /// Ends everything: the engine is gone.
+    fn end(&mut self) {
+        for sandbox in self.sandboxes.values() {
+            kill(sandbox);
+        }
+        for sandbox in std::mem::take(&mut self.sandboxes).into_values() {
+            let _ = self.bury(sandbox);
+        }
+        if let Some(hierarchies) = &self.hierarchies {
+            let _ = hierarchies.remove_engine(self.engine);
+            hierarchies.tidy();
+        }
+        for lease in self.leases.drain(..) {
+            lease.give_back();
+        }
+    }
+}
+
+fn kill(sandbox: &Sandbox) {
+    if let Some(group) = &sandbox.group {
+        // A frozen process dies at once of this, which is why it comes first.
+        let _ = group.kill();
+    }
+    let _ = pidfd_send_signal(&sandbox.pidfd, Signal::KILL);
+}
+
+/// Removes the groups of a sandbox whose processes are gone or going.
+fn remove_group(group: &SandboxGroup) -> io::Result<()> {
+    crate::wait::until(Duration::from_secs(10), || match group.remove() {
+        Ok(()) => Ok(Some(())),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            // Something may have been born between the kill and the end.
+            group.kill()?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    })
+}
+
+fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
+    for dir in [work.to_owned(), work.join("home"), work.join("tmp")] {
+        fs::create_dir_all(&dir)?;
+        if let Some(owner) = owner {
+            std::os::unix::fs::chown(&dir, Some(owner), Some(owner))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! What engines on one host share: numbered leases, and the reclaiming of what
+//! a dead engine left.
+//!
+//! A lease is a locked file `leases/<n>`. It stands for [`SLOTS`] ranges of user
+//! ids that no other live sandbox has, and the first lease of an engine is also
+//! its number, which names its cgroups. The kernel drops the lock with the last
+//! process that holds it, so an unlocked file means that its owner is gone and
+//! that whatever it left can be killed and removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use belljar_sys::lock;
+
+use crate::cgroup::Hierarchies;
+
+/// Ranges of user ids in one lease.
+pub(crate) const SLOTS: u32 = 16;
+
+/// The first user id of the first range: far above what hosts hand out.
+const FIRST_UID: u32 = 0x1000_0000;
+
+/// As many leases as fit below the largest user id.
+const MOST_LEASES: u32 = (u32::MAX - FIRST_UID) / crate::jail::parent::IDS / SLOTS;
+
+/// The directory that all engines of this user share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub(crate) dir: PathBuf,
+}
+
+impl State {
+    /// Opens the directory, making it if need be; only its owner may enter.
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        for part in [dir.to_owned(), dir.join("leases"), dir.join("base"), dir.join("work")] {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(part)?;
+        }
+        let owner = fs::metadata(dir)?.uid();
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    /// Where it is unless someone says otherwise.
+    pub fn default_dir(runtime_dir: Option<&Path>) -> PathBuf {
+        let user = rustix::process::geteuid();
+        match runtime_dir {
+            _ if user.is_root() => PathBuf::from("/run/belljar"),
+            Some(dir) => dir.join("belljar"),
+            None => std::env::temp_dir().join(format!("belljar-{}", user.as_raw())),
+        }
+    }
+
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// An empty directory that sandboxes mount over, each in its own namespace.
+    pub(crate) fn base(&self) -> PathBuf {
+        self.dir.join("base")
+    }
+
+    pub(crate) fn work(&self, id: &str) -> PathBuf {
+        self.dir.join("work").join(id)
+    }
+
+    /// Takes the first free lease.
+    pub(crate) fn lease(&self, hierarchies: Option<&Hierarchies>) -> io::Result<Lease> {
+        for number in 0..MOST_LEASES {
+            if let Some(lease) = self.try_lease(number)? {
+                reclaim(&lease, hierarchies)?;
+                return Ok(lease);
+            }
+        }
+        Err(io::ErrorKind::QuotaExceeded.into())
+    }
+
+    fn try_lease(&self, number: u32) -> io::Result<Option<Lease>> {
+        let path = self.dir.join("leases").join(number.to_string());
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)?;
+        if !lock::try_exclusive(&file)? {
+            return Ok(None);
+        }
+        // Its last owner may have removed the file between our open and lock.
+        let is_it = fs::metadata(&path).is_ok_and(|now| {
+            file.metadata().is_ok_and(|ours| ours.ino() == now.ino())
+        });
+        Ok(is_it.then_some(Lease { number, path, file }))
+    }
+
+    /// Reclaims what dead engines left behind. Answers how many there were.
+    pub fn sweep(&self) -> io::Result<usize> {
+        let hierarchies = Hierarchies::detect().ok();
+        let mut numbers: Vec<u32> = fs::read_dir(self.dir.join("leases"))?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        numbers.extend(hierarchies.iter().flat_map(Hierarchies::engines));
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut found = 0;
+        for number in numbers {
+            if let Some(lease) = self.try_lease(number)? {
+                reclaim(&lease, hierarchies.as_ref())?;
+                lease.give_back();
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A locked lease.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) number: u32,
+    path: PathBuf,
+    file: File,
+}
+
+impl Lease {
+    /// The first user id of range `slot`.
+    pub(crate) fn first_uid(number: u32, slot: u32) -> u32 {
+        FIRST_UID + (number * SLOTS + slot) * crate::jail::parent::IDS
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Takes over a lease whose lock came from another process.
+    pub(crate) fn adopt(state: &State, number: u32, file: OwnedFd) -> Self {
+        let path = state.dir.join("leases").join(number.to_string());
+        Self { number, path, file: file.into() }
+    }
+
+    /// Removes the file while it is still locked, then lets go.
+    pub(crate) fn give_back(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes what the last owner of a lease left.
+fn reclaim(lease: &Lease, hierarchies: Option<&Hierarchies>) -> io::Result<()> {
+    let Some(hierarchies) = hierarchies else { return Ok(()) };
+    // The kill is asynchronous: the groups are busy until the last one is gone.
+    let gone = crate::wait::until(std::time::Duration::from_secs(5), || {
+        match hierarchies.remove_engine(lease.number) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => Ok(Some(())),
+        }
+    });
+    gone.map(drop)
+}

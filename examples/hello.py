@@ -1,0 +1,3 @@
+import sys
+
+print(f"Hello from Python {sys.version_info.major}!")

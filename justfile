@@ -1,0 +1,72 @@
+# The verbs of this repository: the same ones at a desk and in CI (.ci/run).
+
+# Arguments reach the commands as they were quoted.
+set positional-arguments
+
+# Show these verbs.
+[private]
+default:
+    @just --list --unsorted
+
+# Everything that needs no root and no run: format, lints, layers, dependencies.
+check: format clippy layers deny machete
+
+# Is the source formatted?
+format:
+    cargo fmt --all --check
+
+# Does the compiler or clippy have anything to say?
+clippy:
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Does every import follow the layer table, and is unsafe only in crates/sys?
+layers:
+    cargo xtask layers
+
+# May we use what we depend on? (`just deny advisories` where that database can be reached.)
+deny *checks='bans licenses sources':
+    cargo deny --locked check {{ checks }}
+
+# Is every dependency used?
+machete:
+    cargo machete
+
+# Unit tests; those that need root say so and skip themselves without it.
+test *args:
+    cargo test --workspace --locked "$@"
+
+# Black-box behaviour, on every tier that this host can run.
+conformance *args:
+    cargo run --release --locked -p belljar-conformance -- "$@"
+
+# Escape attempts, each with a control run that must succeed.
+attacks *args:
+    cargo run --release --locked -p belljar-attacks -- "$@"
+
+# The examples through the real command line, against their expected output.
+e2e: build
+    cargo xtask examples
+
+# How long a sandbox takes to start, on this machine.
+bench *args:
+    cargo run --release --locked -p belljar -- bench start "$@"
+
+# Start and end sandboxes for a long time, and look for anything left behind.
+soak *args:
+    cargo run --release --locked -p belljar -- bench soak "$@"
+
+# Feed the guest protocol's decoder with made-up bytes for ten minutes (needs a nightly toolchain).
+fuzz target='decode' seconds='600':
+    cargo +nightly fuzz run --fuzz-dir crates/guest-proto/fuzz {{ target }} -- -max_total_time={{ seconds }}
+
+# Build everything the way it is shipped.
+build:
+    cargo build --workspace --release --locked
+
+# Run belljar from source: `just dev run -c 'print(1)'`.
+dev *args:
+    cargo run -p belljar -- "$@"
+
+# The whole gate, as CI runs it.
+ci *stages:
+    .ci/run "$@"

@@ -1,0 +1,297 @@
+//! The layer table: which crate may import which, and who may use what.
+//!
+//! This is the same table as the one in `ARCHITECTURE.md`; a test below holds
+//! the two together. To change a layer, change it here, run
+//! `cargo xtask layers --table`, and paste the result there.
+//!
+//! Invariant: a row names only rows above it, so imports cannot form a circle.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::workspace::{Dependency, Kind, Member, Workspace};
+
+/// Where a crate stands. Imports point down, towards `Words`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Layer {
+    Words,
+    Contracts,
+    Mechanisms,
+    Services,
+    Edge,
+    Tests,
+    Tools,
+}
+
+impl Layer {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Words => "0 words",
+            Self::Contracts => "1 contracts",
+            Self::Mechanisms => "2 mechanisms",
+            Self::Services => "3 services",
+            Self::Edge => "4 edge",
+            Self::Tests => "tests",
+            Self::Tools => "tools",
+        }
+    }
+}
+
+/// What a crate may import of the workspace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Imports {
+    Only(&'static [&'static str]),
+    /// Tests look at everything, and nothing but tests looks at them.
+    Any,
+}
+
+/// One crate. Its package is called `belljar-<name>`, except for the
+/// executable `belljar` and for `xtask`.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) layer: Layer,
+    pub(crate) name: &'static str,
+    pub(crate) does: &'static str,
+    pub(crate) imports: Imports,
+}
+
+const fn row(
+    layer: Layer,
+    name: &'static str,
+    does: &'static str,
+    imports: &'static [&'static str],
+) -> Row {
+    Row { layer, name, does, imports: Imports::Only(imports) }
+}
+
+const fn tests(name: &'static str, does: &'static str) -> Row {
+    Row { layer: Layer::Tests, name, does, imports: Imports::Any }
+}
+
+/// The table. Rows without a folder are planned; they stand here so that their
+/// first import is judged like every other.
+pub(crate) const TABLE: &[Row] = &[
+    row(
+        Layer::Words,
+        "model",
+        "ids, specs, limits, end reasons; valid by construction, no I/O",
+        &[],
+    ),
+    row(
+        Layer::Contracts,
+        "guest-proto",
+        "frames between host and guest, numbered by generation",
+        &["model"],
+    ),
+    row(Layer::Contracts, "bus", "messages between control plane, nodes and gateways", &["model"]),
+    row(Layer::Contracts, "api", "HTTP request, response and error types", &["model"]),
+    row(Layer::Mechanisms, "sys", "Linux calls made safe; the only `unsafe`", &[]),
+    row(
+        Layer::Mechanisms,
+        "sandbox",
+        "plans, starts and ends one sandbox; knows no guest message",
+        &["model", "sys"],
+    ),
+    row(Layer::Mechanisms, "template", "builds, stores and finds root filesystems", &["model"]),
+    row(Layer::Mechanisms, "store", "all SQL: rows and queries", &["model"]),
+    row(Layer::Mechanisms, "dataset", "describes data without showing it", &["model"]),
+    row(Layer::Mechanisms, "llm", "model providers behind one trait", &["model"]),
+    row(Layer::Mechanisms, "client", "typed HTTP client", &["model", "api"]),
+    row(Layer::Mechanisms, "telemetry", "the same tracing and metrics set-up for every role", &[]),
+    row(
+        Layer::Services,
+        "guest",
+        "pid 1 of every sandbox: runs calls, moves files",
+        &["model", "guest-proto", "sys"],
+    ),
+    row(
+        Layer::Services,
+        "node",
+        "makes what runs on a host match what should run",
+        &["model", "guest-proto", "bus", "sandbox", "template"],
+    ),
+    row(
+        Layer::Services,
+        "gateway",
+        "forwards sandbox traffic by policy, adds credentials",
+        &["model", "bus"],
+    ),
+    row(
+        Layer::Services,
+        "control",
+        "serves the API, schedules, reconciles",
+        &["model", "api", "bus", "store"],
+    ),
+    row(
+        Layer::Services,
+        "agent",
+        "runs the loop of model and tools, records each step",
+        &["model", "dataset", "llm", "client"],
+    ),
+    row(
+        Layer::Edge,
+        "belljar",
+        "the executable: commands for people and scripts, one role for each service",
+        &[
+            "model",
+            "sandbox",
+            "template",
+            "client",
+            "telemetry",
+            "node",
+            "gateway",
+            "control",
+            "agent",
+        ],
+    ),
+    tests("testkit", "throw-away services and fakes; a dev-dependency only"),
+    tests("conformance", "black-box behaviour that every tier must show"),
+    tests("attacks", "escape attempts, each with a control run"),
+    row(Layer::Tools, "xtask", "house rules and chores", &[]),
+];
+
+/// Packages from outside that only some crates may use.
+struct Reserved {
+    package: &'static str,
+    users: &'static [&'static str],
+    /// Tests may use it whoever they test.
+    free_in_tests: bool,
+    why: &'static str,
+}
+
+const RESERVED: &[Reserved] = &[
+    Reserved {
+        package: "libc",
+        users: &["sys"],
+        free_in_tests: false,
+        why: "raw Linux calls live in crates/sys; add a safe function there and call that",
+    },
+    Reserved {
+        package: "sqlx",
+        users: &["store"],
+        free_in_tests: true,
+        why: "SQL lives in crates/store; add a query there and call that",
+    },
+    Reserved {
+        package: "anyhow",
+        users: &["belljar", "xtask", "testkit", "conformance", "attacks"],
+        free_in_tests: true,
+        why: "libraries return one error enum for each operation, made with thiserror",
+    },
+];
+
+/// Returns one plain sentence for each rule that the workspace breaks.
+pub(crate) fn check(workspace: &Workspace) -> Vec<String> {
+    let mut broken = Vec::new();
+    for member in &workspace.members {
+        let Some(row) = find(&member.package) else {
+            broken.push(format!(
+                "{}: package `{}` has no row in the layer table. Add one to xtask/src/layers.rs \
+                 and ARCHITECTURE.md, or name the package belljar-<folder> after a row that exists.",
+                member.manifest, member.package
+            ));
+            continue;
+        };
+        for dependency in &member.dependencies {
+            broken.extend(import_error(workspace, member, row, dependency));
+            broken.extend(reserved_error(member, row, dependency));
+            if dependency.own_version {
+                broken.push(format!(
+                    "{}: `{}` states a version of its own. Put the version into \
+                     [workspace.dependencies] and write `{}.workspace = true` here.",
+                    member.manifest, dependency.package, dependency.package
+                ));
+            }
+        }
+    }
+    broken
+}
+
+/// The table as it stands in `ARCHITECTURE.md`.
+pub(crate) fn markdown() -> String {
+    let mut text = String::from("| Layer | Crate | Does | May import |\n|---|---|---|---|\n");
+    let mut last = None;
+    for row in TABLE {
+        let title = if last == Some(row.layer) { "" } else { row.layer.title() };
+        last = Some(row.layer);
+        let imports = imports_text(row);
+        let gap = if title.is_empty() { "" } else { " " };
+        writeln!(text, "| {title}{gap}| `{}` | {} | {imports} |", row.name, row.does)
+            .expect("writing to a String cannot fail");
+    }
+    text
+}
+
+fn imports_text(row: &Row) -> String {
+    match row.imports {
+        Imports::Any => "any".to_owned(),
+        Imports::Only([]) => "–".to_owned(),
+        Imports::Only(names) => {
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn find(package: &str) -> Option<&'static Row> {
+    let name = package.strip_prefix("belljar-").unwrap_or(package);
+    TABLE.iter().find(|row| row.name == name)
+}
+
+fn import_error(
+    workspace: &Workspace,
+    member: &Member,
+    row: &Row,
+    dependency: &Dependency,
+) -> Option<String> {
+    let names: BTreeMap<_, _> = workspace.members.iter().map(|m| (&m.package, ())).collect();
+    let inside =
+        dependency.package.starts_with("belljar") || names.contains_key(&dependency.package);
+    if !inside {
+        return None;
+    }
+    let target = find(&dependency.package);
+    let allowed = match (row.imports, target) {
+        (_, None) => false,
+        (Imports::Any, Some(target)) => target.layer <= Layer::Tests,
+        (Imports::Only(_), Some(target)) if target.name == "testkit" => {
+            dependency.kind == Kind::Dev
+        }
+        (Imports::Only(names), Some(target)) => names.contains(&target.name),
+    };
+    (!allowed).then(|| {
+        format!(
+            "{}: `{}` imports `{}` under [{}], but the layer table lets `{}` import {}. Move the \
+             shared type down into a crate that both may import, or pass the value in from a crate \
+             above; change the table only with a note in docs/design/.",
+            member.manifest,
+            row.name,
+            target.map_or(dependency.package.as_str(), |target| target.name),
+            dependency.kind.section(),
+            row.name,
+            match row.imports {
+                Imports::Only([]) => "nothing of the workspace".to_owned(),
+                Imports::Any => "any crate but tools".to_owned(),
+                Imports::Only(_) => format!("only {}", imports_text(row)),
+            },
+        )
+    })
+}
+
+fn reserved_error(member: &Member, row: &Row, dependency: &Dependency) -> Option<String> {
+    let rule = RESERVED.iter().find(|rule| rule.package == dependency.package)?;
+    let free = rule.free_in_tests && dependency.kind == Kind::Dev;
+    (!free && !rule.users.contains(&row.name)).then(|| {
+        format!(
+            "{}: `{}` depends on `{}` under [{}], which only {} may use: {}.",
+            member.manifest,
+            row.name,
+            rule.package,
+            dependency.kind.section(),
+            rule.users.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+            rule.why,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! House rules and chores that are longer than a line. See `cargo xtask help`.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people at a terminal")]
+
+mod examples;
+mod layers;
+mod size;
+mod unsafety;
+mod workspace;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use examples::Runner;
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask layers            check every import against the layer table, and where unsafe is
+cargo xtask layers --table    print the table as ARCHITECTURE.md holds it
+cargo xtask examples          run every example in a sandbox and compare its output
+cargo xtask examples --bare   the same without a sandbox, to check the expected output
+cargo xtask size              print the size of the guest binary";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root.parent().context("xtask stands at the top of the file system")?;
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["layers"] => check_layers(root),
+        ["layers", "--table"] => {
+            print!("{}", layers::markdown());
+            Ok(())
+        }
+        ["examples"] => {
+            let belljar = target_folder()?.join("release/belljar");
+            examples::run(root, &Runner::Belljar(belljar))
+        }
+        ["examples", "--bare"] => examples::run(root, &Runner::Bare),
+        ["size"] => size::print(&target_folder()?),
+        ["help" | "--help"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => bail!("xtask knows these commands:\n{HELP}"),
+    }
+}
+
+fn check_layers(root: &Path) -> Result<()> {
+    let workspace = Workspace::read(root)?;
+    let mut broken = layers::check(&workspace);
+    broken.extend(unsafety::check(root, &workspace)?);
+    for sentence in &broken {
+        eprintln!("{sentence}");
+    }
+    if !broken.is_empty() {
+        bail!("{} house rules are broken", broken.len());
+    }
+    println!("layers: {} crates follow the table; unsafe is in sys only", workspace.members.len());
+    Ok(())
+}
+
+/// Cargo put this program at `<target>/<profile>/xtask`.
+fn target_folder() -> Result<PathBuf> {
+    let program = env::current_exe().context("cannot find this program's own path")?;
+    let folder = program.parent().and_then(Path::parent);
+    Ok(folder.context("this program is not in a target folder")?.to_owned())
+}
