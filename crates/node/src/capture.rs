@@ -83,7 +83,10 @@ mod tests {
             capture.push(chunk);
         }
         let kept = capture.finish();
-        assert_eq!((&kept.head[..], &kept.tail[..], kept.omitted), (&b"abcd"[..], &b"wxyz"[..], 18));
+        assert_eq!(
+            (&kept.head[..], &kept.tail[..], kept.omitted),
+            (&b"abcd"[..], &b"wxyz"[..], 18)
+        );
         assert_eq!(kept.text(), "abcd\n… 18 bytes omitted …\nwxyz");
     }
 

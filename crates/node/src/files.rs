@@ -184,7 +184,8 @@ impl Sandbox {
         loop {
             match self.ask(Request::Remove { user: user.id(), path: path.to_vec() }).await {
                 // The guest stops now and then, to serve others in between.
-                Err(FileError::Refused { source, .. }) if source.raw_os_error() == Some(EAGAIN) => {}
+                Err(FileError::Refused { source, .. }) if source.raw_os_error() == Some(EAGAIN) => {
+                }
                 other => return other.map(drop),
             }
         }

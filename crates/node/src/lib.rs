@@ -14,7 +14,7 @@ mod profile;
 mod sandbox;
 mod supervisor;
 
-pub use call::{Call, Event};
+pub use call::{Call, Event, Writer};
 pub use capture::{Capture, Captured};
 pub use command::{Command, Input, Leftovers};
 pub use files::{Changes, FileError, Listing};

@@ -156,9 +156,9 @@ impl Shared {
         while !bytes.is_empty() {
             let sent = match descriptors {
                 None => self.stream.try_write(bytes),
-                Some(list) => self
-                    .stream
-                    .try_io(Interest::WRITABLE, || send_with(&self.stream, bytes, list)),
+                Some(list) => {
+                    self.stream.try_io(Interest::WRITABLE, || send_with(&self.stream, bytes, list))
+                }
             };
             match sent {
                 Ok(count) => {
@@ -195,7 +195,8 @@ impl Shared {
                     }
                     // A second greeting is a guest that is not ours.
                     let first = hello.take();
-                    let first = first.ok_or(LinkError::Protocol(FrameError::BadBody(header.kind)))?;
+                    let first =
+                        first.ok_or(LinkError::Protocol(FrameError::BadBody(header.kind)))?;
                     let _ = first.send(word);
                     continue;
                 }
@@ -264,8 +265,10 @@ impl Channel {
     pub(crate) async fn next(&mut self) -> Result<Incoming, LinkError> {
         match self.receiver.recv().await {
             Some(incoming) => {
-                if !matches!(incoming, Incoming::Stdout(_) | Incoming::Stderr(_) | Incoming::Data(_))
-                {
+                if !matches!(
+                    incoming,
+                    Incoming::Stdout(_) | Incoming::Stderr(_) | Incoming::Data(_)
+                ) {
                     self.events.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(incoming)

@@ -31,7 +31,8 @@ pub struct Node {
 impl Node {
     /// Starts the engine; `None` uses the standard state directory.
     pub async fn start(state_dir: Option<&Path>) -> Result<Self, NodeError> {
-        let state_dir = state_dir.map_or_else(|| State::default_dir(runtime_dir().as_deref()), Path::to_owned);
+        let state_dir =
+            state_dir.map_or_else(|| State::default_dir(runtime_dir().as_deref()), Path::to_owned);
         let config = Config { state_dir, guest: GUEST };
         let engine = Engine::start(config).await.map_err(NodeError::Engine)?;
         Ok(Self { engine })

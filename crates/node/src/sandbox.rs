@@ -121,9 +121,9 @@ impl Sandbox {
                 Input::Stream => Stdin::Stream,
             },
             pty: command.pty,
-            descriptors: entry.as_ref().map_or(0, |entry| {
-                u8::try_from(entry.descriptors.len()).unwrap_or(u8::MAX)
-            }),
+            descriptors: entry
+                .as_ref()
+                .map_or(0, |entry| u8::try_from(entry.descriptors.len()).unwrap_or(u8::MAX)),
             into_cgroup: entry.as_ref().is_some_and(|entry| entry.into_cgroup),
         };
         let mut channel = self.link.open();

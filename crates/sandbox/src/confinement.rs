@@ -78,7 +78,8 @@ fn rule(path: impl Into<PathBuf>, access: Access) -> PathRule {
 
 fn jail_paths() -> Vec<PathRule> {
     let mut paths = vec![rule("/", Access::Read)];
-    let writable = ["/home", "/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt", "/srv", "/opt", "/proc"];
+    let writable =
+        ["/home", "/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt", "/srv", "/opt", "/proc"];
     paths.extend(writable.map(|path| rule(path, Access::Write)));
     let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
     paths.extend(devices.map(|path| rule(path, Access::Write)));
@@ -92,10 +93,26 @@ fn jail_paths() -> Vec<PathRule> {
 /// and its own working directory; nothing else of any file system.
 fn process_paths(work: &Path) -> Vec<PathRule> {
     let readable = [
-        "/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/alternatives",
-        "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-        "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ssl/certs",
-        "/etc/mime.types", "/etc/protocols", "/etc/services", "/proc/self",
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/lib32",
+        "/etc/alternatives",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/localtime",
+        "/etc/nsswitch.conf",
+        "/etc/passwd",
+        "/etc/group",
+        "/etc/hosts",
+        "/etc/ssl/certs",
+        "/etc/mime.types",
+        "/etc/protocols",
+        "/etc/services",
+        "/proc/self",
     ];
     let mut paths: Vec<_> = readable.map(|path| rule(path, Access::Read)).into();
     let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];

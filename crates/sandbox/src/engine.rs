@@ -199,8 +199,10 @@ impl Engine {
         };
         let mut descriptors = descriptors.into_iter();
         let stream = descriptors.next().ok_or(StartError::SpawnerGone)?;
-        let stream = to_tokio(stream)
-            .map_err(|source| StartError::Step { doing: "use the guest's stream".into(), source })?;
+        let stream = to_tokio(stream).map_err(|source| StartError::Step {
+            doing: "use the guest's stream".into(),
+            source,
+        })?;
         let group =
             self.inner.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.inner.number, &id));
         let facts = self.inner.facts;
@@ -267,9 +269,7 @@ impl Inner {
         self.lock_waiting().clear();
     }
 
-    fn lock_waiting(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Answer>>> {
+    fn lock_waiting(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Answer>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -347,8 +347,6 @@ fn start_spawner() -> io::Result<OwnedFd> {
         .stdout(Stdio::null())
         .spawn()?;
     // It lives exactly as long as the socket; a thread of our own reaps it.
-    std::thread::Builder::new()
-        .name("spawner-reaper".into())
-        .spawn(move || drop(child.wait()))?;
+    std::thread::Builder::new().name("spawner-reaper".into()).spawn(move || drop(child.wait()))?;
     Ok(ours)
 }

@@ -21,6 +21,9 @@ use crate::defence::{Defence, Weakened};
 pub enum Step {
     /// Join the version 1 groups.
     JoinGroups,
+    /// A cgroup namespace, once every group is joined: its roots are the groups
+    /// that the process is in when it is made.
+    CgroupNamespace,
     /// Wait until the parent has written the id maps and handed over layers.
     AwaitParent,
     /// Become the root of the new user namespace.
@@ -30,26 +33,49 @@ pub enum Step {
     DisableIpv6,
     LoopbackUp,
     /// The writable layer: one tmpfs for files, devices and shared memory.
-    Scratch { bytes: Option<u64>, inodes: Option<u64> },
+    Scratch {
+        bytes: Option<u64>,
+        inodes: Option<u64>,
+    },
     /// The writable layer is in a directory; the scratch holds the rest.
     UpperDirectory(PathBuf),
-    Layers { count: usize },
-    Overlay { neutral: bool },
-    Bind { target: PathBuf, index: usize },
-    Proc { hidden: bool },
-    Devices { minimal: bool },
+    Layers {
+        count: usize,
+    },
+    Overlay {
+        neutral: bool,
+    },
+    Bind {
+        target: PathBuf,
+        index: usize,
+    },
+    Proc {
+        hidden: bool,
+    },
+    Devices {
+        minimal: bool,
+    },
     Terminals,
     SharedMemory,
     EnterRoot,
     Hostname,
     NewKeyring,
     /// Keep nothing but what the guest needs to start calls.
-    Capabilities { guest_keeps_some: bool },
-    BecomeGuest { uid: u32 },
+    Capabilities {
+        guest_keeps_some: bool,
+    },
+    BecomeGuest {
+        uid: u32,
+    },
     NoNewPrivs,
-    Landlock { abi: u32, device_free: bool },
+    Landlock {
+        abi: u32,
+        device_free: bool,
+    },
     Seccomp,
-    Descriptors { closed: bool },
+    Descriptors {
+        closed: bool,
+    },
     RunGuest,
 }
 
@@ -82,11 +108,8 @@ impl Plan {
 
     fn jail(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
         let keeps = |defence| weakened.keeps(defence);
-        let mut namespaces = Namespaces::USER
-            .and(Namespaces::MOUNT)
-            .and(Namespaces::PID)
-            .and(Namespaces::UTS)
-            .and(Namespaces::CGROUP);
+        let mut namespaces =
+            Namespaces::USER.and(Namespaces::MOUNT).and(Namespaces::PID).and(Namespaces::UTS);
         if keeps(Defence::NetNamespace) {
             namespaces = namespaces.and(Namespaces::NET);
         }
@@ -94,7 +117,11 @@ impl Plan {
             namespaces = namespaces.and(Namespaces::IPC);
         }
         let limits = &spec.limits;
-        let mut steps = vec![Step::JoinGroups, Step::AwaitParent];
+        let mut steps = vec![Step::JoinGroups];
+        if keeps(Defence::NeutralNames) {
+            steps.push(Step::CgroupNamespace);
+        }
+        steps.push(Step::AwaitParent);
         if facts.privileged {
             steps.push(Step::BecomeSetupRoot);
         }
@@ -175,7 +202,6 @@ impl fmt::Display for Plan {
             (Namespaces::NET, "net"),
             (Namespaces::IPC, "ipc"),
             (Namespaces::UTS, "uts"),
-            (Namespaces::CGROUP, "cgroup"),
         ];
         write!(f, "namespaces")?;
         for (namespace, name) in names {

@@ -31,7 +31,12 @@ pub enum Verdict {
 pub enum Rule {
     Now(Verdict),
     /// Looks at `arguments[arg] & mask`, low 32 bits.
-    Switch { arg: u8, mask: u32, cases: &'static [(u32, Rule)], otherwise: Verdict },
+    Switch {
+        arg: u8,
+        mask: u32,
+        cases: &'static [(u32, Rule)],
+        otherwise: Verdict,
+    },
 }
 
 /// A rule for every known call; those left out answer `EPERM`.

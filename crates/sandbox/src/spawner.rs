@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar_model::{SandboxId, Spec, Tier};
-use belljar_sys::seccomp::Instruction;
 use belljar_sys::fd;
+use belljar_sys::seccomp::Instruction;
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use crate::cgroup::{Hierarchies, SandboxGroup, Unlimited};
 use crate::defence::{Defence, Weakened};
 use crate::jail::parent::{Cradle, bear};
-use crate::jail::{Attempt, Failure};
+use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
 use crate::seccomp;
 use crate::state::{Lease, SLOTS, State};
@@ -63,6 +63,10 @@ struct Sandbox {
 
 fn run() -> io::Result<()> {
     let socket = fd::inherited(0)?;
+    // The guest's stream is placed at this number in every child; nothing that
+    // a child still needs may ever be given it.
+    let null = fs::File::open("/dev/null")?;
+    fd::place_at(null.as_fd(), apply::STREAM)?;
     // Signals of the terminal are for the engine, which ends us by its end.
     let _ = rustix::process::setsid();
     let (init, mut descriptors) = wire::receive(&socket)?;
@@ -225,9 +229,9 @@ impl Spawner {
         let lease = self.state.lease(None).doing("take more user ids")?;
         self.free.extend((0..SLOTS).rev().map(|slot| (lease.number, slot)));
         self.leases.push(lease);
-        self.free.pop().ok_or_else(|| {
-            Failure::new("take more user ids", &io::ErrorKind::QuotaExceeded.into())
-        })
+        self.free
+            .pop()
+            .ok_or_else(|| Failure::new("take more user ids", &io::ErrorKind::QuotaExceeded.into()))
     }
 
     fn destroy(&mut self, id: &SandboxId) -> Result<(), Failure> {

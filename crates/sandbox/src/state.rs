@@ -33,10 +33,17 @@ pub struct State {
 }
 
 impl State {
-    /// Opens the directory, making it if need be; only its owner may enter.
+    /// Opens the directory, making it if need be. Others may pass through it,
+    /// because sandboxes have user ids of their own, but not look into it.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        for part in [dir.to_owned(), dir.join("leases"), dir.join("base"), dir.join("work")] {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(part)?;
+        let parts = [
+            (dir.to_owned(), 0o711),
+            (dir.join("leases"), 0o700),
+            (dir.join("base"), 0o711),
+            (dir.join("work"), 0o711),
+        ];
+        for (part, mode) in parts {
+            fs::DirBuilder::new().recursive(true).mode(mode).create(part)?;
         }
         let owner = fs::metadata(dir)?.uid();
         if owner != rustix::process::geteuid().as_raw() {
@@ -92,9 +99,8 @@ impl State {
             return Ok(None);
         }
         // Its last owner may have removed the file between our open and lock.
-        let is_it = fs::metadata(&path).is_ok_and(|now| {
-            file.metadata().is_ok_and(|ours| ours.ino() == now.ino())
-        });
+        let is_it = fs::metadata(&path)
+            .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()));
         Ok(is_it.then_some(Lease { number, path, file }))
     }
 

@@ -17,10 +17,7 @@ pub(crate) fn until<T>(
         if start.elapsed() > longest {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let spec = rustix::thread::Timespec {
-            tv_sec: 0,
-            tv_nsec: pause.subsec_nanos().into(),
-        };
+        let spec = rustix::thread::Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
         // Woken early by a signal, it just asks again sooner.
         let _ = rustix::thread::nanosleep(&spec);
         pause = (pause * 2).min(Duration::from_millis(10));

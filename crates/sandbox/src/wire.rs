@@ -13,9 +13,9 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::Deserialize;
 
 use crate::defence::Weakened;
 use crate::jail::Failure;
@@ -25,9 +25,22 @@ use crate::plan::Facts;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToSpawner {
     /// First message; carries the guest's program and the engine's lock.
-    Init { state: PathBuf, engine: u32, facts: FactsWire, groups: bool },
-    Create { sequence: u64, id: SandboxId, spec: Box<Spec>, weakened: Weakened },
-    Destroy { sequence: u64, id: SandboxId },
+    Init {
+        state: PathBuf,
+        engine: u32,
+        facts: FactsWire,
+        groups: bool,
+    },
+    Create {
+        sequence: u64,
+        id: SandboxId,
+        spec: Box<Spec>,
+        weakened: Weakened,
+    },
+    Destroy {
+        sequence: u64,
+        id: SandboxId,
+    },
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -56,9 +69,19 @@ impl From<FactsWire> for Facts {
 pub(crate) enum FromSpawner {
     Ready,
     /// Carries the stream, then the scratch if there is one.
-    Created { sequence: u64, first_uid: u32, pid: u32, work: Option<PathBuf> },
-    Destroyed { sequence: u64 },
-    Failed { sequence: u64, failure: Failure },
+    Created {
+        sequence: u64,
+        first_uid: u32,
+        pid: u32,
+        work: Option<PathBuf>,
+    },
+    Destroyed {
+        sequence: u64,
+    },
+    Failed {
+        sequence: u64,
+        failure: Failure,
+    },
 }
 
 /// From the spawner to a child that builds its sandbox.
@@ -124,6 +147,7 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: &impl AsFd) -> io::Result<(T,
             descriptors.extend(fds);
         }
     }
-    let message = postcard::from_bytes(&body[..got.bytes]).map_err(|_| io::ErrorKind::InvalidData)?;
+    let message =
+        postcard::from_bytes(&body[..got.bytes]).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok((message, descriptors))
 }

@@ -19,7 +19,6 @@ impl Namespaces {
     pub const NET: Self = Self(libc::CLONE_NEWNET as u64);
     pub const IPC: Self = Self(libc::CLONE_NEWIPC as u64);
     pub const UTS: Self = Self(libc::CLONE_NEWUTS as u64);
-    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
 
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -191,10 +190,9 @@ pub fn confinement() -> io::Result<(i32, i32)> {
     Ok((seccomp, no_new_privs))
 }
 
-/// Moves this process into a mount namespace of its own. Single-threaded
-/// callers only: the others would stay behind.
-pub fn unshare_mounts() -> io::Result<()> {
-    // SAFETY: CLONE_NEWNS changes no memory and closes no descriptor.
-    let ret = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+/// Makes the groups that this process is in the roots of its view of cgroups.
+pub fn unshare_cgroups() -> io::Result<()> {
+    // SAFETY: CLONE_NEWCGROUP changes no memory and closes no descriptor.
+    let ret = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
     check(ret.into()).map(drop)
 }

@@ -49,13 +49,12 @@ impl Hierarchies {
     /// Reads `/proc/self/mountinfo` and the version 2 root.
     pub fn detect() -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-        let controllers = |root: &Path| {
-            fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
-        };
+        let controllers =
+            |root: &Path| fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         let mut found = Self::parse(&mounts, controllers);
-        found.counts_swap = found.site("memory").is_some_and(|site| {
-            site.v2 || site.root.join("memory.memsw.limit_in_bytes").exists()
-        });
+        found.counts_swap = found
+            .site("memory")
+            .is_some_and(|site| site.v2 || site.root.join("memory.memsw.limit_in_bytes").exists());
         Ok(found)
     }
 
@@ -161,7 +160,8 @@ impl Hierarchies {
         self.all_sites().next().is_some()
             && self.all_sites().all(|site| {
                 let ours = site.root.join(OURS);
-                fs::create_dir_all(&ours).is_ok() && rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK).is_ok()
+                fs::create_dir_all(&ours).is_ok()
+                    && rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK).is_ok()
             })
     }
 }

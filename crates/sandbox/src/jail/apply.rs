@@ -64,6 +64,7 @@ pub(crate) fn become_guest(birth: &Birth<'_>) -> ! {
 fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
     match step {
         Step::JoinGroups => join_groups(birth.tasks),
+        Step::CgroupNamespace => process::unshare_cgroups().doing("hide the host's cgroups"),
         Step::AwaitParent => await_parent(birth, hands),
         Step::BecomeSetupRoot => {
             identity::clear_groups().doing("drop groups")?;
@@ -161,9 +162,10 @@ fn capabilities(guest_keeps_some: bool) -> Result<(), Failure> {
     if caps::effective().doing("read capabilities")? == caps::Set::EMPTY {
         return caps::clear_ambient().doing("clear ambient capabilities");
     }
-    caps::drop_bounding().doing("empty the bounding set")?;
     let setup = keep.and(caps::Set::SETPCAP).and(caps::Set::SETUID).and(caps::Set::SETGID);
+    // In this order: nothing becomes inheritable that the bounding set lacks.
     caps::set(setup, keep).doing("reduce capabilities")?;
+    caps::drop_bounding().doing("empty the bounding set")?;
     caps::clear_ambient().doing("clear ambient capabilities")?;
     caps::raise_ambient(keep).doing("keep the guest's capabilities")?;
     caps::lock_securebits().doing("lock the secure bits")

@@ -171,7 +171,8 @@ pub(super) fn devices(minimal: bool) -> Done {
     for name in NODES {
         let place = format!("{DEVICES}/{name}");
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o666)).doing("make a device's place")?;
+        rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o666))
+            .doing("make a device's place")?;
         let node = detached(&Path::new("/dev").join(name), Reach::One);
         attach(node.doing("copy a device")?.as_fd(), &place).doing("attach a device")?;
     }
@@ -182,7 +183,8 @@ pub(super) fn devices(minimal: bool) -> Done {
         mkdir(&format!("{DEVICES}/{name}"), 0o755).doing("make a directory of /dev")?;
     }
     let tree = detached(Path::new(DEVICES), Reach::Tree).doing("copy /dev")?;
-    let attributes = Attributes { read_only: true, no_suid: true, no_exec: true, ..Attributes::default() };
+    let attributes =
+        Attributes { read_only: true, no_suid: true, no_exec: true, ..Attributes::default() };
     set_attributes(tree.as_fd(), c"", attributes, Reach::One).doing("make /dev read-only")?;
     attach(tree.as_fd(), &target).doing("attach /dev")
 }

@@ -132,7 +132,9 @@ fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Result<(), Failu
         (own(rustix::process::getuid().as_raw()), own(rustix::process::getgid().as_raw()))
     };
     fs::write(proc.join("uid_map"), uids).doing("map user ids")?;
-    fs::write(proc.join("gid_map"), gids).doing("map group ids")
+    fs::write(proc.join("gid_map"), gids).doing("map group ids")?;
+    // Left empty, anyone inside could write it once.
+    fs::write(proc.join("projid_map"), format!("0 {first_uid} 1")).doing("map project ids")
 }
 
 /// Copies the mounts that the sandbox stands on, read-only and with ids shown

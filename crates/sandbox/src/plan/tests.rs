@@ -9,7 +9,10 @@ fn spec(tier: Tier) -> Spec {
         layers: vec!["/layers/a".into()],
         binds: vec![Bind { source: "/usr".into(), target: "/usr".into() }],
     };
-    Spec { limits: Limits { disk_bytes: 64 << 20, inodes: 1000, ..Limits::default() }, ..Spec::new(tier, root) }
+    Spec {
+        limits: Limits { disk_bytes: 64 << 20, inodes: 1000, ..Limits::default() },
+        ..Spec::new(tier, root)
+    }
 }
 
 const ROOT: Facts = Facts { landlock_abi: 7, privileged: true, ipv6: true };
@@ -21,9 +24,13 @@ fn check(spec: &Spec, facts: Facts, want: Expect) {
 
 #[test]
 fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
-    check(&spec(Tier::Jail), ROOT, expect![[r#"
-        namespaces user mount pid net ipc uts cgroup
+    check(
+        &spec(Tier::Jail),
+        ROOT,
+        expect![[r#"
+        namespaces user mount pid net ipc uts
         JoinGroups
+        CgroupNamespace
         AwaitParent
         BecomeSetupRoot
         PrivateMounts
@@ -47,7 +54,8 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         Landlock { abi: 7, device_free: true }
         Seccomp
         Descriptors { closed: true }
-        RunGuest"#]]);
+        RunGuest"#]],
+    );
 }
 
 #[test]
@@ -61,7 +69,10 @@ fn without_root_the_guest_has_the_one_uid_and_no_capability() {
 
 #[test]
 fn the_process_tier_makes_no_namespace_and_still_filters() {
-    check(&spec(Tier::Process), ROOT, expect![[r#"
+    check(
+        &spec(Tier::Process),
+        ROOT,
+        expect![[r#"
         namespaces
         JoinGroups
         AwaitParent
@@ -72,7 +83,8 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
         Landlock { abi: 7, device_free: true }
         Seccomp
         Descriptors { closed: true }
-        RunGuest"#]]);
+        RunGuest"#]],
+    );
 }
 
 #[test]

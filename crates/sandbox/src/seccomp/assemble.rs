@@ -36,11 +36,14 @@ fn branch(code: u16, operand: u32, jump_true: u8, jump_false: u8) -> Instruction
 }
 
 fn answer(verdict: Verdict) -> Instruction {
-    op(RETURN, match verdict {
-        Verdict::Allow => RET_ALLOW,
-        Verdict::Errno(errno) => RET_ERRNO | u32::from(errno),
-        Verdict::Kill => RET_KILL_PROCESS,
-    })
+    op(
+        RETURN,
+        match verdict {
+            Verdict::Allow => RET_ALLOW,
+            Verdict::Errno(errno) => RET_ERRNO | u32::from(errno),
+            Verdict::Kill => RET_KILL_PROCESS,
+        },
+    )
 }
 
 /// Assembles the program of a policy.

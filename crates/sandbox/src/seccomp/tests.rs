@@ -97,7 +97,9 @@ fn sockets_are_unix_tcp_and_route_netlink() {
     assert_eq!(ask("socket", [2, 1 | 0o2_000_000, 0, 0, 0, 0]), Verdict::Allow);
     assert_eq!(ask("socket", [10, 1, 0, 0, 0, 0]), Verdict::Allow);
     assert_eq!(ask("socket", [16, 3, 0, 0, 0, 0]), Verdict::Allow);
-    for (family, kind, protocol) in [(2, 2, 0), (2, 3, 1), (10, 2, 0), (16, 3, 6), (17, 3, 0), (38, 5, 0), (40, 1, 0)] {
+    for (family, kind, protocol) in
+        [(2, 2, 0), (2, 3, 1), (10, 2, 0), (16, 3, 6), (17, 3, 0), (38, 5, 0), (40, 1, 0)]
+    {
         assert_ne!(ask("socket", [family, kind, protocol, 0, 0, 0]), Verdict::Allow, "{family}");
     }
 }
@@ -105,7 +107,9 @@ fn sockets_are_unix_tcp_and_route_netlink() {
 #[test]
 fn threads_start_and_namespaces_do_not() {
     assert_eq!(ask("clone", [0x3d_0f00, 0, 0, 0, 0, 0]), Verdict::Allow);
-    for flag in [0x80, 0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000] {
+    for flag in
+        [0x80, 0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000]
+    {
         assert_eq!(ask("clone", [flag, 0, 0, 0, 0, 0]), Verdict::Errno(1), "{flag:#x}");
     }
     assert_eq!(ask("clone3", [0; 6]), Verdict::Errno(38));
