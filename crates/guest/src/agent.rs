@@ -4,26 +4,28 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use belljar_guest_proto::{
-    Exit, Failure, FromGuest, GENERATION, Hello, Profile, Reply, Request, ToGuest,
-};
+use belljar_guest_proto::{Exit, Failure, FromGuest, GENERATION, Hello, Reply, Request, ToGuest};
 use belljar_sys::process::WaitStatus;
 use belljar_sys::{caps, process, signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::call::Call;
+use crate::confiner::Confiner;
 use crate::outcome::{Attempt, Outcome, refuse};
 use crate::transfer::{Incoming, Outgoing};
 use crate::watch::Watch;
 use crate::wire::Wire;
 use crate::{files, walk};
 
+/// Who calls are unless someone says otherwise.
+const USER: u32 = 1000;
+
 pub(crate) struct Agent {
     wire: Wire,
     signals: OwnedFd,
     /// Nothing runs before the host has said how it is confined.
-    profile: Option<Profile>,
+    confiner: Option<Confiner>,
     calls: BTreeMap<u32, Call>,
     outgoing: BTreeMap<u32, Outgoing>,
     incoming: BTreeMap<u32, Incoming>,
@@ -58,7 +60,7 @@ impl Agent {
         Ok(Self {
             wire,
             signals,
-            profile: None,
+            confiner: None,
             calls: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
@@ -166,10 +168,13 @@ impl Agent {
         match message {
             ToGuest::Configure(profile) => {
                 // The first word counts: a profile cannot be loosened later.
-                if self.profile.is_some() {
+                if self.confiner.is_some() {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
-                self.profile = Some(profile);
+                let confiner = self.confiner.insert(Confiner::new(profile));
+                // The usual user's rules are ready before the first call asks;
+                // what cannot be made now is told to whoever asks for it.
+                let _ = confiner.for_user(USER);
             }
             ToGuest::Request(request) => {
                 let outcome = self.request(channel, request);
@@ -197,9 +202,10 @@ impl Agent {
 
     /// Answers a request; `None` when the answer comes later.
     fn request(&mut self, channel: u32, request: Request) -> Result<Option<Reply>, Failure> {
-        let Some(profile) = &self.profile else {
+        let Some(confiner) = &mut self.confiner else {
             return refuse("do anything before the profile came", Errno::PERM);
         };
+        let profile = &confiner.profile;
         let started = self.started;
         let as_user =
             |user, act: &mut dyn FnMut() -> Outcome| files::as_user(profile, user, act).map(Some);
@@ -207,7 +213,7 @@ impl Agent {
             Request::Spawn(spawn) => {
                 let count = usize::from(spawn.descriptors).min(self.wire.descriptors.len());
                 let descriptors = self.wire.descriptors.drain(..count).collect();
-                let call = Call::start(&spawn, profile, descriptors)?;
+                let call = Call::start(&spawn, confiner, descriptors)?;
                 self.calls.insert(channel, call);
                 Ok(None)
             }
@@ -279,8 +285,8 @@ impl Agent {
 
     /// Does the last step of a file that came in, with its user's rights.
     fn settle(&self, file: &Incoming, act: impl FnOnce(&Incoming) -> Outcome) -> Outcome {
-        match &self.profile {
-            Some(profile) => files::as_user(profile, file.user, || act(file)),
+        match &self.confiner {
+            Some(confiner) => files::as_user(&confiner.profile, file.user, || act(file)),
             None => refuse("write before the profile came", Errno::PERM),
         }
     }

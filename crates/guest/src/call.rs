@@ -2,13 +2,10 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use belljar_guest_proto::{
-    Access, CHUNK, Exit, Failure, FromGuest, Profile, PtySize, Spawn, Stdin, WINDOW,
+    CHUNK, Exit, Failure, FromGuest, Profile, PtySize, Spawn, Stdin, WINDOW,
 };
-use belljar_sys::landlock::{self, Ruleset, Scope};
 use belljar_sys::process::{Forked, Namespaces, fork};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -16,6 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::OpenptFlags;
 
 use crate::child::{self, Start};
+use crate::confiner::Confiner;
 use crate::files;
 use crate::outcome::{Attempt, refuse};
 use crate::wire::Wire;
@@ -52,7 +50,7 @@ enum Drained {
 impl Call {
     pub(crate) fn start(
         spawn: &Spawn,
-        profile: &Profile,
+        confiner: &mut Confiner,
         mut descriptors: Vec<OwnedFd>,
     ) -> Result<Self, Failure> {
         if spawn.argv.is_empty() {
@@ -62,7 +60,7 @@ impl Call {
         let (report_read, report_write) =
             pipe_with(PipeFlags::CLOEXEC).doing("make a pipe for the start")?;
         let (streams, stdio) = match spawn.pty {
-            Some(size) => open_terminal(size, spawn.user, profile)?,
+            Some(size) => open_terminal(size, spawn.user, &confiner.profile)?,
             None => open_pipes(spawn.stdin)?,
         };
         let start = Start {
@@ -74,8 +72,7 @@ impl Call {
             stdio,
             terminal: spawn.pty.is_some(),
             tasks: descriptors,
-            landlock: landlock(profile, spawn.user)?,
-            profile,
+            confinement: confiner.for_user(spawn.user)?,
             report: report_write,
         };
         let forked = fork(Namespaces::NONE, cgroup.as_ref().map(AsFd::as_fd));
@@ -287,36 +284,4 @@ fn programs(spawn: &Spawn) -> Result<Vec<CString>, Failure> {
     let path = path.map_or(&b"/usr/local/bin:/usr/bin:/bin"[..], |(_, value)| value);
     let candidates = path.split(|&b| b == b':').filter(|dir| !dir.is_empty());
     strings(candidates.map(|dir| [dir, b"/", name].concat()))
-}
-
-/// Builds the Landlock rules for calls of `user`.
-fn landlock(profile: &Profile, user: u32) -> Result<Option<Ruleset>, Failure> {
-    if profile.landlock_abi == 0 {
-        return Ok(None);
-    }
-    let scope = Scope { no_tcp: profile.no_tcp, ipc: true };
-    let ruleset = Ruleset::new(profile.landlock_abi, scope).doing("make a Landlock ruleset")?;
-    for rule in &profile.paths {
-        if rule.only_uid.is_some_and(|only| only != user) {
-            continue;
-        }
-        let path = Path::new(std::ffi::OsStr::from_bytes(&rule.path));
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let file = match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(file) => file,
-            // A template need not have every directory of the profile.
-            Err(Errno::NOENT) => continue,
-            Err(errno) => return Err(errno).doing("open a path of the profile"),
-        };
-        let stat = rustix::fs::fstat(&file).doing("look at a path of the profile")?;
-        let is_dir = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
-        let access = match rule.access {
-            Access::Read => landlock::access::READ,
-            Access::Write => landlock::access::WRITE,
-            Access::Device => landlock::access::WRITE | landlock::access::IOCTL_DEV,
-        };
-        let access = if is_dir { access } else { access & landlock::access::ON_FILES };
-        ruleset.allow(file.as_fd(), access).doing("allow a path of the profile")?;
-    }
-    Ok(Some(ruleset))
 }

@@ -9,11 +9,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use belljar_guest_proto::Profile;
-use belljar_sys::landlock::Ruleset;
-use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
 use rustix::fs::{Mode, OFlags};
+
+use crate::confiner::Confinement;
 
 /// Everything that the child needs, made before the fork.
 pub(crate) struct Start<'a> {
@@ -26,8 +25,7 @@ pub(crate) struct Start<'a> {
     pub(crate) stdio: [OwnedFd; 3],
     pub(crate) terminal: bool,
     pub(crate) tasks: Vec<OwnedFd>,
-    pub(crate) landlock: Option<Ruleset>,
-    pub(crate) profile: &'a Profile,
+    pub(crate) confinement: Confinement<'a>,
     /// Where a failure is told; closed by the exec.
     pub(crate) report: OwnedFd,
 }
@@ -55,7 +53,7 @@ fn confine_and_exec(start: Start<'_>) -> Failed {
 }
 
 fn confine(start: &Start<'_>) -> Result<(), Failed> {
-    let profile = start.profile;
+    let profile = start.confinement.profile;
     for tasks in &start.tasks {
         step("enter the call's cgroup", rustix::io::write(tasks, b"0").map_err(Into::into))?;
     }
@@ -87,18 +85,11 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     step("change to the working directory", cwd.map_err(Into::into))?;
     step("reset signals", signal::reset())?;
     step("mark descriptors", fd::close_on_exec_from(3))?;
-    if let Some(ruleset) = &start.landlock {
+    if let Some(ruleset) = start.confinement.landlock {
         step("restrict files with Landlock", ruleset.restrict_self())?;
     }
-    if !profile.seccomp.is_empty() {
-        let filter: Vec<_> = profile
-            .seccomp
-            .as_chunks::<{ Instruction::SIZE }>()
-            .0
-            .iter()
-            .map(|&bytes| Instruction::from_bytes(bytes))
-            .collect();
-        step("install the seccomp filter", seccomp::install(&filter))?;
+    if !start.confinement.filter.is_empty() {
+        step("install the seccomp filter", seccomp::install(start.confinement.filter))?;
     }
     if profile.self_check {
         step("pass the self-check", self_check(start))?;
@@ -118,9 +109,10 @@ fn raise_oom_score(score: i16) -> io::Result<()> {
 
 fn self_check(start: &Start<'_>) -> io::Result<()> {
     let (seccomp, no_new_privs) = process::confinement()?;
-    let filtered = start.profile.seccomp.is_empty() || seccomp == 2;
+    let Confinement { profile, filter, .. } = start.confinement;
+    let filtered = filter.is_empty() || seccomp == 2;
     let user = rustix::process::getuid().as_raw();
-    let is_user = !start.profile.switch_user || user == start.user;
+    let is_user = !profile.switch_user || user == start.user;
     if filtered && no_new_privs == 1 && is_user && caps::any()? == caps::Set::EMPTY {
         Ok(())
     } else {

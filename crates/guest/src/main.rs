@@ -12,6 +12,7 @@
 mod agent;
 mod call;
 mod child;
+mod confiner;
 mod files;
 mod outcome;
 mod transfer;

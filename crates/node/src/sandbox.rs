@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_guest_proto::{Failure, Hello, Request, Spawn, Stdin, ToGuest};
 use belljar_model::{End, Limits, SandboxId, Spec, Tier, User};
+use belljar_sandbox::cgroup::CallGroup;
 use belljar_sandbox::{Defence, Machine, StartError, Weakened};
 use tokio::sync::mpsc;
 
@@ -51,7 +52,11 @@ pub struct Sandbox {
     limits: Limits,
     weakened: Weakened,
     calls: AtomicU32,
+    /// The group of the first call, made before anyone asked for it.
+    ahead: Mutex<Option<CallGroup>>,
 }
+
+const FIRST_CALL: u32 = 1;
 
 /// Output that [`Sandbox::execute`] keeps of each stream.
 const KEPT: usize = 4 << 20;
@@ -68,6 +73,8 @@ impl Sandbox {
         let (link, hello) = Link::new(stream);
         let profile = profile(machine.confinement());
         link.send(0, &ToGuest::Configure(profile), &[]).await?;
+        // While the guest starts: the first call's group, which takes as long.
+        let ahead = machine.open_call(FIRST_CALL).ok().flatten();
         let hello = hello.await.map_err(|_| link.error())?;
         if !is_confined(&hello, spec, weakened, privileged) {
             return Err(LinkError::NotConfined);
@@ -77,7 +84,8 @@ impl Sandbox {
             machine: Arc::new(machine),
             limits: spec.limits.clone(),
             weakened: weakened.clone(),
-            calls: AtomicU32::new(0),
+            calls: AtomicU32::new(FIRST_CALL),
+            ahead: Mutex::new(ahead),
         })
     }
 
@@ -104,8 +112,11 @@ impl Sandbox {
 
     /// Starts a call; it runs under its limits whether or not anyone listens.
     pub async fn start(&self, command: &Command) -> Result<Call, CallError> {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let group = self.machine.open_call(number).map_err(CallError::Group)?;
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let group = match self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(ahead) if number == FIRST_CALL => Some(ahead),
+            _ => self.machine.open_call(number).map_err(CallError::Group)?,
+        };
         let entry = group.as_ref().map(|group| group.open()).transpose();
         let entry = entry.map_err(CallError::Group)?;
         let home = self.home(command.user);

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_guest_proto::{Exit, Request, ToGuest};
+use belljar_guest_proto::{Exit, Request};
 use belljar_model::{End, EndReason, Limits, Usage};
 use belljar_sandbox::cgroup::CallGroup;
 use belljar_sandbox::{Defence, Machine, Weakened};
@@ -151,8 +151,9 @@ impl Supervisor {
                 _ => {}
             }
         }
-        let end = self.end().await;
+        let end = self.end();
         let _ = events.send(Event::End(end)).await;
+        self.remove_group().await;
     }
 
     fn is_over(&self) -> bool {
@@ -290,7 +291,7 @@ impl Supervisor {
         }
     }
 
-    async fn end(&mut self) -> End {
+    fn end(&self) -> End {
         let counters = self.group.as_ref().map(CallGroup::counters).unwrap_or_default();
         let exit = self.exit;
         let disk = self.machine.disk();
@@ -313,7 +314,6 @@ impl Supervisor {
         } else {
             Duration::from_micros(exit.map_or(0, |exit| exit.cpu_micros))
         };
-        self.remove_group().await;
         End {
             reason,
             exit_code: exit.and_then(|exit| exit.code),
@@ -362,6 +362,5 @@ impl Drop for Supervisor {
         {
             let _ = group.kill();
         }
-        let _ = ToGuest::Cancel;
     }
 }

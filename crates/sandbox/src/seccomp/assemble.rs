@@ -88,9 +88,14 @@ fn search(segments: &[(u32, Rule)]) -> Vec<Instruction> {
     }
     let (low, high) = segments.split_at(segments.len() / 2);
     let left = search(low);
-    let skip = u32::try_from(left.len()).unwrap_or(u32::MAX);
     // A conditional jump reaches 255 instructions, a plain one any distance.
-    let mut code = vec![branch(JUMP_AT_LEAST, high[0].0, 0, 1), op(JUMP, skip)];
+    let mut code = match u8::try_from(left.len()) {
+        Ok(near) => vec![branch(JUMP_AT_LEAST, high[0].0, near, 0)],
+        Err(_) => {
+            let far = u32::try_from(left.len()).unwrap_or(u32::MAX);
+            vec![branch(JUMP_AT_LEAST, high[0].0, 0, 1), op(JUMP, far)]
+        }
+    };
     code.extend(left);
     code.extend(search(high));
     code
@@ -98,20 +103,43 @@ fn search(segments: &[(u32, Rule)]) -> Vec<Instruction> {
 
 /// The code of one rule; every path through it returns.
 fn decide(rule: Rule) -> Vec<Instruction> {
-    match rule {
-        Rule::Now(verdict) => vec![answer(verdict)],
-        Rule::Switch { arg, mask, cases, otherwise } => {
-            // Little endian: the low half comes first.
-            let load = [op(LOAD, OFFSET_ARGS + 8 * u32::from(arg)), op(AND, mask)];
-            let mut code = load.to_vec();
-            for &(value, rule) in cases {
-                let then = decide(rule);
-                let skip = u8::try_from(then.len()).unwrap_or(u8::MAX);
-                code.push(branch(JUMP_EQUAL, value, 0, skip));
-                code.extend(then);
-            }
-            code.push(answer(otherwise));
-            code
+    let (arg, mask, cases, otherwise) = match rule {
+        Rule::Now(verdict) => return vec![answer(verdict)],
+        Rule::Switch { arg, mask, cases, otherwise } => (arg, mask, cases, otherwise),
+    };
+    // Little endian: the low half comes first.
+    let mut code = vec![op(LOAD, OFFSET_ARGS + 8 * u32::from(arg))];
+    if mask != u32::MAX {
+        code.push(op(AND, mask));
+    }
+    // Cases that look at a further argument carry their code with them.
+    for &(value, rule) in cases.iter().filter(|(_, rule)| matches!(rule, Rule::Switch { .. })) {
+        let then = decide(rule);
+        let skip = u8::try_from(then.len()).unwrap_or(u8::MAX);
+        code.push(branch(JUMP_EQUAL, value, 0, skip));
+        code.extend(then);
+    }
+    // The others jump to an answer that they share with their like.
+    let settled: Vec<(u32, Verdict)> = cases
+        .iter()
+        .filter_map(|&(value, rule)| match rule {
+            Rule::Now(verdict) => Some((value, verdict)),
+            Rule::Switch { .. } => None,
+        })
+        .collect();
+    let mut answers: Vec<Verdict> = Vec::new();
+    for &(_, verdict) in &settled {
+        if !answers.contains(&verdict) {
+            answers.push(verdict);
         }
     }
+    for (index, &(value, verdict)) in settled.iter().enumerate() {
+        let at = answers.iter().position(|known| *known == verdict).unwrap_or(0);
+        // Over the cases that are left, the default, and the answers before.
+        let distance = settled.len() - index - 1 + 1 + at;
+        code.push(branch(JUMP_EQUAL, value, u8::try_from(distance).unwrap_or(u8::MAX), 0));
+    }
+    code.push(answer(otherwise));
+    code.extend(answers.into_iter().map(answer));
+    code
 }
