@@ -49,6 +49,9 @@ pub enum Step {
         target: PathBuf,
         index: usize,
     },
+    /// A home of the scratch's own, where ids cannot be mapped and the base's
+    /// home would belong to a stranger.
+    Home,
     Proc {
         hidden: bool,
     },
@@ -146,6 +149,9 @@ impl Plan {
         steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
         for (index, bind) in spec.root.binds.iter().enumerate() {
             steps.push(Step::Bind { target: bind.target.clone(), index });
+        }
+        if !facts.privileged {
+            steps.push(Step::Home);
         }
         steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding) });
         steps.push(Step::Devices { minimal: keeps(Defence::MinimalDev) });

@@ -89,9 +89,10 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Layers { .. } => Ok(()),
         Step::Overlay { neutral } => {
             let on_disk = hands.disk.is_some();
-            mounts::overlay(&hands.layers, on_disk, *neutral, birth.privileged)
+            mounts::overlay(&hands.layers, on_disk, *neutral)
         }
         Step::Bind { target, index } => mounts::bind(hands.binds[*index].as_fd(), target),
+        Step::Home => mounts::home(),
         Step::Proc { hidden } => mounts::proc(*hidden),
         Step::Devices { minimal } => mounts::devices(*minimal),
         Step::Terminals => mounts::terminals(),

@@ -26,6 +26,7 @@ const ROOT: &str = "m";
 const DEVICES: &str = "d";
 const SHARED_MEMORY: &str = "s";
 const DISK: &str = "x";
+const HOME: &str = "h";
 
 /// What every sandbox has in `/dev`, besides terminals and shared memory.
 const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -96,7 +97,7 @@ pub(super) fn disk(tree: BorrowedFd<'_>) -> Done {
 }
 
 /// Attaches the lower layers and stacks the root file system.
-pub(super) fn overlay(layers: &[OwnedFd], on_disk: bool, neutral: bool, privileged: bool) -> Done {
+pub(super) fn overlay(layers: &[OwnedFd], on_disk: bool, neutral: bool) -> Done {
     let mut lower = Vec::new();
     for (index, layer) in layers.iter().enumerate() {
         let name = format!("l{index}");
@@ -129,7 +130,6 @@ pub(super) fn overlay(layers: &[OwnedFd], on_disk: bool, neutral: bool, privileg
     fsconfig_create(&fs).doing("make the overlay")?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount the overlay")?;
-    let _ = privileged;
     attach(mount.as_fd(), ROOT).doing("attach the overlay")
 }
 
@@ -145,6 +145,13 @@ pub(super) fn bind(tree: BorrowedFd<'_>, target: &Path) -> Done {
         Err(errno) => return Err(errno).doing(format!("make {}", target.display())),
     }
     attach(tree, &place).doing(format!("bind {}", target.display()))
+}
+
+/// Puts an empty directory of the scratch where the user's home is.
+pub(super) fn home() -> Done {
+    mkdir(HOME, 0o755).doing("make a home")?;
+    let tree = detached(Path::new(HOME), Reach::One).doing("copy the home")?;
+    attach(tree.as_fd(), &inside(Path::new("/home/user"))).doing("attach the home")
 }
 
 pub(super) fn proc(hidden: bool) -> Done {
