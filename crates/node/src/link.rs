@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use belljar_guest_proto::{
     Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Hello, Reply, Request, ToGuest,
@@ -24,6 +25,8 @@ use tokio::sync::{mpsc, oneshot};
 pub enum LinkError {
     #[error("the sandbox is gone")]
     Gone,
+    #[error("the sandbox's guest did not answer in {0:?}")]
+    Silent(Duration),
     #[error("the sandbox's guest broke the protocol")]
     Protocol(#[source] FrameError),
     #[error("the sandbox's guest is of another generation than this program")]
@@ -44,6 +47,9 @@ pub(crate) enum Incoming {
     Changed(WatchEvent),
     Credit(u32),
 }
+
+/// How long a guest may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Small messages that may wait on one channel. Data is bounded by credit.
 const MOST_EVENTS: i64 = 4096;
@@ -121,6 +127,18 @@ impl Link {
         let mut channel = self.open();
         channel.send(&ToGuest::Request(request), &[]).await?;
         channel.reply().await
+    }
+
+    /// The guest's first word, or an error when it says none in time.
+    pub(crate) async fn greeting(
+        &self,
+        first_word: oneshot::Receiver<Hello>,
+    ) -> Result<Hello, LinkError> {
+        match tokio::time::timeout(PATIENCE, first_word).await {
+            Ok(Ok(hello)) => Ok(hello),
+            Ok(Err(_)) => Err(self.error()),
+            Err(_) => Err(LinkError::Silent(PATIENCE)),
+        }
     }
 
     pub(crate) async fn send(
@@ -283,11 +301,16 @@ impl Channel {
 
     /// Waits for the answer, passing over anything else.
     pub(crate) async fn reply(&mut self) -> Result<Result<Reply, Failure>, LinkError> {
-        loop {
-            if let Incoming::Reply(reply) = self.next().await? {
-                return Ok(reply);
+        let answer = async {
+            loop {
+                if let Incoming::Reply(reply) = self.next().await? {
+                    return Ok(reply);
+                }
             }
-        }
+        };
+        // A guest that is stopped, starved or taken over may never answer.
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        answer.unwrap_or(Err(LinkError::Silent(PATIENCE)))
     }
 
     /// Lets the guest send `bytes` more.

@@ -42,6 +42,12 @@ impl Node {
         &self.engine
     }
 
+    /// Waits until the engine has put everything away. Sandboxes that still
+    /// exist are ended.
+    pub async fn stop(self) {
+        self.engine.stop().await;
+    }
+
     pub async fn create(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
         self.create_weakened(spec, &Weakened::default()).await
     }

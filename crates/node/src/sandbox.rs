@@ -75,7 +75,7 @@ impl Sandbox {
         link.send(0, &ToGuest::Configure(profile), &[]).await?;
         // While the guest starts: the first call's group, which takes as long.
         let ahead = machine.open_call(FIRST_CALL).ok().flatten();
-        let hello = hello.await.map_err(|_| link.error())?;
+        let hello = link.greeting(hello).await?;
         if !is_confined(&hello, spec, weakened, privileged) {
             return Err(LinkError::NotConfined);
         }

@@ -221,17 +221,14 @@ impl Supervisor {
     }
 
     fn kill_processes(&self) {
-        match &self.group {
-            Some(group) => drop(group.kill()),
-            None => {
-                // Without a cgroup the process group is the next best thing.
-                let link = self.channel.link().clone();
-                let call = self.channel.number;
-                tokio::spawn(async move {
-                    let _ = link.ask(Request::Signal { call, signal: SIGKILL }).await;
-                });
-            }
+        if self.group.as_ref().is_some_and(|group| group.kill().is_ok()) {
+            return;
         }
+        // Without version 2 cgroups the process group is the next best thing.
+        let (link, call) = (self.channel.link().clone(), self.channel.number);
+        tokio::spawn(async move {
+            let _ = link.ask(Request::Signal { call, signal: SIGKILL }).await;
+        });
     }
 
     async fn obey(&mut self, order: Order) {

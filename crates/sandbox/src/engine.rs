@@ -15,7 +15,7 @@ use belljar_sys::landlock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
@@ -84,7 +84,27 @@ type Answer = Result<(FromSpawner, Vec<OwnedFd>), Failure>;
 /// A handle on the spawner; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Engine {
+    connection: Arc<Connection>,
+}
+
+/// Held by whoever needs the spawner; the last one's drop ends it.
+#[derive(Debug)]
+pub(crate) struct Connection {
     inner: Arc<Inner>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.inner.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+impl std::ops::Deref for Connection {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
 }
 
 #[derive(Debug)]
@@ -96,6 +116,8 @@ pub(crate) struct Inner {
     facts: Facts,
     number: u32,
     pub(crate) hierarchies: Option<Hierarchies>,
+    /// Closed when the spawner is gone.
+    gone: Arc<Semaphore>,
 }
 
 impl Engine {
@@ -112,7 +134,7 @@ impl Engine {
             ipv6: std::path::Path::new("/proc/sys/net/ipv6").exists(),
         };
         let guest = sealed_memfd(config.guest).map_err(EngineError::Guest)?;
-        let socket = start_spawner().map_err(EngineError::Spawner)?;
+        let (socket, gone) = start_spawner().map_err(EngineError::Spawner)?;
         let init = ToSpawner::Init {
             state: state.dir.clone(),
             engine: lease.number,
@@ -122,7 +144,7 @@ impl Engine {
         let descriptors = [guest.as_fd(), lease.file().as_fd()];
         wire::send(&socket, &init, &descriptors).map_err(EngineError::Spawner)?;
         let number = lease.number;
-        let engine = Self::connect(socket, facts, number, hierarchies);
+        let engine = Self::connect(socket, facts, number, hierarchies, gone);
         let engine = engine.await.map_err(EngineError::Spawner)?;
         // From here on the spawner's copy holds the lock.
         drop::<Lease>(lease);
@@ -134,6 +156,7 @@ impl Engine {
         facts: Facts,
         number: u32,
         hierarchies: Option<Hierarchies>,
+        gone: Arc<Semaphore>,
     ) -> io::Result<Self> {
         let inner = Inner {
             socket: to_tokio(socket)?,
@@ -142,37 +165,37 @@ impl Engine {
             facts,
             number,
             hierarchies,
+            gone,
         };
         let (message, _) = inner.receive().await?;
         if !matches!(message, FromSpawner::Ready) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let inner = Arc::new(inner);
-        let weak = Arc::downgrade(&inner);
+        let reader = inner.clone();
         tokio::spawn(async move {
-            // Holds the engine only while a message is handled, so that the
-            // last handle's drop closes the socket and ends the spawner.
-            while let Some(inner) = weak.upgrade() {
-                let ready = tokio::select! {
-                    ready = inner.socket.readable() => ready.map(drop),
-                    () = tokio::time::sleep(std::time::Duration::from_millis(200)) => continue,
-                };
-                if ready.is_err() || !inner.deliver().await {
-                    inner.fail_all();
-                    return;
-                }
-            }
+            while reader.deliver().await {}
+            reader.fail_all();
         });
-        Ok(Self { inner })
+        Ok(Self { connection: Arc::new(Connection { inner }) })
+    }
+
+    /// Waits until the spawner has ended what is left and is gone itself. Every
+    /// machine of this engine must have been destroyed or dropped before.
+    pub async fn stop(self) {
+        let gone = self.connection.gone.clone();
+        drop(self);
+        // The semaphore closes when the spawner is reaped.
+        let _ = gone.acquire().await;
     }
 
     pub fn facts(&self) -> Facts {
-        self.inner.facts
+        self.connection.facts
     }
 
     /// Whether limits are kept by cgroups.
     pub fn has_groups(&self) -> bool {
-        self.inner.hierarchies.is_some()
+        self.connection.hierarchies.is_some()
     }
 
     async fn make(
@@ -182,18 +205,18 @@ impl Engine {
         weakened: &Weakened,
     ) -> Result<Machine, StartError> {
         spec.check().map_err(StartError::Limits)?;
-        if self.inner.facts.landlock_abi == 0 && spec.tier == Tier::Process {
+        if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
             let why = "its kernel has no Landlock, which is all that this tier's files rest on";
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
-        let sequence = self.inner.next();
+        let sequence = self.connection.next();
         let request = ToSpawner::Create {
             sequence,
             id: id.clone(),
             spec: Box::new(spec.clone()),
             weakened: weakened.clone(),
         };
-        let (answer, descriptors) = self.inner.ask(sequence, &request).await?;
+        let (answer, descriptors) = self.connection.ask(sequence, &request).await?;
         let FromSpawner::Created { first_uid, pid, work, .. } = answer else {
             return Err(StartError::SpawnerGone);
         };
@@ -203,9 +226,12 @@ impl Engine {
             doing: "use the guest's stream".into(),
             source,
         })?;
-        let group =
-            self.inner.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.inner.number, &id));
-        let facts = self.inner.facts;
+        let group = self
+            .connection
+            .hierarchies
+            .as_ref()
+            .map(|h| SandboxGroup::new(h, self.connection.number, &id));
+        let facts = self.connection.facts;
         let confinement = Confinement::new(spec, facts, weakened, work.as_deref());
         Ok(Machine {
             confinement,
@@ -214,7 +240,7 @@ impl Engine {
             group,
             guest_uid: first_uid + crate::plan::GUEST_UID,
             pid,
-            engine: Mutex::new(Some(self.inner.clone())),
+            engine: Mutex::new(Some(self.connection.clone())),
             id,
         })
     }
@@ -336,7 +362,7 @@ fn sealed_memfd(program: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Starts this executable again as the spawner.
-fn start_spawner() -> io::Result<OwnedFd> {
+fn start_spawner() -> io::Result<(OwnedFd, Arc<Semaphore>)> {
     use std::os::unix::process::CommandExt;
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -347,6 +373,11 @@ fn start_spawner() -> io::Result<OwnedFd> {
         .stdout(Stdio::null())
         .spawn()?;
     // It lives exactly as long as the socket; a thread of our own reaps it.
-    std::thread::Builder::new().name("spawner-reaper".into()).spawn(move || drop(child.wait()))?;
-    Ok(ours)
+    let gone = Arc::new(Semaphore::new(0));
+    let reaped = gone.clone();
+    std::thread::Builder::new().name("spawner-reaper".into()).spawn(move || {
+        let _ = child.wait();
+        reaped.close();
+    })?;
+    Ok((ours, gone))
 }

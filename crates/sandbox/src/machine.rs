@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
-use crate::engine::{Inner, StartError};
+use crate::engine::{Connection, StartError};
 
 #[derive(Debug)]
 pub struct Machine {
@@ -22,7 +22,7 @@ pub struct Machine {
     pub(crate) guest_uid: u32,
     pub(crate) pid: u32,
     /// Present until the sandbox is destroyed.
-    pub(crate) engine: Mutex<Option<Arc<Inner>>>,
+    pub(crate) engine: Mutex<Option<Arc<Connection>>>,
 }
 
 /// How full the writable layer is.

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar_model::{SandboxId, Spec, Tier};
-use belljar_sys::fd;
 use belljar_sys::seccomp::Instruction;
+use belljar_sys::{fd, tree};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use crate::cgroup::{Hierarchies, SandboxGroup, Unlimited};
@@ -175,7 +176,7 @@ impl Spawner {
                 // Nothing may be left of a sandbox that did not start.
                 let removed = group.map_or(Ok(()), |group| remove_group(&group));
                 if let Some(work) = work {
-                    let _ = fs::remove_dir_all(work);
+                    let _ = remove_work(&work);
                 }
                 if removed.is_ok() {
                     self.free.push(slot);
@@ -235,23 +236,14 @@ impl Spawner {
     }
 
     fn destroy(&mut self, id: &SandboxId) -> Result<(), Failure> {
-        let Some(sandbox) = self.sandboxes.remove(id) else { return Ok(()) };
-        kill(&sandbox);
-        self.bury(sandbox)
-    }
-
-    /// Waits for the dead and removes what they had.
-    fn bury(&mut self, sandbox: Sandbox) -> Result<(), Failure> {
-        // The first process takes its pid namespace with it; what it was in the
-        // end is known from the stream.
-        waitpid(Some(sandbox.pid), WaitOptions::empty()).doing("wait for the sandbox's end")?;
-        if let Some(group) = &sandbox.group {
-            remove_group(group).doing("remove the cgroups")?;
+        let Some(sandbox) = self.sandboxes.get(id) else { return Ok(()) };
+        kill(sandbox);
+        // A sandbox that cannot be buried stays listed: its user ids are given
+        // to nobody else, and the next request for its end tries again.
+        bury(sandbox)?;
+        if let Some(sandbox) = self.sandboxes.remove(id) {
+            self.free.push(sandbox.slot);
         }
-        if let Some(work) = &sandbox.work {
-            fs::remove_dir_all(work).doing("remove the working directory")?;
-        }
-        self.free.push(sandbox.slot);
         Ok(())
     }
 
@@ -261,7 +253,7 @@ impl Spawner {
             kill(sandbox);
         }
         for sandbox in std::mem::take(&mut self.sandboxes).into_values() {
-            let _ = self.bury(sandbox);
+            let _ = bury(&sandbox);
         }
         if let Some(hierarchies) = &self.hierarchies {
             let _ = hierarchies.remove_engine(self.engine);
@@ -271,6 +263,30 @@ impl Spawner {
             lease.give_back();
         }
     }
+}
+
+/// How long a killed sandbox may take to be gone.
+const DEATH: Duration = Duration::from_secs(10);
+
+/// Waits for the dead and removes what they had.
+fn bury(sandbox: &Sandbox) -> Result<(), Failure> {
+    // The first process takes its pid namespace with it. One that is stuck in
+    // the kernel must not hold up everybody else.
+    let mut fds = [PollFd::new(&sandbox.pidfd, PollFlags::IN)];
+    let longest = rustix::event::Timespec { tv_sec: DEATH.as_secs().cast_signed(), tv_nsec: 0 };
+    let died = rustix::event::poll(&mut fds, Some(&longest));
+    if died.doing("wait for the sandbox's end")? == 0 {
+        let late = io::ErrorKind::TimedOut.into();
+        return Err(Failure::new("see the sandbox end; its ids are set aside", &late));
+    }
+    let _ = waitpid(Some(sandbox.pid), WaitOptions::NOHANG);
+    if let Some(group) = &sandbox.group {
+        remove_group(group).doing("remove the cgroups")?;
+    }
+    if let Some(work) = &sandbox.work {
+        remove_work(work).doing("remove the working directory")?;
+    }
+    Ok(())
 }
 
 fn kill(sandbox: &Sandbox) {
@@ -302,4 +318,15 @@ fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Removes what code left in its working directory, without trusting any of it.
+fn remove_work(work: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (work.parent(), work.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    match tree::remove(fs::File::open(parent)?, name, usize::MAX) {
+        Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }

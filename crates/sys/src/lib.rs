@@ -17,6 +17,7 @@ pub mod net;
 pub mod process;
 pub mod seccomp;
 pub mod signal;
+pub mod tree;
 
 use std::io;
 
