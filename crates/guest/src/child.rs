@@ -83,7 +83,7 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     }
     let cwd = rustix::process::chdir(&start.cwd);
     step("change to the working directory", cwd.map_err(Into::into))?;
-    step("reset signals", signal::reset())?;
+    step("reset signals", signal::reset_ours())?;
     step("mark descriptors", fd::close_on_exec_from(3))?;
     if let Some(ruleset) = start.confinement.landlock {
         step("restrict files with Landlock", ruleset.restrict_self())?;

@@ -35,6 +35,10 @@ fn main() -> ExitCode {
     if prepared.is_err() {
         return ExitCode::from(3);
     }
+    // Whatever the host's processes ignored, calls start with the defaults.
+    if signal::reset().is_err() {
+        return ExitCode::from(3);
+    }
     signal::ignore_broken_pipes();
     match agent::Agent::new(stream).and_then(agent::Agent::run) {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,15 +40,6 @@ pub struct SandboxGroup {
     name: PathBuf,
 }
 
-/// A group that the first process of a sandbox is born into or joins.
-#[derive(Debug)]
-pub struct Entry {
-    /// The version 2 directory to be cloned into.
-    pub into: Option<OwnedFd>,
-    /// `tasks` files of version 1, to write "0" to.
-    pub tasks: Vec<OwnedFd>,
-}
-
 /// Which limits not to set: used by tests that show that a limit is needed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unlimited {
@@ -69,9 +60,33 @@ impl SandboxGroup {
         site.root.join(&self.name)
     }
 
-    /// Makes the groups, limits them, and opens the ways in. `owner` is the
-    /// host uid of the guest, which places calls into their groups.
-    pub fn create(&self, limits: &Limits, unlimited: Unlimited, owner: u32) -> io::Result<Entry> {
+    /// Makes the version 2 group and opens it, for the first process to be born
+    /// into. `owner` is the host uid of the guest, which places calls into
+    /// groups below.
+    pub fn create_unified(
+        &self,
+        limits: &Limits,
+        unlimited: Unlimited,
+        owner: u32,
+    ) -> io::Result<Option<OwnedFd>> {
+        let Some(site) = &self.hierarchies.unified else { return Ok(None) };
+        let mut dir = self.dir(site);
+        fs::create_dir(&dir)?;
+        if site.has_controllers() {
+            limit_v2(&dir, limits, unlimited)?;
+            write(&dir.join("cgroup.subtree_control"), &site.enable())?;
+            dir.push("g");
+            fs::create_dir(&dir)?;
+        } else {
+            std::os::unix::fs::chown(dir.join("cgroup.procs"), Some(owner), None)?;
+        }
+        open_dir(&dir).map(Some)
+    }
+
+    /// Makes the version 1 groups and opens their `tasks`: a process that
+    /// writes "0" there joins by itself, without the lock that moving another
+    /// process would take.
+    pub fn create_v1(&self, limits: &Limits, unlimited: Unlimited) -> io::Result<Vec<OwnedFd>> {
         let mut tasks = Vec::new();
         for site in self.hierarchies.v1_sites() {
             let dir = self.dir(site);
@@ -79,22 +94,7 @@ impl SandboxGroup {
             self.limit_v1(site, &dir, limits, unlimited)?;
             tasks.push(open_write(&dir.join("tasks"))?);
         }
-        let mut into = None;
-        if let Some(site) = &self.hierarchies.unified {
-            let dir = self.dir(site);
-            fs::create_dir(&dir)?;
-            let mut home = dir.clone();
-            if site.has_controllers() {
-                limit_v2(&dir, limits, unlimited)?;
-                write(&dir.join("cgroup.subtree_control"), &site.enable())?;
-                home.push("g");
-                fs::create_dir(&home)?;
-            } else {
-                std::os::unix::fs::chown(dir.join("cgroup.procs"), Some(owner), None)?;
-            }
-            into = Some(open_dir(&home)?);
-        }
-        Ok(Entry { into, tasks })
+        Ok(tasks)
     }
 
     fn limit_v1(&self, site: &Site, dir: &Path, limits: &Limits, not: Unlimited) -> io::Result<()> {

@@ -120,15 +120,9 @@ impl Plan {
             namespaces = namespaces.and(Namespaces::IPC);
         }
         let limits = &spec.limits;
-        let mut steps = vec![Step::JoinGroups];
-        if keeps(Defence::NeutralNames) {
-            steps.push(Step::CgroupNamespace);
-        }
-        steps.push(Step::AwaitParent);
-        if facts.privileged {
-            steps.push(Step::BecomeSetupRoot);
-        }
-        steps.push(Step::PrivateMounts);
+        // What needs neither ids nor groups is done while the parent still
+        // makes them.
+        let mut steps = vec![Step::PrivateMounts];
         if keeps(Defence::UsernsLimit) {
             steps.push(Step::ForbidUserNamespaces);
         }
@@ -137,6 +131,14 @@ impl Plan {
                 steps.push(Step::DisableIpv6);
             }
             steps.push(Step::LoopbackUp);
+        }
+        steps.push(Step::AwaitParent);
+        steps.push(Step::JoinGroups);
+        if keeps(Defence::NeutralNames) {
+            steps.push(Step::CgroupNamespace);
+        }
+        if facts.privileged {
+            steps.push(Step::BecomeSetupRoot);
         }
         steps.push(Step::Scratch {
             bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
@@ -173,7 +175,7 @@ impl Plan {
     }
 
     fn process(facts: Facts, weakened: &Weakened) -> Self {
-        let mut steps = vec![Step::JoinGroups, Step::AwaitParent];
+        let mut steps = vec![Step::AwaitParent, Step::JoinGroups];
         steps.push(Step::NewKeyring);
         steps.push(Step::Capabilities { guest_keeps_some: false });
         if facts.privileged {

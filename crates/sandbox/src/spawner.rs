@@ -19,8 +19,8 @@ use belljar_sys::{fd, tree};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
-use crate::cgroup::{Hierarchies, SandboxGroup, Unlimited};
-use crate::defence::{Defence, Weakened};
+use crate::cgroup::{Hierarchies, SandboxGroup};
+use crate::defence::Weakened;
 use crate::jail::parent::{Cradle, bear};
 use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
@@ -195,18 +195,6 @@ impl Spawner {
         work: Option<&Path>,
     ) -> Result<crate::jail::parent::Born, Failure> {
         let plan = Plan::new(spec, self.facts, weakened);
-        let owner = first_uid + crate::plan::GUEST_UID;
-        let unlimited = Unlimited {
-            memory: !weakened.keeps(Defence::CgroupMemory),
-            pids: !weakened.keeps(Defence::CgroupPids),
-            cpu: !weakened.keeps(Defence::CgroupCpu),
-        };
-        let entry = match group {
-            Some(group) => {
-                Some(group.create(&spec.limits, unlimited, owner).doing("make the cgroups")?)
-            }
-            None => None,
-        };
         if let Some(work) = work {
             make_work(work, self.facts.privileged.then_some(first_uid + USER_UID))
                 .doing("make the working directory")?;
@@ -219,7 +207,7 @@ impl Spawner {
             privileged: self.facts.privileged,
             weakened,
         };
-        bear(spec, &plan, &cradle, entry.as_ref(), first_uid)
+        bear(spec, &plan, &cradle, group, first_uid)
     }
 
     fn take_slot(&mut self) -> Result<(u32, u32), Failure> {

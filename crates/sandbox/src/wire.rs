@@ -87,7 +87,8 @@ pub(crate) enum FromSpawner {
 /// From the spawner to a child that builds its sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToChild {
-    Go { layers: usize, binds: usize, disk: bool },
+    /// Carries `tasks` files, then layers, binds, and the disk if there is one.
+    Go { tasks: usize, layers: usize, binds: usize, disk: bool },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

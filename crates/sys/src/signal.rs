@@ -49,6 +49,17 @@ pub fn reset() -> io::Result<()> {
     check(ret.into()).map(drop)
 }
 
+/// Undoes [`descriptor`] and [`ignore_broken_pipes`], before an exec.
+pub fn reset_ours() -> io::Result<()> {
+    // SAFETY: SIG_DFL is a valid action for SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let none = set_of(&[]);
+    // SAFETY: `none` is a live local and the old mask is not asked for.
+    let ret =
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    check(ret.into()).map(drop)
+}
+
 pub const CHILD: i32 = libc::SIGCHLD;
 pub const TERMINATE: i32 = libc::SIGTERM;
 pub const INTERRUPT: i32 = libc::SIGINT;

@@ -27,7 +27,6 @@ pub(crate) struct Birth<'a> {
     pub(crate) plan: &'a Plan,
     /// To the parent.
     pub(crate) sync: &'a OwnedFd,
-    pub(crate) tasks: &'a [OwnedFd],
     /// The guest's end of the stream to the host.
     pub(crate) stream: &'a OwnedFd,
     pub(crate) guest: &'a OwnedFd,
@@ -42,6 +41,8 @@ pub(crate) struct Birth<'a> {
 /// What steps leave for later steps.
 #[derive(Default)]
 struct Hands {
+    /// `tasks` files of version 1 groups.
+    tasks: Vec<OwnedFd>,
     layers: Vec<OwnedFd>,
     binds: Vec<OwnedFd>,
     disk: Option<OwnedFd>,
@@ -63,7 +64,7 @@ pub(crate) fn become_guest(birth: &Birth<'_>) -> ! {
 
 fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
     match step {
-        Step::JoinGroups => join_groups(birth.tasks),
+        Step::JoinGroups => join_groups(&hands.tasks),
         Step::CgroupNamespace => process::unshare_cgroups().doing("hide the host's cgroups"),
         Step::AwaitParent => await_parent(birth, hands),
         Step::BecomeSetupRoot => {
@@ -118,8 +119,12 @@ fn join_groups(tasks: &[OwnedFd]) -> Result<(), Failure> {
 }
 
 fn await_parent(birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
-    let (ToChild::Go { layers, binds, disk }, mut descriptors) =
+    let (ToChild::Go { tasks, layers, binds, disk }, mut descriptors) =
         wire::receive(birth.sync).doing("wait for the parent")?;
+    if descriptors.len() < tasks {
+        return Err(Failure::new("take the groups", &io::ErrorKind::InvalidData.into()));
+    }
+    hands.tasks = descriptors.drain(..tasks).collect();
     if birth.plan.namespaces == process::Namespaces::NONE {
         return Ok(());
     }

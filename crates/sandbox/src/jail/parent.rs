@@ -15,8 +15,9 @@ use rustix::process::Pid;
 
 use super::apply::{Birth, become_guest};
 use super::{Attempt, Failure, mounts};
+use crate::cgroup::{SandboxGroup, Unlimited};
 use crate::defence::{Defence, Weakened};
-use crate::plan::{Plan, USER_UID};
+use crate::plan::{GUEST_UID, Plan, USER_UID};
 use crate::wire::{self, FromChild, ToChild};
 
 /// Ids that each sandbox has to itself.
@@ -29,6 +30,17 @@ pub(crate) struct Cradle<'a> {
     pub(crate) base: &'a Path,
     pub(crate) privileged: bool,
     pub(crate) weakened: &'a Weakened,
+}
+
+impl Cradle<'_> {
+    /// Which limits a test switched off.
+    fn unlimited(&self) -> Unlimited {
+        Unlimited {
+            memory: !self.weakened.keeps(Defence::CgroupMemory),
+            pids: !self.weakened.keeps(Defence::CgroupPids),
+            cpu: !self.weakened.keeps(Defence::CgroupCpu),
+        }
+    }
 }
 
 /// A sandbox whose guest runs.
@@ -47,13 +59,20 @@ pub(crate) fn bear(
     spec: &Spec,
     plan: &Plan,
     cradle: &Cradle<'_>,
-    entry: Option<&crate::cgroup::Entry>,
+    group: Option<&SandboxGroup>,
     first_uid: u32,
 ) -> Result<Born, Failure> {
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let (stream, guest_stream) = pair(SocketType::STREAM).doing("make the guest's stream")?;
-    let into = entry.and_then(|entry| entry.into.as_ref()).map(AsFd::as_fd);
+    let owner = first_uid + GUEST_UID;
+    let unlimited = cradle.unlimited();
+    let into = match group {
+        Some(group) => group.create_unified(&spec.limits, unlimited, owner),
+        None => Ok(None),
+    };
+    let into = into.doing("make the sandbox's cgroup")?;
+    let into = into.as_ref().map(AsFd::as_fd);
     let forked = fork(plan.namespaces, into).doing("clone the sandbox's first process")?;
     let Forked::Parent { pid, pidfd } = forked else {
         drop(sync);
@@ -61,7 +80,6 @@ pub(crate) fn bear(
             spec,
             plan,
             sync: &child_sync,
-            tasks: entry.map_or(&[], |entry| &entry.tasks),
             stream: &guest_stream,
             guest: cradle.guest,
             filter: cradle.filter,
@@ -71,7 +89,7 @@ pub(crate) fn bear(
         })
     };
     drop((child_sync, guest_stream));
-    let raised = raise(spec, plan, cradle, pid, first_uid, &sync);
+    let raised = raise(spec, plan, cradle, group, pid, first_uid, &sync);
     match raised {
         Ok(scratch) => Ok(Born { pid, pidfd, stream, scratch }),
         Err(failure) => {
@@ -86,19 +104,26 @@ fn raise(
     spec: &Spec,
     plan: &Plan,
     cradle: &Cradle<'_>,
+    group: Option<&SandboxGroup>,
     pid: Pid,
     first_uid: u32,
     sync: &OwnedFd,
 ) -> Result<Option<OwnedFd>, Failure> {
-    let mut descriptors = Vec::new();
+    let mut descriptors = match group {
+        Some(group) => group.create_v1(&spec.limits, cradle.unlimited()),
+        None => Ok(Vec::new()),
+    }
+    .doing("make the sandbox's cgroups")?;
+    let tasks = descriptors.len();
     if plan.namespaces.contains(Namespaces::USER) {
         let proc = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
         write_maps(&proc, cradle.privileged, first_uid)?;
         if cradle.privileged {
-            descriptors = hand_over(spec, cradle.weakened, &proc)?;
+            descriptors.extend(hand_over(spec, cradle.weakened, &proc)?);
         }
     }
     let go = ToChild::Go {
+        tasks,
         layers: spec.root.layers.len(),
         binds: spec.root.binds.len(),
         disk: spec.disk != Disk::Memory,

@@ -29,14 +29,14 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         ROOT,
         expect![[r#"
         namespaces user mount pid net ipc uts
-        JoinGroups
-        CgroupNamespace
-        AwaitParent
-        BecomeSetupRoot
         PrivateMounts
         ForbidUserNamespaces
         DisableIpv6
         LoopbackUp
+        AwaitParent
+        JoinGroups
+        CgroupNamespace
+        BecomeSetupRoot
         Scratch { bytes: Some(67108864), inodes: Some(1000) }
         Layers { count: 1 }
         Overlay { neutral: true }
@@ -74,8 +74,8 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
         ROOT,
         expect![[r#"
         namespaces
-        JoinGroups
         AwaitParent
+        JoinGroups
         NewKeyring
         Capabilities { guest_keeps_some: false }
         BecomeGuest { uid: 1000 }
