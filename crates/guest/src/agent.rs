@@ -71,6 +71,16 @@ impl Agent {
 
     /// Serves until the host closes the stream.
     pub(crate) fn run(mut self) -> io::Result<()> {
+        let served = self.serve();
+        // As pid 1 its own end takes everything along. Where it is not, it ends
+        // what it can reach; the host's cgroup does the rest.
+        for call in self.calls.values() {
+            let _ = signal::send(-call.pid, signal::KILL);
+        }
+        served
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
         loop {
             self.pump();
             self.wire.flush()?;

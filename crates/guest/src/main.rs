@@ -29,9 +29,11 @@ const STREAM: i32 = 3;
 
 fn main() -> ExitCode {
     let Ok(stream) = fd::inherited(STREAM) else { return ExitCode::from(2) };
-    // Both are second locks: the host kills by cgroup, and the end of the
-    // stream is noticed anyway.
-    let prepared = process::set_dumpable(false).and_then(|()| process::die_with_parent());
+    // Second locks: the host kills by cgroup, the end of the stream is noticed
+    // anyway, and pid 1 gets orphans without asking.
+    let prepared = process::set_dumpable(false)
+        .and_then(|()| process::die_with_parent())
+        .and_then(|()| process::become_subreaper());
     if prepared.is_err() {
         return ExitCode::from(3);
     }

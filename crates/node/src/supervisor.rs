@@ -106,9 +106,11 @@ impl Supervisor {
                 break;
             }
             let deadline = self.deadline();
+            // Once the process is gone, a slow listener may take its time.
+            let unread = waiting.is_some() && self.exit.is_some();
             tokio::select! {
                 biased;
-                () = sleep_until(deadline) => {
+                () = sleep_until(deadline), if !unread => {
                     if !self.look() {
                         break;
                     }
@@ -118,23 +120,15 @@ impl Supervisor {
                     None => orders_open = false,
                 },
                 permit = events.reserve(), if waiting.is_some() => {
-                    let (Ok(permit), Some(event)) = (permit, waiting.take()) else {
-                        // Nobody listens any more; the call runs on all the same.
-                        self.consumed(0).await;
-                        continue;
-                    };
-                    let size = size_of_output(&event);
-                    permit.send(event);
+                    let size = waiting.as_ref().map_or(0, size_of_output);
+                    // When nobody listens any more, the call runs on all the same.
+                    if let (Ok(permit), Some(event)) = (permit, waiting.take()) {
+                        permit.send(event);
+                    }
                     self.consumed(size).await;
                 }
                 incoming = self.channel.next(), if waiting.is_none() => match incoming {
-                    Ok(incoming) => {
-                        waiting = self.take(incoming).await;
-                        if events.is_closed() {
-                            let size = waiting.take().as_ref().map_or(0, size_of_output);
-                            self.consumed(size).await;
-                        }
-                    }
+                    Ok(incoming) => waiting = self.take(incoming).await,
                     Err(_) => {
                         self.reason.get_or_insert(EndReason::Lost);
                         break;
@@ -144,11 +138,12 @@ impl Supervisor {
         }
         // What had already come is still the call's output.
         while let Some(incoming) = self.channel.try_next() {
-            match incoming {
-                Incoming::Stdout(bytes) => drop(events.try_send(Event::Stdout(bytes))),
-                Incoming::Stderr(bytes) => drop(events.try_send(Event::Stderr(bytes))),
-                Incoming::Exited(exit) => self.exit = Some(exit),
-                _ => {}
+            if let Incoming::Exited(exit) = incoming {
+                self.exit = Some(exit);
+            } else if let Some(event) = self.take(incoming).await
+                && events.send(event).await.is_err()
+            {
+                break;
             }
         }
         let end = self.end();
@@ -247,8 +242,11 @@ impl Supervisor {
 
     /// Gives the guest back the credit of what was taken off its hands.
     async fn consumed(&mut self, bytes: usize) {
-        if bytes > 0 && self.exit.is_none() | !self.eof {
+        if bytes > 0 && !self.eof {
             let _ = self.channel.grant(bytes).await;
+        }
+        if self.exit.is_some() {
+            self.give_up = Some(Instant::now() + DRAIN);
         }
     }
 

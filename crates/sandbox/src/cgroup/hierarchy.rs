@@ -118,7 +118,9 @@ impl Hierarchies {
         for site in self.all_sites() {
             let ours = site.root.join(OURS);
             let engine = site.root.join(self.engine(number));
-            fs::create_dir_all(&engine)?;
+            // Another engine that ends just now may remove the parent under us.
+            let made = (0..10).map(|_| fs::create_dir_all(&engine)).find(Result::is_ok);
+            made.unwrap_or_else(|| fs::create_dir_all(&engine))?;
             if site.v2 && site.has_controllers() {
                 for dir in [&site.root, &ours, &engine] {
                     write(&dir.join("cgroup.subtree_control"), &site.enable())?;
