@@ -120,6 +120,11 @@ impl Call {
 
     /// Moves what the call wrote towards the host, as far as credit and room go.
     pub(crate) fn pump_output(&mut self, channel: u32, wire: &mut Wire) {
+        // Nothing may come before the answer to the start: whoever waits for
+        // that takes no output yet.
+        if self.report.is_some() {
+            return;
+        }
         let mut dry = true;
         for is_stderr in [false, true] {
             let slot = if is_stderr { &mut self.stderr } else { &mut self.stdout };

@@ -53,7 +53,11 @@ pub(crate) fn path_of(bytes: &[u8]) -> Result<&Path, Failure> {
 /// Opens `path` as the kernel finds it now, but never through a magic link and
 /// never on procfs.
 pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let mut flags = flags | OFlags::CLOEXEC;
+    // openat2 refuses flags that mean nothing beside O_PATH.
+    if !flags.contains(OFlags::PATH) {
+        flags |= OFlags::NOCTTY;
+    }
     let file = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
     refuse_proc(file.as_fd())?;
     Ok(file)

@@ -78,8 +78,7 @@ fn rule(path: impl Into<PathBuf>, access: Access) -> PathRule {
 
 fn jail_paths() -> Vec<PathRule> {
     let mut paths = vec![rule("/", Access::Read)];
-    let writable =
-        ["/home", "/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt", "/srv", "/opt", "/proc"];
+    let writable = ["/home", "/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt", "/srv", "/opt"];
     paths.extend(writable.map(|path| rule(path, Access::Write)));
     let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
     paths.extend(devices.map(|path| rule(path, Access::Write)));

@@ -238,7 +238,7 @@ impl Engine {
             stream: Some(stream),
             scratch: descriptors.next(),
             group,
-            guest_uid: first_uid + crate::plan::GUEST_UID,
+            guest_uid: first_uid + crate::plan::guest_uid(weakened),
             pid,
             engine: Mutex::new(Some(self.connection.clone())),
             id,

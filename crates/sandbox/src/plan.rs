@@ -101,6 +101,11 @@ pub struct Plan {
 pub const GUEST_UID: u32 = 999;
 pub const USER_UID: u32 = 1000;
 
+/// Who the guest is, inside.
+pub(crate) fn guest_uid(weakened: &Weakened) -> u32 {
+    if weakened.keeps(Defence::UidSplit) { GUEST_UID } else { USER_UID }
+}
+
 impl Plan {
     pub fn new(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
         match spec.tier {

@@ -96,6 +96,8 @@ fn run() -> io::Result<()> {
         sandboxes: BTreeMap::new(),
     };
     wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
+    // Kernels without time namespaces show the host's uptime; nothing else.
+    let _ = hide_uptime();
     let served = spawner.serve();
     spawner.end();
     served
@@ -317,4 +319,15 @@ fn remove_work(work: &Path) -> io::Result<()> {
         Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// One time namespace for all sandboxes, made once: how long the host has been
+/// up is nobody's business.
+fn hide_uptime() -> io::Result<()> {
+    use rustix::time::{ClockId, clock_gettime};
+    belljar_sys::process::unshare_time()?;
+    let seconds = |clock| clock_gettime(clock).tv_sec;
+    let (monotonic, boot) = (seconds(ClockId::Monotonic), seconds(ClockId::Boottime));
+    let offsets = format!("monotonic -{monotonic} 0\nboottime -{boot} 0\n");
+    fs::write("/proc/self/timens_offsets", offsets)
 }

@@ -1,1 +1,75 @@
-fn main() {}
+//! Escape attempts against the jail.
+//!
+//! Each attack runs a hostile payload in a sandbox and must be contained. Then
+//! the same attack runs once more with the defence that stopped it switched
+//! off, and must succeed: a test that cannot fail proves nothing. After every
+//! run an oracle looks at the host for anything that was touched or left.
+//!
+//! Payloads only ever run inside sandboxes that this program made. It needs
+//! root, gcc and python3.
+
+#![expect(clippy::print_stdout, reason = "the report is this program's output")]
+#![allow(dead_code, reason = "until every class is wired")]
+
+mod attack;
+mod catalogue;
+mod harness;
+mod report;
+mod suite;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::harness::launch::{self, Planted};
+use crate::harness::programs::Programs;
+
+/// Runs escape attempts, each with a control run that must succeed.
+#[derive(Debug, Parser)]
+#[command(name = "belljar-attacks", version)]
+struct Options {
+    /// Ids (KRN-04) or classes (KRN) to run; all of them when none is given.
+    filters: Vec<String>,
+    /// Lists the attacks instead of running them.
+    #[arg(long)]
+    list: bool,
+    /// Runs the attacks without their control runs.
+    #[arg(long)]
+    no_control: bool,
+    /// Prints what every payload answered.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Rewrites the golden files from what is seen.
+    #[arg(long)]
+    bless: bool,
+    /// Runs as many attacks side by side; those that measure still run alone.
+    #[arg(short, value_name = "COUNT", default_value_t = 2)]
+    jobs: usize,
+    /// Also writes the results to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    belljar_node::hook();
+    let options = Options::parse();
+    let attacks = catalogue::select(&options.filters)?;
+    if options.list {
+        for attack in &attacks {
+            println!("{:<8} P{} {}", attack.id, attack.priority, attack.title);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let programs = Programs::compile()?;
+    let Some(planted) = Planted::find() else {
+        return Err(launch::again_with_secrets(&programs));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let results = runtime.block_on(suite::run(&options, attacks, programs, planted))?;
+    let passed = report::print(&results, options.verbose);
+    if let Some(file) = &options.json {
+        std::fs::write(file, report::json(&results).to_string())?;
+    }
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

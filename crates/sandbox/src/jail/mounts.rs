@@ -172,7 +172,7 @@ pub(super) fn proc(hidden: bool) -> Done {
 pub(super) fn devices(minimal: bool) -> Done {
     let target = inside(Path::new("/dev"));
     if !minimal {
-        let all = detached(Path::new("/dev"), Reach::One).doing("copy the host's devices")?;
+        let all = detached(Path::new("/dev"), Reach::Tree).doing("copy the host's devices")?;
         return attach(all.as_fd(), &target).doing("attach the host's devices");
     }
     for name in NODES {

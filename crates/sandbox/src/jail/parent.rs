@@ -17,7 +17,7 @@ use super::apply::{Birth, become_guest};
 use super::{Attempt, Failure, mounts};
 use crate::cgroup::{SandboxGroup, Unlimited};
 use crate::defence::{Defence, Weakened};
-use crate::plan::{GUEST_UID, Plan, USER_UID};
+use crate::plan::{Plan, USER_UID, guest_uid};
 use crate::wire::{self, FromChild, ToChild};
 
 /// Ids that each sandbox has to itself.
@@ -65,7 +65,7 @@ pub(crate) fn bear(
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let (stream, guest_stream) = pair(SocketType::STREAM).doing("make the guest's stream")?;
-    let owner = first_uid + GUEST_UID;
+    let owner = first_uid + guest_uid(cradle.weakened);
     let unlimited = cradle.unlimited();
     let into = match group {
         Some(group) => group.create_unified(&spec.limits, unlimited, owner),

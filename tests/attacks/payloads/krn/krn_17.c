@@ -45,7 +45,8 @@ static bool golden(int family, int type, int proto) {
     // in all but name, and one that the port rules of Landlock do not see.
     if (family == AF_INET || family == AF_INET6)
         return type == SOCK_STREAM && (proto == 0 || proto == IPPROTO_TCP);
-    if (family == AF_NETLINK) return proto == 0 && (type == SOCK_RAW || type == SOCK_DGRAM);
+    // Any type: the kernel itself knows two of them, and they are the same protocol.
+    if (family == AF_NETLINK) return proto == 0;
     return false;
 }
 

@@ -34,14 +34,19 @@ int main(int argc, char **argv) {
     uint64_t range[2] = {0, 4096}, stat[5];
     denied_act("cachestat", child_call(451, fd, range, stat, 0), EPERM, ENOSYS, 0);
     struct iovec v = {page, sizeof page};
-    denied_act("preadv2(NOWAIT)", child_call(SYS_preadv2, fd, &v, 1, 0, 0, RWF_NOWAIT), EPERM, 0);
+    // EOPNOTSUPP is what old kernels say to a flag, so programs fall back on it.
+    denied_act("preadv2(NOWAIT)", child_call(SYS_preadv2, fd, &v, 1, 0, 0, RWF_NOWAIT), EPERM,
+               EOPNOTSUPP, 0);
     denied_act("preadv2(NOWAIT) dirty",
-               child_call(SYS_preadv2, fd, &v, 1, 0, 0, RWF_NOWAIT | 1L << 32), EPERM, 0);
-    denied_act("preadv2(DONTCACHE)", child_call(SYS_preadv2, fd, &v, 1, 0, 0, 0x80), EPERM, 0);
+               child_call(SYS_preadv2, fd, &v, 1, 0, 0, RWF_NOWAIT | 1L << 32), EPERM,
+               EOPNOTSUPP, 0);
+    denied_act("preadv2(DONTCACHE)", child_call(SYS_preadv2, fd, &v, 1, 0, 0, 0x80), EPERM,
+               EOPNOTSUPP, 0);
     char tmp[256];
     snprintf(tmp, sizeof tmp, "%s/krn28.%d", writable_dir(), (int)getpid());
     int w = open(tmp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    denied_act("pwritev2(NOWAIT)", child_call(SYS_pwritev2, w, &v, 1, 0, 0, RWF_NOWAIT), EPERM, 0);
+    denied_act("pwritev2(NOWAIT)", child_call(SYS_pwritev2, w, &v, 1, 0, 0, RWF_NOWAIT), EPERM,
+               EOPNOTSUPP, 0);
     unlink(tmp);
     if (preadv2(fd, &v, 1, 0, 0) < 0) NOTE("preadv2 without flags is refused (%s)", ename(errno));
 

@@ -1,4 +1,4 @@
-# args: ["pip" to install the package with pip, "npm" to install one with npm]
+# args: ["pip" to install the package with pip, "npm" to install one with npm] [to=HOST:PORT]...
 # LNG-03: a package that attacks while it is being installed. It may run, but only as
 # the sandbox user, without a way out and without a right that the user has not.
 import json
@@ -11,8 +11,12 @@ import tempfile
 PROBE = r'''
 import errno, json, os, socket, sys
 out = {"uid": os.getuid(), "euid": os.geteuid(), "held": [], "breach": []}
-# No route may exist: a timeout would mean that packets left for somewhere.
-for host, port in (("1.1.1.1", 443), ("169.254.169.254", 80), ("8.8.8.8", 53), ("10.0.0.1", 80)):
+# No route may exist: a timeout would mean that packets left for somewhere. The addresses
+# are given by the caller, or are those that documents use and nobody has.
+targets = os.environ.get("LNG03_TO") or "192.0.2.1:443 198.51.100.1:80 203.0.113.1:53"
+for target in targets.split():
+    host, _, port = target.rpartition(":")
+    port = int(port)
     s = None
     try:
         s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -45,10 +49,11 @@ with open(os.environ["LNG03_OUT"], "w") as f:
 '''
 
 held, breach = [], []
-mode = sys.argv[1] if len(sys.argv) > 1 else ""
+mode = next((arg for arg in sys.argv[1:] if arg in ("pip", "npm")), "")
+targets = [arg[3:] for arg in sys.argv[1:] if arg.startswith("to=")]
 work = tempfile.mkdtemp(prefix="lng03.")
 result = os.path.join(work, "out.json")
-env = dict(os.environ, LNG03_OUT=result, HOME=work, PIP_NO_INPUT="1")
+env = dict(os.environ, LNG03_OUT=result, LNG03_TO=" ".join(targets), HOME=work, PIP_NO_INPUT="1")
 
 
 def run(argv, cwd, limit):

@@ -11,13 +11,13 @@ int main(int argc, char **argv) {
         if (fork() == 0) {
             long note[2] = {0, 0};
             // Trying to raise the limit first is part of the act.
-            struct rlimit want = {20000, 20000};
+            struct rlimit want = {4000, 4000};
             setrlimit(RLIMIT_NOFILE, &want);
             getrlimit(RLIMIT_NOFILE, &want);
             want.rlim_cur = want.rlim_max;
             setrlimit(RLIMIT_NOFILE, &want);
-            while (note[0] < 20000 && open("/dev/null", O_RDONLY) >= 0) note[0]++;
-            note[1] = note[0] < 20000 ? errno : 0;
+            while (note[0] < 3900 && open("/dev/null", O_RDONLY) >= 0) note[0]++;
+            note[1] = note[0] < 3900 ? errno : 0;
             write(gate[1], note, sizeof note);
             sleep_ms(seconds * 1000);
             _exit(0);

@@ -16,6 +16,8 @@ static int keep(long fd) {
 }
 
 int main(void) {
+    int gate[2];
+    if (pipe(gate) < 0) return unstaged("pipe %s", ename(errno));
     if (fork() == 0) {
         setsid();
         prctl(PR_SET_NAME, "bj-res20");
@@ -46,6 +48,9 @@ int main(void) {
         sleep_ms(5000);
         _exit(0);
     }
-    sleep_ms(100);
+    // The child closes its end when everything is in place.
+    char c;
+    close(gate[1]);
+    read(gate[0], &c, 1);
     return 0;
 }

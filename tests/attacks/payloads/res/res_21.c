@@ -28,7 +28,8 @@ int main(int argc, char **argv) {
         else
             held("the host's listener %s", ename(errno));
     }
-    for (int p = 1; p < 65536 && now_ms() < end; p++, asked++) {
+    // Where the host's listener answers, its other listeners are left alone.
+    for (int p = 1; p < 65536 && !port && now_ms() < end; p++, asked++) {
         int fd = dial(p);
         if (fd < 0) continue;
         open_ports++;

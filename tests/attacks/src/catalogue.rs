@@ -1,0 +1,64 @@
+//! The attacks, one file for each class.
+
+pub(crate) mod table;
+
+mod fs;
+mod krn;
+mod lng;
+mod out;
+mod proc;
+mod res;
+mod sys;
+
+use anyhow::bail;
+
+use crate::attack::Attack;
+
+/// Rows of the table without an attack, each with its reason.
+const LEFT_OUT: [(&str, &str); 0] = [];
+
+/// Classes that are still being wired.
+const UNFINISHED: [&str; 4] = ["PROC", "RES", "FS", "OUT"];
+
+fn all() -> Vec<Attack> {
+    let classes = [
+        krn::attacks(),
+        sys::attacks(),
+        proc::attacks(),
+        res::attacks(),
+        fs::attacks(),
+        out::attacks(),
+        lng::attacks(),
+    ];
+    classes.into_iter().flatten().collect()
+}
+
+/// The attacks that any filter names by id or class; all without a filter.
+pub(crate) fn select(filters: &[String]) -> anyhow::Result<Vec<Attack>> {
+    let attacks = all();
+    let missing = missing(&attacks);
+    if !missing.is_empty() {
+        bail!("these attacks are neither in the catalogue nor left out: {}", missing.join(" "));
+    }
+    let names = |filter: &str, attack: &Attack| {
+        attack.id.eq_ignore_ascii_case(filter) || attack.class().eq_ignore_ascii_case(filter)
+    };
+    for filter in filters {
+        if !attacks.iter().any(|attack| names(filter, attack)) {
+            bail!("no attack or class is called {filter}");
+        }
+    }
+    let wanted =
+        |attack: &Attack| filters.is_empty() || filters.iter().any(|filter| names(filter, attack));
+    Ok(attacks.into_iter().filter(wanted).collect())
+}
+
+/// Rows that nobody attends to.
+fn missing(attacks: &[Attack]) -> Vec<&'static str> {
+    let attended = |id: &str| {
+        attacks.iter().any(|attack| attack.id == id) || LEFT_OUT.iter().any(|(left, _)| *left == id)
+    };
+    let unfinished = |id: &str| UNFINISHED.iter().any(|class| id.starts_with(class));
+    let ids = table::ALL.iter().map(|row| row.id);
+    ids.filter(|id| !attended(id) && !unfinished(id)).collect()
+}

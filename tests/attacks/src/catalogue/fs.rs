@@ -1,0 +1,5 @@
+use crate::attack::Attack;
+
+pub(crate) fn attacks() -> Vec<Attack> {
+    Vec::new()
+}

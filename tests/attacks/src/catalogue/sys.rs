@@ -1,0 +1,176 @@
+//! SYS: what proc, sys, devices and names give away or let be changed.
+
+use anyhow::ensure;
+use belljar_model::User;
+use belljar_node::Command;
+use belljar_node::Defence::{
+    Landlock, MinimalDev, NetNamespace, NeutralNames, NoDev, ProcHiding, Rlimits, Seccomp, UidSplit,
+};
+
+use crate::attack::{Act, Attack, Control, Payload, Seen, payload, verdict};
+use crate::harness::smuggled::PLACES;
+use crate::harness::stage::Stage;
+
+pub(crate) fn attacks() -> Vec<Attack> {
+    let one = |id, payload: Payload, control| Attack::new(id, Act::Payload(payload), control);
+    let driven = |id, act, control| Attack::new(id, Act::Driven(act), control);
+    vec![
+        one("SYS-01", payload("sys/sys_01.c"), Control::Without(&[Rlimits])),
+        // Only the sandbox's root owns sysctls, those of its own namespaces.
+        one(
+            "SYS-02",
+            payload("sys/sys_02.c"),
+            Control::Own(|stage| {
+                Box::pin(async move {
+                    let root = payload("sys/sys_02.c").call(|call| call.user = User::Root);
+                    root.run(&stage.without(&[ProcHiding])).await
+                })
+            }),
+        ),
+        one("SYS-03", payload("sys/sys_03.c"), Control::Without(&[ProcHiding])),
+        one("SYS-04", payload("sys/sys_04.c"), Control::Without(&[ProcHiding])),
+        one(
+            "SYS-05",
+            payload("sys/sys_05.c").args_from(|_| forbidden()),
+            Control::Each(&[&[ProcHiding], &[ProcHiding, UidSplit, Landlock]]),
+        ),
+        driven("SYS-06", |stage| Box::pin(names(stage)), Control::Without(&[NeutralNames])),
+        one(
+            "SYS-07",
+            payload("sys/sys_07.c").args_from(|_| machine()),
+            Control::Without(&[ProcHiding]),
+        ),
+        driven(
+            "SYS-08",
+            |stage| Box::pin(devices(stage)),
+            Control::Each(&[&[Seccomp, Landlock], &[NoDev]]),
+        ),
+        one("SYS-09", payload("sys/sys_09.c"), Control::Without(&[MinimalDev])),
+        one(
+            "SYS-10",
+            payload("sys/sys_10.c").args_from(sockets),
+            Control::Without(&[NetNamespace, Landlock]),
+        ),
+        one(
+            "SYS-11",
+            payload("sys/sys_11.c").args_from(|_| vec![processors().to_string()]),
+            // The kernel wants capabilities for the rest; only the OOM score is
+            // ours to guard.
+            Control::Without(&[Landlock]),
+        ),
+        one(
+            "SYS-12",
+            payload("sys/sys_12.c"),
+            // Root of the sandbox may become what it already is.
+            Control::Own(|stage| {
+                Box::pin(async move {
+                    payload("sys/sys_12.c").call(|call| call.user = User::Root).run(&stage).await
+                })
+            }),
+        ),
+        one("SYS-13", payload("sys/sys_13.c"), Control::Without(&[Seccomp])),
+        driven(
+            "SYS-14",
+            |stage| Box::pin(two_sandboxes(stage)),
+            Control::Own(|stage| Box::pin(one_sandbox(stage))),
+        ),
+        one("SYS-15", payload("sys/sys_15.c"), Control::Each(&[&[ProcHiding], &[NetNamespace]])),
+        one(
+            "SYS-16",
+            payload("sys/sys_16.c"),
+            Control::Because("a documented residue: nothing of ours stands in the way of timing"),
+        ),
+    ]
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Texts that only the host knows. Secrets themselves are not given away: a
+/// process can always read its own arguments.
+fn forbidden() -> Vec<String> {
+    vec!["/run/belljar".to_owned(), "CANARY_PROVIDER_KEY".to_owned()]
+}
+
+fn machine() -> Vec<String> {
+    let uptime = read("/proc/uptime");
+    let seconds = uptime.split('.').next().unwrap_or("0").to_owned();
+    vec![read("/proc/sys/kernel/random/boot_id"), seconds]
+}
+
+fn sockets(stage: &Stage) -> Vec<String> {
+    let canaries = stage.canaries();
+    let mut args = Vec::new();
+    if stage.is_control() {
+        args.push("only".to_owned());
+    }
+    args.push(canaries.socket().display().to_string());
+    args.push(format!("@{}", canaries.abstract_name()));
+    args
+}
+
+/// Looks for the sandbox's id and for names of the host.
+async fn names(stage: Stage) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(|_| {}).await?;
+    let layer = stage.root.layers[0].display().to_string();
+    let id = sandbox.id().to_string();
+    let hostname = read("/proc/sys/kernel/hostname");
+    let args = [&*id, &*layer, "/run/belljar", &*hostname];
+    let ran = stage.run(&sandbox, "sys/sys_06.c", &args).await?;
+    // The namespaces must not be the host's.
+    let inside = ran.after("NOTE namespaces:").join(" ");
+    ensure!(!inside.is_empty(), "no namespaces: {}", ran.ending());
+    for name in ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"] {
+        let host = std::fs::read_link(format!("/proc/self/ns/{name}"))?;
+        let host = host.to_string_lossy().into_owned();
+        let number = host.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(']');
+        let shared = inside.contains(number);
+        ensure!(!shared || stage.is_control(), "the {name} namespace is the host's: {inside}");
+    }
+    verdict(&ran)
+}
+
+/// Device nodes that an image brought along.
+async fn devices(stage: Stage) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(|spec| stage.smuggled.add_to(spec)).await?;
+    let nodes = PLACES.map(|place| format!("{place}/node"));
+    verdict(&stage.run(&sandbox, "sys/sys_08.c", &nodes).await?)
+}
+
+/// Two sandboxes at once: other ids on the host, and no way to each other.
+async fn two_sandboxes(stage: Stage) -> anyhow::Result<Seen> {
+    let first = stage.sandbox(|_| {}).await?;
+    let second = stage.sandbox(|_| {}).await?;
+    let leaked = [first.pid().to_string(), stage.canaries().pid().to_string()];
+    let in_first = stage.run(&first, "sys/sys_14.c", &[second.pid().to_string()]).await?;
+    let in_second = stage.run(&second, "sys/sys_14.c", &leaked).await?;
+    let ids = |ran: &crate::harness::stage::Ran| ran.after("NOTE /proc/self/uid_map:").join(" ");
+    ensure!(!ids(&in_first).is_empty(), "no ids: {}", in_first.ending());
+    if ids(&in_first) == ids(&in_second) {
+        return Ok(Seen::Breach(format!("two sandboxes share ids: {}", ids(&in_first))));
+    }
+    Ok(match verdict(&in_first)? {
+        Seen::Held(_) => verdict(&in_second)?,
+        breach => breach,
+    })
+}
+
+/// The same attack on a process that is in reach: of the same sandbox and user,
+/// and with nothing between two calls.
+async fn one_sandbox(stage: Stage) -> anyhow::Result<Seen> {
+    let stage = stage.without(&[Landlock]);
+    let sandbox = stage.sandbox(|_| {}).await?;
+    let victim = Command::shell("echo ready $$; exec sleep 30");
+    let mut victim = stage.start(&sandbox, &victim).await?;
+    let ready = victim.until("ready ").await?;
+    let pid = ready.trim_start_matches("ready ").trim();
+    let ran = stage.run(&sandbox, "sys/sys_14.c", &[pid]).await?;
+    victim.call.kill();
+    victim.finish().await?;
+    verdict(&ran)
+}

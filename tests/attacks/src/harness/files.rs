@@ -1,0 +1,80 @@
+//! Transfers that must answer in time, whatever they answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_model::User;
+use belljar_node::{FileError, Listing, Sandbox};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::timeout;
+
+/// Longer than any answer may take, even on a small machine that others use.
+pub(crate) const SOON: Duration = Duration::from_secs(3);
+
+/// Downloads at most this much unless an act says otherwise.
+pub(crate) const LIMIT: u64 = 16 << 20;
+
+/// The outer error: it hung. The inner one: it was refused.
+pub(crate) async fn download(
+    sandbox: &Sandbox,
+    path: &[u8],
+    limit: u64,
+) -> anyhow::Result<Result<Vec<u8>, FileError>> {
+    let mut target = Vec::new();
+    let done = timeout(SOON, sandbox.download(User::User, path, limit, &mut target)).await;
+    let done = done.with_context(|| format!("download of {} hangs", path.escape_ascii()))?;
+    Ok(done.map(|_| target))
+}
+
+pub(crate) async fn upload(
+    sandbox: &Sandbox,
+    path: &[u8],
+    bytes: &[u8],
+) -> anyhow::Result<Result<u64, FileError>> {
+    let mut source = bytes;
+    let done = timeout(SOON, sandbox.upload(User::User, path, 0o644, &mut source)).await;
+    done.with_context(|| format!("upload to {} hangs", path.escape_ascii()))
+}
+
+pub(crate) async fn list(
+    sandbox: &Sandbox,
+    path: &[u8],
+) -> anyhow::Result<Result<Listing, FileError>> {
+    let done = timeout(SOON, sandbox.list(User::User, path, 1)).await;
+    done.with_context(|| format!("list of {} hangs", path.escape_ascii()))
+}
+
+/// A source that gives some bytes and then breaks, or never goes on.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) byte: u8,
+    pub(crate) left: usize,
+    pub(crate) then: Then,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    Fail,
+    Stall,
+}
+
+impl AsyncRead for Broken {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let count = self.left.min(buffer.remaining());
+        match (count, self.then) {
+            (0, Then::Fail) => Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into())),
+            (0, Then::Stall) => Poll::Pending,
+            _ => {
+                buffer.put_slice(&vec![self.byte; count]);
+                self.left -= count;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Files that an image or an archive could bring along: setuid programs,
+//! programs with capabilities, device nodes.
+//!
+//! Sandboxes get them both as a layer and as a bind, since the two reach a
+//! sandbox through different mounts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use belljar_model::{Bind, Spec};
+use tempfile::TempDir;
+
+use crate::harness::programs::Programs;
+
+#[derive(Debug)]
+pub(crate) struct Smuggled {
+    dir: TempDir,
+}
+
+/// Where they are inside, by bind and by layer.
+pub(crate) const PLACES: [&str; 2] = ["/smuggled-bind", "/smuggled"];
+
+impl Smuggled {
+    pub(crate) fn pack(programs: &Programs) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("belljar-smuggled-").tempdir()?;
+        let goods = dir.path().join("smuggled");
+        fs::create_dir(&goods)?;
+        for open in [dir.path(), &goods] {
+            fs::set_permissions(open, fs::Permissions::from_mode(0o755))?;
+        }
+        copy(programs.path("krn/krn_19.c")?, &goods.join("setuid"), 0o4755)?;
+        copy(programs.path("krn/krn_19.c")?, &goods.join("setgid"), 0o2755)?;
+        copy(programs.path("krn/krn_20.c")?, &goods.join("capable"), 0o755)?;
+        run(Command::new("setcap").arg("cap_net_raw+ep").arg(goods.join("capable")))?;
+        run(Command::new("mknod")
+            .args(["-m", "666"])
+            .arg(goods.join("node"))
+            .args(["c", "1", "3"]))?;
+        Ok(Self { dir })
+    }
+
+    /// Brings them into a sandbox.
+    pub(crate) fn add_to(&self, spec: &mut Spec) {
+        let source = self.dir.path().join("smuggled");
+        spec.root.binds.push(Bind { source, target: PathBuf::from(PLACES[0]) });
+        spec.root.layers.insert(0, self.dir.path().to_owned());
+    }
+}
+
+fn copy(from: &Path, to: &Path, mode: u32) -> anyhow::Result<()> {
+    fs::copy(from, to)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
+    Ok(())
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed");
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Runs the selected attacks and their controls.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use belljar_node::{Defence, Node, Weakened};
+use tokio::task::JoinSet;
+
+use crate::Options;
+use crate::attack::{Act, Attack, Control, Seen};
+use crate::harness::canary::Canaries;
+use crate::harness::launch::Planted;
+use crate::harness::neighbour::Neighbour;
+use crate::harness::oracle::Oracle;
+use crate::harness::programs::Programs;
+use crate::harness::smuggled::Smuggled;
+use crate::harness::stage::{Ledger, Stage};
+use crate::report::{Outcome, Results};
+
+/// No run may take longer.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// One run of one attack.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    attack: Attack,
+    mode: Mode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Real,
+    Control(&'static [Defence]),
+    OwnControl,
+}
+
+pub(crate) async fn run(
+    options: &Options,
+    attacks: Vec<Attack>,
+    programs: Programs,
+    planted: Planted,
+) -> anyhow::Result<Results> {
+    let begin = Instant::now();
+    let store = std::env::temp_dir().join("belljar-attacks-store");
+    let template = belljar_template::host::prepare(&store).context("cannot make the template")?;
+    let _lease = template.lease()?;
+    let node = Node::start(None).await?;
+    let canaries = Arc::new(Mutex::new(Canaries::set_out(planted)?));
+    let stage = Stage {
+        node,
+        root: template.root,
+        weakened: Weakened::default(),
+        canaries: canaries.clone(),
+        smuggled: Arc::new(Smuggled::pack(&programs)?),
+        programs: Arc::new(programs),
+        ledger: Arc::default(),
+        bless: options.bless,
+    };
+    warm_up(&stage).await?;
+    let mut suite = Suite { oracle: Oracle::new(canaries), stage, results: Results::default() };
+    let mut waiting: Vec<Job> = Vec::new();
+    for job in jobs(&attacks, options) {
+        if job.attack.stress {
+            suite.batch(std::mem::take(&mut waiting)).await;
+            suite.batch(vec![job]).await;
+        } else {
+            waiting.push(job);
+            if waiting.len() >= options.jobs {
+                suite.batch(std::mem::take(&mut waiting)).await;
+            }
+        }
+    }
+    suite.batch(waiting).await;
+    suite.results.attacks = attacks;
+    suite.results.took = begin.elapsed();
+    Ok(suite.results)
+}
+
+/// Whatever is made lazily is made now, before anything is counted.
+async fn warm_up(stage: &Stage) -> anyhow::Result<()> {
+    let sandbox = stage.sandbox(|_| {}).await?;
+    stage.exec(&sandbox, &belljar_node::Command::new(["/bin/true"])).await?;
+    drop(sandbox);
+    stage.clear().await
+}
+
+fn jobs(attacks: &[Attack], options: &Options) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for &attack in attacks {
+        if matches!(attack.act, Act::Elsewhere(_)) {
+            continue;
+        }
+        jobs.push(Job { attack, mode: Mode::Real });
+        if options.no_control {
+            continue;
+        }
+        match attack.control {
+            Control::Without(defences) => jobs.push(Job { attack, mode: Mode::Control(defences) }),
+            Control::Each(sets) => {
+                jobs.extend(sets.iter().map(|set| Job { attack, mode: Mode::Control(set) }));
+            }
+            Control::Own(_) => jobs.push(Job { attack, mode: Mode::OwnControl }),
+            Control::Because(_) => {}
+        }
+    }
+    // Controls come last: while one runs, canaries may be touched.
+    jobs.sort_by_key(|job| job.mode != Mode::Real);
+    jobs
+}
+
+struct Suite {
+    stage: Stage,
+    oracle: Oracle,
+    results: Results,
+}
+
+/// A run that is over, before the oracle has spoken.
+struct Report {
+    job: Job,
+    stage: Stage,
+    seen: anyhow::Result<Seen>,
+    neighbour: Option<String>,
+    /// What the neighbour measured.
+    figures: String,
+    took: Duration,
+}
+
+impl Suite {
+    /// Runs jobs side by side, then asks the oracle. What it finds on the host
+    /// is held against all of them; what has a sandbox's name, against its run.
+    async fn batch(&mut self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut set = JoinSet::new();
+        let mut order = Vec::new();
+        for job in jobs {
+            order.push(job);
+            let weakened = match job.mode {
+                Mode::Control(defences) => Weakened::without_all(defences),
+                Mode::Real | Mode::OwnControl => Weakened::default(),
+            };
+            let ledger = Arc::new(Mutex::new(Ledger::default()));
+            let stage = Stage { weakened, ledger, ..self.stage.clone() };
+            set.spawn(perform(job, stage));
+        }
+        let mut reports = set.join_all().await;
+        reports.sort_by_key(|report| (report.job.attack.id, report.job.mode != Mode::Real));
+        let mut judged = Vec::new();
+        for mut report in reports {
+            let mut wrong: Vec<String> = report.neighbour.take().into_iter().collect();
+            if let Err(error) = report.stage.clear().await {
+                wrong.push(format!("{error:#}"));
+            }
+            let (traces, output) = {
+                let mut ledger = report.stage.ledger();
+                (std::mem::take(&mut ledger.traces), std::mem::take(&mut ledger.output))
+            };
+            wrong.extend(self.oracle.residue(&traces).await);
+            let touched_secret = self.leaked(&output);
+            if report.job.mode == Mode::Real {
+                wrong.extend(touched_secret);
+            }
+            judged.push((report, wrong));
+        }
+        let mut shared = self.oracle.host().await;
+        let touched = self.oracle.touched();
+        // With a defence off, canaries are there to be touched.
+        if judged.iter().all(|(report, _)| report.job.mode == Mode::Real) {
+            shared.extend(touched);
+        } else {
+            shared.extend(touched.into_iter().filter(|line| line.starts_with("kernel:")));
+        }
+        for (report, mut wrong) in judged {
+            wrong.extend(shared.iter().cloned());
+            self.results.runs.push(outcome(report, wrong));
+        }
+    }
+
+    fn leaked(&self, output: &[u8]) -> Vec<String> {
+        let secrets = self.stage.canaries().secrets.clone();
+        let has = |secret: &str| output.windows(secret.len()).any(|part| part == secret.as_bytes());
+        let found = secrets.all().into_iter().filter(|secret| has(secret));
+        found.map(|secret| format!("a canary secret was printed: {}…", &secret[..12])).collect()
+    }
+}
+
+async fn perform(job: Job, stage: Stage) -> Report {
+    let begin = Instant::now();
+    let watched = job.attack.stress && job.mode == Mode::Real;
+    let neighbour = if watched { Neighbour::beside(&stage).await.map(Some) } else { Ok(None) };
+    let act = async {
+        match (job.mode, job.attack.act, job.attack.control) {
+            (Mode::OwnControl, _, Control::Own(run)) => run(stage.clone()).await,
+            (_, Act::Payload(payload), _) => payload.run(&stage).await,
+            (_, Act::Driven(run), _) => run(stage.clone()).await,
+            (_, Act::Elsewhere(why), _) => Err(anyhow!(why)),
+        }
+    };
+    let seen = match tokio::time::timeout(LONGEST, act).await {
+        Ok(seen) => seen,
+        Err(_) => Err(anyhow!("it was not over after {} s", LONGEST.as_secs())),
+    };
+    let (mut felt, mut figures) = (None, String::new());
+    match neighbour {
+        Ok(None) => {}
+        Ok(Some(neighbour)) => match neighbour.leave().await {
+            Ok((measured, wrong)) => (figures, felt) = (measured, wrong),
+            Err(error) => felt = Some(format!("{error:#}")),
+        },
+        Err(error) => felt = Some(format!("no neighbour: {error:#}")),
+    }
+    Report { job, stage, seen, neighbour: felt, figures, took: begin.elapsed() }
+}
+
+fn outcome(report: Report, wrong: Vec<String>) -> Outcome {
+    let expects_breach = report.job.mode != Mode::Real;
+    let (said, as_expected) = match &report.seen {
+        Ok(Seen::NotHere(why)) => (format!("not here: {why}"), true),
+        Ok(Seen::Held(text)) => (format!("HELD {text}"), !expects_breach),
+        Ok(Seen::Breach(text)) => (format!("BREACH {text}"), expects_breach),
+        Err(error) => (format!("{error:#}"), false),
+    };
+    Outcome {
+        id: report.job.attack.id,
+        control: match report.job.mode {
+            Mode::Real => None,
+            Mode::Control(defences) => Some(format!("without {defences:?}")),
+            Mode::OwnControl => Some("self-test".to_owned()),
+        },
+        said: if report.figures.is_empty() {
+            said
+        } else {
+            format!("{said} [neighbour: {}]", report.figures)
+        },
+        wrong,
+        not_here: matches!(report.seen, Ok(Seen::NotHere(_))),
+        as_expected,
+        took: report.took,
+    }
+}
