@@ -17,7 +17,7 @@ use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
 use crate::link::{Link, LinkError};
 use crate::profile::profile;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Before, Supervisor};
 
 /// Why a call did not start.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +141,7 @@ impl Sandbox {
         let descriptors: Vec<_> =
             entry.iter().flat_map(|entry| entry.descriptors.iter().map(AsFd::as_fd)).collect();
         let request = ToGuest::Request(Request::Spawn(spawn));
-        let disk_before = self.machine.disk().used_bytes;
+        let before = Before::now(&self.machine);
         let started = match channel.send(&request, &descriptors).await {
             Ok(()) => channel.reply().await,
             Err(error) => Err(error),
@@ -169,7 +169,7 @@ impl Sandbox {
             command,
             &self.limits,
             self.weakened.clone(),
-            disk_before,
+            before,
         );
         tokio::spawn(supervisor.run(events, inbox));
         Ok(call)

@@ -27,6 +27,22 @@ use crate::call::{Event, InputQueue, Order};
 use crate::command::{Command, Leftovers};
 use crate::link::{Channel, Incoming};
 
+/// Counters of the sandbox as they were before the call could change them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    pub(crate) disk_bytes: u64,
+    pub(crate) refused_processes: u64,
+}
+
+impl Before {
+    pub(crate) fn now(machine: &Machine) -> Self {
+        Self {
+            disk_bytes: machine.disk().used_bytes,
+            refused_processes: machine.refused_processes(),
+        }
+    }
+}
+
 /// How long streams may stay open after the main process has exited.
 const DRAIN: Duration = Duration::from_millis(250);
 
@@ -48,8 +64,7 @@ pub(crate) struct Supervisor {
     leftovers: Leftovers,
     weakened: Weakened,
     started: Instant,
-    disk_before: u64,
-    refused_before: u64,
+    before: Before,
     input: InputQueue,
     output_bytes: u64,
     reason: Option<EndReason>,
@@ -69,12 +84,11 @@ impl Supervisor {
         command: &Command,
         limits: &Limits,
         weakened: Weakened,
-        disk_before: u64,
+        before: Before,
     ) -> Self {
         let started = Instant::now();
         let limits = Limits { wall: command.wall.unwrap_or(limits.wall), ..limits.clone() };
         Self {
-            refused_before: machine.refused_processes(),
             channel,
             machine,
             group,
@@ -82,7 +96,7 @@ impl Supervisor {
             leftovers: command.leftovers,
             weakened,
             started,
-            disk_before,
+            before,
             input: InputQueue::new(),
             output_bytes: 0,
             reason: None,
@@ -201,9 +215,14 @@ impl Supervisor {
                 return self.stop(EndReason::Oom);
             }
         }
-        if self.machine.refused_processes() > self.refused_before {
+        if self.was_refused_processes() {
             self.stop(EndReason::Pids);
         }
+    }
+
+    fn was_refused_processes(&self) -> bool {
+        self.machine.refused_processes() > self.before.refused_processes
+            || self.group.as_ref().is_some_and(|group| group.refused_processes() > 0)
     }
 
     /// Ends the call for `reason`, unless it is ending already.
@@ -296,9 +315,7 @@ impl Supervisor {
             _ if counters.oom_kills > 0 => EndReason::Oom,
             Some(lost) => lost,
             None if exit.is_some_and(|exit| exit.signal == Some(SIGSYS)) => EndReason::Seccomp,
-            None if failed && self.machine.refused_processes() > self.refused_before => {
-                EndReason::Pids
-            }
+            None if self.was_refused_processes() => EndReason::Pids,
             None if failed && disk.is_full => EndReason::Disk,
             None if failed => EndReason::Exit,
             None if exit.is_some() => EndReason::Done,
@@ -317,7 +334,7 @@ impl Supervisor {
                 wall: self.started.elapsed(),
                 cpu,
                 peak_memory_bytes: counters.peak_memory_bytes,
-                written_bytes: disk.used_bytes.saturating_sub(self.disk_before),
+                written_bytes: disk.used_bytes.saturating_sub(self.before.disk_bytes),
                 output_bytes: self.output_bytes,
             },
         }

@@ -230,9 +230,11 @@ impl CallGroup {
         counters
     }
 
-    /// CPU time alone, cheaper than all counters.
-    pub fn cpu(&self) -> Duration {
-        self.counters().cpu
+    /// How often a process of the call could not be made because of the limit.
+    /// Version 2 counts that here before Linux 6.11, at the limit since.
+    pub fn refused_processes(&self) -> u64 {
+        let Some(site) = self.hierarchies.site("pids").filter(|site| site.v2) else { return 0 };
+        field(&self.dir(site).join("pids.events"), "max")
     }
 
     pub fn kill(&self) -> io::Result<()> {

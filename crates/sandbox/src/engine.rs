@@ -53,6 +53,11 @@ pub enum EngineError {
     State { dir: PathBuf, source: io::Error },
     #[error("cannot reclaim what an earlier belljar left, or lease user ids")]
     Lease(#[source] io::Error),
+    #[error(
+        "cannot make cgroups for sandboxes; inside a container, the root group must hold no \
+         processes (move them to a group of their own), and the tree must be writable"
+    )]
+    Groups(#[source] io::Error),
     #[error("cannot prepare the guest program")]
     Guest(#[source] io::Error),
     #[error("cannot start the spawner process")]
@@ -128,6 +133,14 @@ impl Engine {
         let hierarchies = Hierarchies::detect().ok().filter(Hierarchies::is_writable);
         state.sweep().map_err(EngineError::Lease)?;
         let lease = state.lease(hierarchies.as_ref()).map_err(EngineError::Lease)?;
+        if let Some(hierarchies) = &hierarchies {
+            hierarchies.create_engine(lease.number).map_err(|error| {
+                // What was made before the failure is of no use to anyone.
+                let _ = hierarchies.remove_engine(lease.number);
+                hierarchies.tidy();
+                EngineError::Groups(error)
+            })?;
+        }
         let facts = Facts {
             landlock_abi: landlock::abi().unwrap_or(0),
             privileged: rustix::process::geteuid().is_root(),

@@ -80,9 +80,6 @@ fn run() -> io::Result<()> {
     let state = State::at(state);
     let lease = Lease::adopt(&state, engine, lock);
     let hierarchies = if groups { Some(Hierarchies::detect()?) } else { None };
-    if let Some(hierarchies) = &hierarchies {
-        hierarchies.create_engine(engine)?;
-    }
     let mut spawner = Spawner {
         socket,
         state,

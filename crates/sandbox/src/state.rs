@@ -106,7 +106,7 @@ impl State {
 
     /// Reclaims what dead engines left behind. Answers how many there were.
     pub fn sweep(&self) -> io::Result<usize> {
-        let hierarchies = Hierarchies::detect().ok();
+        let hierarchies = Hierarchies::detect().ok().filter(Hierarchies::is_writable);
         let mut numbers: Vec<u32> = fs::read_dir(self.dir.join("leases"))?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();

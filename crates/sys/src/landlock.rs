@@ -115,6 +115,11 @@ impl Ruleset {
     /// Allows `access` at `path` and below it.
     pub fn allow(&self, path: BorrowedFd<'_>, access: u64) -> io::Result<()> {
         const PATH_BENEATH: libc::c_int = 1;
+        // What this kernel cannot deny need not be allowed; it refuses a rule
+        // without rights.
+        if access & self.handled == 0 {
+            return Ok(());
+        }
         let rule =
             PathBeneath { allowed_access: access & self.handled, parent_fd: path.as_raw_fd() };
         // SAFETY: `rule` has the kernel's packed layout and outlives the call.
