@@ -1,1 +1,59 @@
-fn main() {}
+//! The `belljar` command.
+//!
+//! Reads the command line and the environment, runs one command, prints what
+//! went wrong once, and exits with the code that the command decided.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::config::Config;
+use crate::output::Printer;
+
+mod builder;
+mod cli;
+mod commands;
+mod config;
+mod files;
+mod limits;
+mod output;
+mod relay;
+mod session;
+mod terminal;
+
+fn main() -> ExitCode {
+    // This executable is also the spawner; nothing may come before.
+    belljar_node::hook();
+    let cli = Cli::parse();
+    let config = Config::read(cli.store.clone(), cli.state.clone());
+    let printer = cli.printer();
+    let status = match start(&cli, &config, &printer) {
+        Ok(status) => status,
+        Err(error) => {
+            printer.error(&error);
+            output::status_of(&error, cli.command.failure_status())
+        }
+    };
+    ExitCode::from(status)
+}
+
+fn start(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let status = runtime.block_on(dispatch(cli, config, printer));
+    // A thread that still waits for input must not keep us.
+    runtime.shutdown_background();
+    status
+}
+
+/// Every command, and where it lives.
+async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    match &cli.command {
+        Command::Run(options) => commands::run::run(options, config, printer).await,
+        Command::Exec(options) => commands::exec::run(options, config, printer).await,
+        Command::Shell(options) => commands::shell::run(options, config, printer).await,
+        Command::Doctor(options) => commands::doctor::run(options, config, printer).await,
+        Command::Template(options) => commands::template::run(options, config, printer).await,
+        Command::Bench(options) => commands::bench::run(options, config, printer).await,
+    }
+}

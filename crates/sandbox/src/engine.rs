@@ -130,7 +130,7 @@ impl Engine {
     pub async fn start(config: Config) -> Result<Self, EngineError> {
         let state_error = |source| EngineError::State { dir: config.state_dir.clone(), source };
         let state = State::open(&config.state_dir).map_err(state_error)?;
-        let hierarchies = Hierarchies::detect().ok().filter(Hierarchies::is_writable);
+        let hierarchies = state.hierarchies();
         state.sweep().map_err(EngineError::Lease)?;
         let lease = state.lease(hierarchies.as_ref()).map_err(EngineError::Lease)?;
         if let Some(hierarchies) = &hierarchies {
@@ -251,7 +251,7 @@ impl Engine {
             stream: Some(stream),
             scratch: descriptors.next(),
             group,
-            guest_uid: first_uid + crate::plan::guest_uid(weakened),
+            guest_uid: first_uid + crate::plan::guest_uid(spec.tier, weakened),
             pid,
             engine: Mutex::new(Some(self.connection.clone())),
             id,

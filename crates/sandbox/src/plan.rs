@@ -102,8 +102,9 @@ pub const GUEST_UID: u32 = 999;
 pub const USER_UID: u32 = 1000;
 
 /// Who the guest is, inside.
-pub(crate) fn guest_uid(weakened: &Weakened) -> u32 {
-    if weakened.keeps(Defence::UidSplit) { GUEST_UID } else { USER_UID }
+pub(crate) fn guest_uid(tier: Tier, weakened: &Weakened) -> u32 {
+    let split = tier == Tier::Jail && weakened.keeps(Defence::UidSplit);
+    if split { GUEST_UID } else { USER_UID }
 }
 
 impl Plan {

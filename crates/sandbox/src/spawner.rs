@@ -79,7 +79,7 @@ fn run() -> io::Result<()> {
     };
     let state = State::at(state);
     let lease = Lease::adopt(&state, engine, lock);
-    let hierarchies = if groups { Some(Hierarchies::detect()?) } else { None };
+    let hierarchies = if groups { state.hierarchies() } else { None };
     let mut spawner = Spawner {
         socket,
         state,

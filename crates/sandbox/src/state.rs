@@ -26,6 +26,9 @@ const FIRST_UID: u32 = 0x1000_0000;
 /// As many leases as fit below the largest user id.
 const MOST_LEASES: u32 = (u32::MAX - FIRST_UID) / crate::jail::parent::IDS / SLOTS;
 
+/// Where root's engines meet.
+const ROOTS: &str = "/run/belljar";
+
 /// The directory that all engines of this user share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
@@ -56,7 +59,7 @@ impl State {
     pub fn default_dir(runtime_dir: Option<&Path>) -> PathBuf {
         let user = rustix::process::geteuid();
         match runtime_dir {
-            _ if user.is_root() => PathBuf::from("/run/belljar"),
+            _ if user.is_root() => PathBuf::from(ROOTS),
             Some(dir) => dir.join("belljar"),
             None => std::env::temp_dir().join(format!("belljar-{}", user.as_raw())),
         }
@@ -64,6 +67,16 @@ impl State {
 
     pub(crate) fn at(dir: PathBuf) -> Self {
         Self { dir }
+    }
+
+    /// The host's cgroups, if ours can be made there. Lease numbers mean
+    /// something in this directory only, so each directory has a tree of its own.
+    pub(crate) fn hierarchies(&self) -> Option<Hierarchies> {
+        let mut found = Hierarchies::detect().ok()?;
+        if self.dir != Path::new(ROOTS) {
+            found.name_apart(self.dir.as_os_str());
+        }
+        found.is_writable().then_some(found)
     }
 
     /// An empty directory that sandboxes mount over, each in its own namespace.
@@ -106,7 +119,7 @@ impl State {
 
     /// Reclaims what dead engines left behind. Answers how many there were.
     pub fn sweep(&self) -> io::Result<usize> {
-        let hierarchies = Hierarchies::detect().ok().filter(Hierarchies::is_writable);
+        let hierarchies = self.hierarchies();
         let mut numbers: Vec<u32> = fs::read_dir(self.dir.join("leases"))?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();

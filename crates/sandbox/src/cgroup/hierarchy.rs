@@ -37,12 +37,13 @@ pub struct Hierarchies {
     pub unified: Option<Site>,
     pub v1: Vec<Site>,
     pub counts_swap: bool,
+    /// The directory of all our groups, below each hierarchy's root.
+    ours: String,
 }
 
 /// Controllers that Belljar limits or counts with.
 const WANTED: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
 
-/// The directory of all our groups, below each hierarchy's root.
 const OURS: &str = "belljar";
 
 impl Hierarchies {
@@ -59,7 +60,8 @@ impl Hierarchies {
     }
 
     fn parse(mountinfo: &str, controllers: impl Fn(&Path) -> String) -> Self {
-        let mut found = Self { unified: None, v1: Vec::new(), counts_swap: false };
+        let ours = OURS.to_owned();
+        let mut found = Self { unified: None, v1: Vec::new(), counts_swap: false, ours };
         for line in mountinfo.lines() {
             let Some((left, right)) = line.split_once(" - ") else { continue };
             let Some(root) = left.split(' ').nth(4).map(PathBuf::from) else { continue };
@@ -86,6 +88,15 @@ impl Hierarchies {
         found
     }
 
+    /// Hangs our groups below a name that stands for `text` alone.
+    pub(crate) fn name_apart(&mut self, text: &std::ffi::OsStr) {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        // Always seeded alike, so every engine of the same build agrees.
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        self.ours = format!("{OURS}-{:016x}", hasher.finish());
+    }
+
     /// The hierarchy that has `controller`.
     pub fn site(&self, controller: &str) -> Option<&Site> {
         self.all_sites().find(|site| site.has(controller))
@@ -110,13 +121,13 @@ impl Hierarchies {
 
     /// The group of an engine, below each root.
     pub fn engine(&self, number: u32) -> PathBuf {
-        Path::new(OURS).join(format!("e{number}"))
+        Path::new(&self.ours).join(format!("e{number}"))
     }
 
     /// Makes the groups of an engine, so that sandboxes can be made below.
     pub fn create_engine(&self, number: u32) -> io::Result<()> {
         for site in self.all_sites() {
-            let ours = site.root.join(OURS);
+            let ours = site.root.join(&self.ours);
             let engine = site.root.join(self.engine(number));
             // Another engine that ends just now may remove the parent under us.
             let made = (0..10).map(|_| fs::create_dir_all(&engine)).find(Result::is_ok);
@@ -141,7 +152,7 @@ impl Hierarchies {
     pub fn engines(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self
             .all_sites()
-            .filter_map(|site| fs::read_dir(site.root.join(OURS)).ok())
+            .filter_map(|site| fs::read_dir(site.root.join(&self.ours)).ok())
             .flatten()
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix('e')?.parse().ok())
             .collect();
@@ -153,7 +164,7 @@ impl Hierarchies {
     /// Removes our own directory when no engine is left in it.
     pub fn tidy(&self) {
         for site in self.all_sites() {
-            let _ = fs::remove_dir(site.root.join(OURS));
+            let _ = fs::remove_dir(site.root.join(&self.ours));
         }
     }
 
@@ -161,7 +172,7 @@ impl Hierarchies {
     pub fn is_writable(&self) -> bool {
         self.all_sites().next().is_some()
             && self.all_sites().all(|site| {
-                let ours = site.root.join(OURS);
+                let ours = site.root.join(&self.ours);
                 fs::create_dir_all(&ours).is_ok()
                     && rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK).is_ok()
             })

@@ -65,7 +65,7 @@ pub(crate) fn bear(
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let (stream, guest_stream) = pair(SocketType::STREAM).doing("make the guest's stream")?;
-    let owner = first_uid + guest_uid(cradle.weakened);
+    let owner = first_uid + guest_uid(spec.tier, cradle.weakened);
     let unlimited = cradle.unlimited();
     let into = match group {
         Some(group) => group.create_unified(&spec.limits, unlimited, owner),

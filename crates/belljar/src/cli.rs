@@ -1,0 +1,375 @@
+//! The command line, as data.
+//!
+//! A new command is a variant of [`Command`], a module in `commands`, and a
+//! line in `main::dispatch`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use belljar_model::Tier;
+use belljar_model::units::{parse_size, parse_time};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::output::{Printer, Volume};
+
+const EXAMPLES: &str = "\
+Examples:
+  belljar run -c 'print(sum(range(10)))'
+  belljar run report.py --in data.csv --out report.html
+  belljar run solve.js --memory 256M --time 10s -- --verbose
+  belljar exec -- sh -c 'echo hello | tr a-z A-Z'
+  belljar shell --template python-data
+  belljar doctor
+
+Exit status: the program's own; 128 + n if signal n ended it; 115 to 124 if a
+limit ended it (--json names the limit); 125 if belljar itself failed.";
+
+/// Runs code that nobody has read, in a sandbox of its own.
+#[derive(Debug, Parser)]
+#[command(name = "belljar", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Where templates are kept [env: BELLJAR_STORE]
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    pub(crate) store: Option<PathBuf>,
+    /// Where running engines keep their state [env: BELLJAR_STATE]
+    #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    pub(crate) state: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Exec(Exec),
+    Shell(Shell),
+    Doctor(Doctor),
+    Template(Template),
+    Bench(Bench),
+}
+
+/// Run a script or a piece of code in a new sandbox
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    /// A script, or `-` to read one from standard input
+    #[arg(value_name = "FILE", required_unless_present = "code")]
+    pub(crate) file: Option<PathBuf>,
+    /// The code itself; Python unless --lang says otherwise
+    #[arg(short = 'c', long, value_name = "CODE", conflicts_with = "file")]
+    pub(crate) code: Option<String>,
+    /// The language, when the file's name does not tell: python, javascript, bash, sh, ruby, ...
+    #[arg(short, long, value_name = "LANGUAGE")]
+    pub(crate) lang: Option<String>,
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    #[command(flatten)]
+    pub(crate) call: Call,
+    /// Arguments of the program
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<OsString>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  belljar run -c 'print(sum(range(10)))'
+  belljar run examples/csv_summary.py
+  belljar run report.py --in data.csv --out report.html -- --year 2024
+  belljar run --lang bash -c 'echo $((6 * 7))'
+  generate-code | belljar run --lang javascript -
+  belljar run heavy.py --memory 64M --time 5s --json";
+
+/// Run a command in a new sandbox
+#[derive(Debug, Args)]
+#[command(after_help = EXEC_EXAMPLES)]
+pub(crate) struct Exec {
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    #[command(flatten)]
+    pub(crate) call: Call,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const EXEC_EXAMPLES: &str = "\
+Examples:
+  belljar exec -- uname -a
+  belljar exec --in src/ -- gcc -O2 -o prog src/main.c
+  sort big.txt | belljar exec -- uniq -c";
+
+/// Open a terminal in a new sandbox
+#[derive(Debug, Args)]
+#[command(after_help = SHELL_EXAMPLES)]
+pub(crate) struct Shell {
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+    /// What to run instead of the shell
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const SHELL_EXAMPLES: &str = "\
+Examples:
+  belljar shell
+  belljar shell --template python-data -- python3
+  belljar shell --in project/ --memory 4G";
+
+/// Say what this host can run, and what stands in the way
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Build, list and remove templates, the bases that sandboxes stand on
+#[derive(Debug, Args)]
+#[command(after_help = TEMPLATE_EXAMPLES)]
+pub(crate) struct Template {
+    #[command(subcommand)]
+    pub(crate) action: TemplateAction,
+}
+
+const TEMPLATE_EXAMPLES: &str = "\
+Examples:
+  belljar template recipes                 recipes that come with belljar
+  belljar template build python-data
+  belljar template build ./my-recipe.toml
+  belljar run --template python-data analysis.py";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplateAction {
+    /// Build a template from a recipe
+    Build {
+        /// A recipe file, or the name of a recipe that comes with belljar
+        recipe: PathBuf,
+        /// Make every step again, with the newest packages
+        #[arg(long)]
+        no_cache: bool,
+        /// The longest that one step may take
+        #[arg(long, value_parser = parse_time, default_value = "10m", value_name = "TIME")]
+        step_timeout: Duration,
+        /// A Debian mirror to use instead of the host's own
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+        /// Show no progress
+        #[arg(short, long)]
+        quiet: bool,
+    },
+    /// List the templates that are built
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is known about a template
+    Show {
+        /// NAME or NAME@VERSION
+        template: String,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a template, or one version of it, and what only it needs
+    Remove {
+        /// NAME or NAME@VERSION
+        template: String,
+    },
+    /// List the recipes that come with belljar, or print one
+    Recipes {
+        /// The recipe to print
+        name: Option<String>,
+    },
+}
+
+/// Measure Belljar beside what it is built from
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) kind: BenchKind,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchKind {
+    /// Create, run /bin/true, destroy: bare, jail, bwrap, crun, runc
+    Start(BenchStart),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchStart {
+    /// How many rounds; each contestant takes one turn a round
+    #[arg(long, short = 'n', default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) count: u32,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the sandbox is like; shared by run, exec and shell.
+#[derive(Debug, Args)]
+pub(crate) struct Sandbox {
+    /// How strong the wall is: jail, or process (weak; read what it prints)
+    #[arg(long, default_value = "jail", value_parser = parse_tier, help_heading = "Sandbox")]
+    pub(crate) tier: Tier,
+    /// What the sandbox stands on: NAME or NAME@VERSION
+    #[arg(long, short, default_value = "host", help_heading = "Sandbox")]
+    pub(crate) template: String,
+    /// A variable of the program's environment; may be repeated
+    #[arg(long, short, value_name = "K=V", value_parser = parse_pair, help_heading = "Sandbox")]
+    pub(crate) env: Vec<(String, String)>,
+    /// The directory to start in, inside the sandbox
+    #[arg(long, value_name = "DIR", help_heading = "Sandbox")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// A shell command to run before, under its own timeout; may be repeated
+    #[arg(long, value_name = "COMMAND", help_heading = "Sandbox")]
+    pub(crate) setup: Vec<String>,
+    /// Print nothing but errors and what the code prints
+    #[arg(long, short, help_heading = "Sandbox")]
+    pub(crate) quiet: bool,
+
+    /// A file or directory to copy in first; may be repeated
+    #[arg(long = "in", value_name = "HOST[:INSIDE]", help_heading = "Files")]
+    pub(crate) copy_in: Vec<String>,
+    /// A file or directory to copy out afterwards; may be repeated
+    #[arg(long = "out", value_name = "INSIDE[:HOST]", help_heading = "Files")]
+    pub(crate) copy_out: Vec<String>,
+
+    /// Memory of all processes and of the writable disk together [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) memory: Option<u64>,
+    /// Cores, such as 0.5 [default: 1]
+    #[arg(long, value_name = "CORES", value_parser = parse_cores, help_heading = "Limits")]
+    pub(crate) cpus: Option<u32>,
+    /// Processes and threads [default: 128]
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    pub(crate) pids: Option<u32>,
+    /// Size of the writable disk [default: 512M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) disk: Option<u64>,
+    /// Files, directories and links on it [default: 65536]
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    pub(crate) inodes: Option<u64>,
+    /// Time on the clock [default: 60s; for shell 24h]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
+    pub(crate) time: Option<Duration>,
+    /// Time on the CPU, over all processes [default: none]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
+    pub(crate) cpu_time: Option<Duration>,
+    /// Output, both streams together [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) output_limit: Option<u64>,
+    /// Time on the clock for each --setup command
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
+    #[arg(help_heading = "Limits")]
+    pub(crate) install_timeout: Duration,
+}
+
+/// How the call is fed and shown; shared by run and exec.
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// Whether the program gets our standard input
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Output")]
+    pub(crate) stdin: StdinMode,
+    /// Print one JSON document at the end instead of the output as it comes
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    /// With --json: how much of each stream is kept, from its beginning and end
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1M")]
+    #[arg(help_heading = "Output")]
+    pub(crate) keep_output: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StdinMode {
+    /// Yes, unless it is a terminal
+    Auto,
+    /// Yes
+    Inherit,
+    /// No: it is empty
+    None,
+}
+
+impl Cli {
+    /// How this command talks.
+    pub(crate) fn printer(&self) -> Printer {
+        let (json, quiet) = match &self.command {
+            Command::Run(run) => (run.call.json, run.sandbox.quiet),
+            Command::Exec(exec) => (exec.call.json, exec.sandbox.quiet),
+            Command::Shell(shell) => (false, shell.sandbox.quiet),
+            Command::Doctor(doctor) => (doctor.json, false),
+            Command::Bench(bench) => {
+                let BenchKind::Start(start) = &bench.kind;
+                (start.json, false)
+            }
+            Command::Template(template) => match template.action {
+                TemplateAction::Build { quiet, .. } => (false, quiet),
+                TemplateAction::List { json } | TemplateAction::Show { json, .. } => (json, false),
+                _ => (false, false),
+            },
+        };
+        Printer::new(json, if quiet { Volume::Quiet } else { Volume::Normal })
+    }
+}
+
+impl Command {
+    /// The exit status when belljar itself fails. Commands that pass on a
+    /// program's status use the one that `env` and `timeout` use, too.
+    pub(crate) fn failure_status(&self) -> u8 {
+        match self {
+            Self::Run(_) | Self::Exec(_) | Self::Shell(_) => 125,
+            Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
+        }
+    }
+}
+
+fn parse_tier(text: &str) -> Result<Tier, String> {
+    let hint = "hint: `belljar doctor` says which tiers this host can run";
+    text.parse().map_err(|error| format!("{error}\n{hint}"))
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE"),
+    }
+}
+
+/// Cores to thousandths of a core.
+fn parse_cores(text: &str) -> Result<u32, &'static str> {
+    let wrong = "write a number of cores, such as 0.5 or 2";
+    let cores: f64 = text.parse().map_err(|_| wrong)?;
+    // A duration counts exact thousandths and refuses what is no such number.
+    let exact = Duration::try_from_secs_f64(cores).map_err(|_| wrong)?;
+    u32::try_from(exact.as_millis()).map_err(|_| wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn cores_are_counted_in_thousandths() {
+        assert_eq!(parse_cores("1.5"), Ok(1500));
+        assert_eq!(parse_cores("2"), Ok(2000));
+        for text in ["", "-1", "many", "1e30", "NaN"] {
+            assert!(parse_cores(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_belongs_to_the_program() {
+        let line = ["belljar", "run", "a.py", "--memory", "1G", "--", "--memory", "2G"];
+        let Command::Run(run) = Cli::parse_from(line).command else { panic!() };
+        assert_eq!(run.sandbox.memory, Some(1 << 30));
+        assert_eq!(run.args, ["--memory", "2G"]);
+    }
+}

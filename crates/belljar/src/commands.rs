@@ -1,0 +1,11 @@
+//! One module for each command; `main::dispatch` lists them.
+
+pub(crate) mod bench;
+mod call;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+mod language;
+mod progress;
+pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod template;

@@ -1,0 +1,226 @@
+//! `belljar bench start`: create, run `/bin/true`, destroy.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use belljar_model::{EndReason, RootFs, Spec, Tier};
+use belljar_node::{Command, Node};
+use serde::Serialize;
+
+use super::rivals::{self, Rival};
+use super::stats::Summary;
+use crate::cli::BenchStart;
+use crate::config::Config;
+use crate::output::Printer;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    what: &'static str,
+    #[serde(flatten)]
+    summary: Option<Summary>,
+    /// Why there is no figure.
+    absent: Option<String>,
+}
+
+/// What the jail's own time is spent on.
+#[derive(Debug, Default)]
+struct Parts {
+    create: Vec<Duration>,
+    call: Vec<Duration>,
+    destroy: Vec<Duration>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    rounds: u32,
+    rows: Vec<Row>,
+    jail_parts: Vec<(&'static str, Option<Summary>)>,
+    jail_to_bwrap: Option<f64>,
+    jail_to_runc: Option<f64>,
+    guest_bytes: usize,
+    guest_resident_bytes: Option<u64>,
+}
+
+struct Contestant {
+    name: &'static str,
+    what: &'static str,
+    rival: Result<Box<dyn Rival>, String>,
+    times: Vec<Duration>,
+}
+
+pub(super) async fn run(
+    options: &BenchStart,
+    config: &Config,
+    printer: &Printer,
+) -> anyhow::Result<u8> {
+    let template = belljar_template::host::prepare(&config.store).context("cannot use `host`")?;
+    let root = &template.root;
+    let scratch = std::env::temp_dir().join(format!("belljar-bench-{}", std::process::id()));
+    let mut others = contestants(root, &scratch);
+    let node = Node::start(config.state.as_deref()).await?;
+    let spec = Spec::new(Tier::Jail, root.clone());
+    let mut jail = Vec::new();
+    let mut parts = Parts::default();
+    // The first rounds fill caches and are not counted.
+    let warm_up = (options.count / 10).clamp(3, 20);
+    for round in 0..options.count + warm_up {
+        let counts = round >= warm_up;
+        let took = one_jail(&node, &spec, counts.then_some(&mut parts)).await?;
+        if counts {
+            jail.push(took);
+        }
+        for other in &mut others {
+            other.turn(counts);
+        }
+    }
+    let guest_resident_bytes = resident(&node, &spec).await?;
+    node.stop().await;
+    let report = report(options.count, &jail, &parts, others, guest_resident_bytes);
+    // The rivals are gone with `others`; so is their need of the bundles.
+    let _ = std::fs::remove_dir_all(&scratch);
+    if options.json {
+        printer.document(&report)?;
+    } else {
+        printer.data(table(&report))?;
+    }
+    Ok(0)
+}
+
+fn contestants(root: &RootFs, scratch: &std::path::Path) -> Vec<Contestant> {
+    let boxed = |rival: anyhow::Result<rivals::Oci>| match rival {
+        Ok(oci) => Ok(Box::new(oci) as Box<dyn Rival>),
+        Err(error) => Err(error.to_string()),
+    };
+    let contestant = |name, what, rival| Contestant { name, what, rival, times: Vec::new() };
+    vec![
+        contestant("bare", "fork and exec, no isolation", Ok(Box::new(rivals::bare()))),
+        contestant(
+            "bwrap",
+            "bwrap --unshare-all: no cgroup, filter, writable layer or guest",
+            Ok(Box::new(rivals::bubblewrap(root))),
+        ),
+        contestant("crun", "crun run", boxed(rivals::Oci::new("crun", root, scratch))),
+        contestant("runc", "runc run", boxed(rivals::Oci::new("runc", root, scratch))),
+    ]
+}
+
+impl Contestant {
+    /// Takes a turn; one that fails is out, with the reason.
+    fn turn(&mut self, counts: bool) {
+        let Ok(rival) = &mut self.rival else { return };
+        match rivals::time(rival.as_mut()) {
+            Ok(took) if counts => self.times.push(took),
+            Ok(_) => {}
+            Err(error) => {
+                self.times.clear();
+                self.rival = Err(error.to_string());
+            }
+        }
+    }
+}
+
+async fn one_jail(node: &Node, spec: &Spec, parts: Option<&mut Parts>) -> anyhow::Result<Duration> {
+    let start = Instant::now();
+    let sandbox = node.create(spec).await?;
+    let created = start.elapsed();
+    let finished = sandbox.execute(&Command::new(["/bin/true"])).await?;
+    let called = start.elapsed();
+    sandbox.destroy().await?;
+    let destroyed = start.elapsed();
+    anyhow::ensure!(finished.end.reason == EndReason::Done, "the call ended: {:?}", finished.end);
+    if let Some(parts) = parts {
+        parts.create.push(created);
+        parts.call.push(called - created);
+        parts.destroy.push(destroyed - called);
+    }
+    Ok(destroyed)
+}
+
+/// The resident memory of an idle guest.
+async fn resident(node: &Node, spec: &Spec) -> anyhow::Result<Option<u64>> {
+    let sandbox = node.create(spec).await?;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", sandbox.pid()));
+    sandbox.destroy().await?;
+    let line = status.ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    });
+    Ok(line.map(|kilobytes| kilobytes * 1024))
+}
+
+fn report(
+    rounds: u32,
+    jail: &[Duration],
+    parts: &Parts,
+    others: Vec<Contestant>,
+    guest_resident_bytes: Option<u64>,
+) -> Report {
+    let mut rows = vec![Row {
+        name: "jail",
+        what: "belljar: create, run, destroy",
+        summary: Summary::of(jail),
+        absent: None,
+    }];
+    rows.extend(others.into_iter().map(|other| Row {
+        name: other.name,
+        what: other.what,
+        summary: Summary::of(&other.times),
+        absent: other.rival.err(),
+    }));
+    let p50 = |name: &str| rows.iter().find(|row| row.name == name)?.summary.map(|s| s.p50_ms);
+    let ratio = |name: &str| Some(p50("jail")? / p50(name)?);
+    Report {
+        rounds,
+        jail_parts: vec![
+            ("create", Summary::of(&parts.create)),
+            ("call", Summary::of(&parts.call)),
+            ("destroy", Summary::of(&parts.destroy)),
+        ],
+        jail_to_bwrap: ratio("bwrap"),
+        jail_to_runc: ratio("runc"),
+        guest_bytes: belljar_node::GUEST.len(),
+        guest_resident_bytes,
+        rows,
+    }
+}
+
+fn table(report: &Report) -> String {
+    use std::fmt::Write as _;
+    let mut text = format!(
+        "create -> /bin/true exited -> destroyed, {} rounds, all taking turns (ms)\n\n",
+        report.rounds
+    );
+    let _ = writeln!(text, "{:<10}{:>8}{:>8}{:>8}{:>8}  ", "", "p50", "p95", "p99", "mean");
+    let line = |text: &mut String, name: &str, summary: Option<Summary>, note: &str| {
+        let _ = match summary {
+            Some(s) => writeln!(
+                text,
+                "{name:<10}{:>8.2}{:>8.2}{:>8.2}{:>8.2}  {note}",
+                s.p50_ms, s.p95_ms, s.p99_ms, s.mean_ms
+            ),
+            None => writeln!(text, "{name:<10}{:>32}  {note}", "-"),
+        };
+    };
+    for row in &report.rows {
+        let note = row.absent.as_deref().unwrap_or(row.what);
+        line(&mut text, row.name, row.summary, note);
+    }
+    text.push_str("\nthe jail's parts\n");
+    for (name, summary) in &report.jail_parts {
+        line(&mut text, name, *summary, "");
+    }
+    text.push('\n');
+    let ratio = |text: &mut String, name: &str, ratio: Option<f64>, aim: f64| {
+        if let Some(ratio) = ratio {
+            let _ = writeln!(text, "jail / {name}: {ratio:.2} at p50 (aim: at most {aim})");
+        }
+    };
+    ratio(&mut text, "bwrap", report.jail_to_bwrap, 1.2);
+    ratio(&mut text, "runc", report.jail_to_runc, 0.4);
+    let size = belljar_model::units::format_size;
+    let resident = report.guest_resident_bytes.map_or("?".to_owned(), size);
+    let guest = size(report.guest_bytes as u64);
+    let _ = writeln!(text, "guest: {guest} on disk, {resident} resident when idle");
+    text
+}

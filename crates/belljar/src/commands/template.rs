@@ -1,0 +1,270 @@
+//! `belljar template`: what sandboxes stand on.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use belljar_model::units::format_size;
+use belljar_template::store::StoreError;
+use belljar_template::{
+    Builder, Built, Cache, Manifest, Options, Recipe, Reference, Store, catalog, host,
+};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::progress::Screen;
+use crate::builder::Jails;
+use crate::cli::{Template, TemplateAction};
+use crate::config::Config;
+use crate::output::{Hint as _, Printer, hinted};
+use crate::session::{Interrupt, start_node};
+
+pub(crate) async fn run(
+    options: &Template,
+    config: &Config,
+    printer: &Printer,
+) -> anyhow::Result<u8> {
+    match &options.action {
+        TemplateAction::Build { recipe, no_cache, step_timeout, mirror, .. } => {
+            let options = Options {
+                step_timeout: *step_timeout,
+                cache: if *no_cache { Cache::Refresh } else { Cache::Use },
+                mirror: mirror.clone(),
+                ..Options::default()
+            };
+            return build(recipe, options, config, printer).await;
+        }
+        TemplateAction::List { .. } => list(config, printer)?,
+        TemplateAction::Show { template, .. } => show(template, config, printer)?,
+        TemplateAction::Remove { template } => remove(template, config, printer)?,
+        TemplateAction::Recipes { name } => recipes(name.as_deref(), printer)?,
+    }
+    Ok(0)
+}
+
+fn open(config: &Config) -> anyhow::Result<Store> {
+    let store = Store::open(&config.store).context("cannot open the template store");
+    store.hint("run as root, or choose a directory of yours with --store or BELLJAR_STORE")
+}
+
+async fn build(
+    recipe: &Path,
+    options: Options,
+    config: &Config,
+    printer: &Printer,
+) -> anyhow::Result<u8> {
+    let recipe = find_recipe(recipe)?;
+    let store = open(config)?;
+    let node = start_node(config).await?;
+    let mut interrupt = Interrupt::new()?;
+    let (cancel, cancelled) = watch::channel(false);
+    let jails = Jails::new(node, Handle::current(), cancelled);
+    let mut screen = Screen::new(printer);
+    let began = std::time::Instant::now();
+    let mut building = tokio::task::spawn_blocking(move || {
+        Builder::new(&store, &jails, options).build(&recipe, &mut screen)
+    });
+    let built = tokio::select! {
+        built = &mut building => built?,
+        () = interrupt.wait() => {
+            // The build ends by itself, and removes its half-made layer, once
+            // whatever it waits for is gone.
+            let _ = cancel.send(true);
+            end_tools();
+            let _ = building.await;
+            return Ok(130);
+        }
+    };
+    let built = built.map_err(|error| {
+        let hint = "the lines above the error are the step's own; `--no-cache` starts afresh";
+        hinted(error, hint)
+    })?;
+    report(&built, began.elapsed(), printer)?;
+    Ok(0)
+}
+
+fn report(built: &Built, took: Duration, printer: &Printer) -> anyhow::Result<()> {
+    let manifest = &built.manifest;
+    printer.note(format_args!(
+        "built in {:.1} s: {} steps, {} of them unchanged; {}, {} files",
+        took.as_secs_f32(),
+        built.steps,
+        built.cached,
+        format_size(manifest.size),
+        manifest.files,
+    ));
+    printer.note(format_args!("use it with: belljar run --template {} …", manifest.name));
+    Ok(printer.data(format_args!("{}@{}", manifest.name, manifest.version))?)
+}
+
+/// A file, or a recipe that comes with belljar.
+fn find_recipe(asked: &Path) -> anyhow::Result<Recipe> {
+    let text = asked.to_string_lossy();
+    let is_name = !text.contains(['/', '.']);
+    if is_name && let Some(recipe) = catalog::recipe(&text) {
+        return Ok(recipe?);
+    }
+    if asked.is_file() {
+        return Ok(Recipe::load(asked)?);
+    }
+    let names: Vec<_> = catalog::names().collect();
+    let error = anyhow::anyhow!("there is no recipe `{text}`");
+    Err(hinted(error, format!("name a file, or one of: {}", names.join(", "))))
+}
+
+/// Ends the package tools that the build has started: they are children of
+/// ours, each the leader of its own group. The spawner is one, too; it ends
+/// with us, after its sandboxes.
+fn end_tools() {
+    let children = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists =
+        children.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let pids: Vec<i32> = lists
+        .flat_map(|l| l.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    for pid in pids {
+        let name = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if name.starts_with(b"belljar-spawner") {
+            continue;
+        }
+        if let Some(pid) = Pid::from_raw(pid) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let found = if config.store.exists() { open(config)?.list()? } else { Vec::new() };
+    if printer.is_json() {
+        return printer.document(&found);
+    }
+    if found.is_empty() {
+        printer.note("no template is built yet; `host` needs no building");
+        printer.note("hint: `belljar template recipes` lists what can be built");
+        return Ok(());
+    }
+    let mut seen = "";
+    printer
+        .data(format_args!("{:<28} {:>10} {:>8}  {}", "TEMPLATE", "SIZE", "AGE", "DESCRIPTION"))?;
+    for manifest in &found {
+        let latest = seen != manifest.name;
+        seen = &manifest.name;
+        let name = format!("{}@{}", manifest.name, manifest.version);
+        let note = if latest { manifest.description.as_str() } else { "(older)" };
+        printer.data(format_args!(
+            "{name:<28} {:>10} {:>8}  {note}",
+            format_size(manifest.size),
+            age(manifest.created),
+        ))?;
+    }
+    Ok(())
+}
+
+fn age(created: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = now.as_secs().saturating_sub(created);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn show(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    if text == host::NAME {
+        let template = host::prepare(&config.store)?;
+        printer.data(format_args!("{}@{}", template.name, template.version))?;
+        printer.data("  this host's own /usr, read-only; nothing to build")?;
+        return printer_languages(&template.languages, printer);
+    }
+    let manifest = find(text, config)?;
+    if printer.is_json() {
+        return printer.document(&manifest);
+    }
+    printer.data(format_args!("{}@{}", manifest.name, manifest.version))?;
+    if !manifest.description.is_empty() {
+        printer.data(format_args!("  {}", manifest.description))?;
+    }
+    let size = format_size(manifest.size);
+    printer.data(format_args!("  size       {size}, {} files", manifest.files))?;
+    printer.data(format_args!("  built      {} ago", age(manifest.created)))?;
+    printer_languages(&manifest.languages, printer)?;
+    for (name, value) in &manifest.env {
+        printer.data(format_args!("  env        {name}={value}"))?;
+    }
+    let limits = manifest.limits.over(belljar_model::Limits::default());
+    printer.data(format_args!(
+        "  limits     memory {}, {} thousandths of a core, {} processes, disk {}",
+        format_size(limits.memory_bytes),
+        limits.cpu_millis,
+        limits.pids,
+        format_size(limits.disk_bytes),
+    ))?;
+    for layer in &manifest.layers {
+        printer.data(format_args!("  layer      {layer}"))?;
+    }
+    Ok(())
+}
+
+fn printer_languages(
+    languages: &std::collections::BTreeMap<String, std::path::PathBuf>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    for (name, path) in languages {
+        printer.data(format_args!("  language   {name}: {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn find(text: &str, config: &Config) -> anyhow::Result<Manifest> {
+    let reference: Reference = text.parse()?;
+    let hint = "`belljar template list` shows what is built";
+    if !config.store.exists() {
+        return Err(hinted(StoreError::Unknown(reference), hint));
+    }
+    open(config)?.show(&reference).hint(hint)
+}
+
+fn remove(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    if text == host::NAME {
+        let error = anyhow::anyhow!("the `host` template is the host itself");
+        return Err(hinted(error, "there is nothing to remove"));
+    }
+    find(text, config)?;
+    let collected = open(config)?.remove(&text.parse()?)?;
+    printer.note(format_args!(
+        "removed {text}: {} layers, {}",
+        collected.layers,
+        format_size(collected.bytes)
+    ));
+    if collected.in_use > 0 {
+        printer.note(format_args!(
+            "note: {} layers are still used by sandboxes; the next removal takes them",
+            collected.in_use
+        ));
+    }
+    Ok(())
+}
+
+fn recipes(name: Option<&str>, printer: &Printer) -> anyhow::Result<()> {
+    if let Some(name) = name {
+        let text = catalog::text(name).ok_or_else(|| {
+            let names: Vec<_> = catalog::names().collect();
+            let error = anyhow::anyhow!("there is no recipe `{name}`");
+            hinted(error, format!("the recipes are: {}", names.join(", ")))
+        })?;
+        return Ok(printer.data(text.trim_end())?);
+    }
+    for name in catalog::names() {
+        let description = match catalog::recipe(name) {
+            Some(Ok(recipe)) => recipe.description,
+            _ => String::new(),
+        };
+        printer.data(format_args!("{name:<16} {description}"))?;
+    }
+    printer.note("hint: `belljar template build NAME` builds one, `recipes NAME` prints it");
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! What the environment says: the only module that reads it.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where this user's belljar keeps things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Templates and their layers, and what the `host` template is made from.
+    pub(crate) store: PathBuf,
+    /// What running engines share; `None`: the engine's own choice.
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl Config {
+    /// A flag wins over the environment, the environment over the default.
+    pub(crate) fn read(store: Option<PathBuf>, state: Option<PathBuf>) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        Self::from(store, state, is_root, &|name| env::var_os(name))
+    }
+
+    fn from(
+        store: Option<PathBuf>,
+        state: Option<PathBuf>,
+        is_root: bool,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        // An empty variable is one that somebody meant to unset.
+        let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let default_store = || {
+            if is_root {
+                return PathBuf::from("/var/lib/belljar/templates");
+            }
+            let data = path("XDG_DATA_HOME").filter(|data| data.is_absolute());
+            let data = data.or_else(|| path("HOME").map(|home| home.join(".local/share")));
+            data.unwrap_or_else(env::temp_dir).join("belljar/templates")
+        };
+        Self {
+            store: store.or_else(|| path("BELLJAR_STORE")).unwrap_or_else(default_store),
+            state: state.or_else(|| path("BELLJAR_STATE")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(flag: Option<&str>, is_root: bool, variables: &[(&str, &str)], want: &str) {
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, v)| OsString::from(v))
+        };
+        let config = Config::from(flag.map(PathBuf::from), None, is_root, &variable);
+        assert_eq!(config.store, PathBuf::from(want));
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_and_that_over_the_default() {
+        let set = [("BELLJAR_STORE", "/env"), ("HOME", "/home/me")];
+        check(Some("/flag"), true, &set, "/flag");
+        check(None, true, &set, "/env");
+        check(None, true, &[("BELLJAR_STORE", "")], "/var/lib/belljar/templates");
+        check(None, false, &set[1..], "/home/me/.local/share/belljar/templates");
+        check(None, false, &[("XDG_DATA_HOME", "/data")], "/data/belljar/templates");
+    }
+}

@@ -1,0 +1,308 @@
+//! One sandbox for one command: made from the options, cleared away on every
+//! way out.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
+use belljar_node::{Command, Node, NodeError, Sandbox};
+use belljar_template::store::StoreError;
+use belljar_template::{Lease, Store, Template, catalog, host};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli;
+use crate::config::Config;
+use crate::output::{Hint as _, Printer, hinted};
+use crate::relay::{self, Sink};
+use crate::{files, limits};
+
+/// The status after Ctrl-C, as shells show it.
+const INTERRUPTED: u8 = 130;
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) template: Template,
+    pub(crate) limits: Limits,
+    pub(crate) tier: Tier,
+    pub(crate) enforcement: Enforcement,
+    /// The home directory of the code, inside.
+    pub(crate) home: PathBuf,
+    _lease: Lease,
+    _node: Node,
+}
+
+/// Who keeps the limits on memory and processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Enforcement {
+    Cgroup,
+    /// The kernel, for each process by itself.
+    Rlimit,
+}
+
+impl Enforcement {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Rlimit => "rlimit",
+        }
+    }
+}
+
+/// Makes a sandbox, acts in it, and removes it, whether the act succeeds, fails
+/// or is interrupted. Answers the exit status.
+pub(crate) async fn within(
+    options: &cli::Sandbox,
+    defaults: Limits,
+    config: &Config,
+    printer: &Printer,
+    act: impl AsyncFnOnce(&Session) -> anyhow::Result<u8>,
+) -> anyhow::Result<u8> {
+    let mut interrupt = Interrupt::new()?;
+    let session = tokio::select! {
+        session = Session::open(options, defaults, config, printer) => session?,
+        () = interrupt.wait() => return Ok(INTERRUPTED),
+    };
+    let acted = tokio::select! {
+        status = act(&session) => status,
+        () = interrupt.wait() => Ok(INTERRUPTED),
+    };
+    tokio::select! {
+        // What the code did is known; a failure here is a fact of its own.
+        ended = session.sandbox.destroy() => {
+            let ended = ended.context("cannot remove the sandbox");
+            match acted {
+                Ok(status) => ended.map(|()| status),
+                Err(error) => Err(error),
+            }
+        }
+        // Asked twice: the spawner clears away when we are gone.
+        () = interrupt.wait() => Ok(INTERRUPTED),
+    }
+}
+
+impl Session {
+    async fn open(
+        options: &cli::Sandbox,
+        defaults: Limits,
+        config: &Config,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        if options.tier == Tier::Process {
+            warn_of_process_tier(printer);
+        }
+        let template = find_template(&options.template, options.tier, config)?;
+        let lease = template.lease()?;
+        let limits = limits::from_options(options, template.limits.over(defaults));
+        let spec =
+            Spec { limits: limits.clone(), ..Spec::new(options.tier, template.root.clone()) };
+        let node = start_node(config).await?;
+        let enforcement = match node.engine().has_groups() {
+            true => Enforcement::Cgroup,
+            false => Enforcement::Rlimit,
+        };
+        if enforcement == Enforcement::Rlimit {
+            printer.note(
+                "warning: cgroups cannot be used here, so the limits on memory and processes hold \
+                 for each process by itself, not for the sandbox as a whole\n\
+                 hint: run as root, or see `belljar doctor`",
+            );
+        }
+        let sandbox = create(&node, &spec).await?;
+        let home = PathBuf::from(sandbox.home(User::User));
+        let tier = options.tier;
+        Ok(Self { sandbox, template, limits, tier, enforcement, home, _lease: lease, _node: node })
+    }
+
+    /// A command with what the template and the options say about it.
+    pub(crate) fn command<T: Into<Vec<u8>>>(
+        &self,
+        argv: impl IntoIterator<Item = T>,
+        options: &cli::Sandbox,
+    ) -> Command {
+        let mut command = Command::new(argv);
+        let template = self.template.env.iter();
+        let pairs = template.chain(options.env.iter().map(|(name, value)| (name, value)));
+        command.env = pairs.map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
+        let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));
+        command.cwd = workdir.map(|dir| dir.as_os_str().as_bytes().to_vec());
+        command
+    }
+
+    /// A path inside; what is not absolute starts at home.
+    pub(crate) fn inside(&self, path: &Path) -> PathBuf {
+        self.home.join(path)
+    }
+
+    /// Where the code may leave files.
+    pub(crate) fn writable(&self) -> Vec<String> {
+        match self.tier {
+            Tier::Jail => ["/home/user", "/tmp", "/var/tmp"].map(str::to_owned).into(),
+            Tier::Process => {
+                let work = self.home.parent().unwrap_or(&self.home);
+                ["home", "tmp"].map(|name| work.join(name).display().to_string()).into()
+            }
+        }
+    }
+
+    /// Copies files in and runs what is to run before the code.
+    pub(crate) async fn prepare(
+        &self,
+        options: &cli::Sandbox,
+        printer: &Printer,
+    ) -> anyhow::Result<()> {
+        for text in &options.copy_in {
+            files::copy_in(self, text, printer).await?;
+        }
+        for script in &options.setup {
+            let end = self.set_up(script, options, printer).await?;
+            if end.reason == EndReason::Done {
+                continue;
+            }
+            let limits = Limits { wall: options.install_timeout, ..self.limits.clone() };
+            let why = limits::explain(&end, &limits).map(|(what, _)| what);
+            let why = why.unwrap_or_else(|| format!("it exited with status {}", end.status()));
+            let error = anyhow::anyhow!("{why}").context(format!("setup failed: `{script}`"));
+            return Err(match end.reason {
+                EndReason::TimeoutWall => hinted(error, "--install-timeout is its limit"),
+                _ => error,
+            });
+        }
+        Ok(())
+    }
+
+    async fn set_up(
+        &self,
+        script: &str,
+        options: &cli::Sandbox,
+        printer: &Printer,
+    ) -> anyhow::Result<End> {
+        let mut command = self.command(["/bin/sh", "-c", script], options);
+        command.wall = Some(options.install_timeout);
+        let mut call = self.sandbox.start(&command).await.context("cannot start the setup")?;
+        // Its output is not the program's: it never goes to standard output.
+        let mut sink = if printer.is_quiet() { Sink::nothing() } else { Sink::standard_error() };
+        let end = relay::to_the_end(&mut call, &mut sink).await;
+        sink.finish().await;
+        Ok(end)
+    }
+
+    /// Copies files out. A file that cannot be had is an error only if the code
+    /// itself did well.
+    pub(crate) async fn collect(
+        &self,
+        options: &cli::Sandbox,
+        end: &End,
+        printer: &Printer,
+    ) -> anyhow::Result<()> {
+        let mut budget = self.limits.disk_bytes;
+        let mut failed = None;
+        for text in &options.copy_out {
+            if let Err(error) = files::copy_out(self, text, &mut budget, printer).await {
+                if end.reason == EndReason::Done && failed.is_none() {
+                    failed = Some(error);
+                } else {
+                    printer.report(&error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+pub(crate) async fn start_node(config: &Config) -> anyhow::Result<Node> {
+    let node = Node::start(config.state.as_deref()).await;
+    node.hint("`belljar doctor` says what this host can run")
+}
+
+pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> {
+    node.create(spec).await.map_err(|error| {
+        let wrong_limits =
+            matches!(&error, NodeError::Start(belljar_sandbox::StartError::Limits(_)));
+        let hint = match spec.tier {
+            _ if wrong_limits => "`belljar run --help` shows the limits and their defaults",
+            Tier::Jail => {
+                "`belljar doctor` says what the jail needs; --tier process needs less and \
+                 protects less"
+            }
+            Tier::Process => "`belljar doctor` says what this host can run",
+        };
+        hinted(error, hint)
+    })
+}
+
+/// Finds `host`, or a template of the store.
+pub(crate) fn find_template(
+    reference: &str,
+    tier: Tier,
+    config: &Config,
+) -> anyhow::Result<Template> {
+    if reference == host::NAME {
+        let prepared = host::prepare(&config.store).context("cannot prepare the host template");
+        return prepared.hint("choose a directory that you may write to with --store");
+    }
+    if tier == Tier::Process {
+        let error = anyhow::anyhow!("the process tier has no root of its own, so no template");
+        return Err(hinted(error, "leave --template out, or use --tier jail"));
+    }
+    let unknown = || {
+        if catalog::text(reference).is_some() {
+            format!("build it with `belljar template build {reference}`")
+        } else {
+            "`belljar template list` shows what is built, `belljar template recipes` what can be"
+                .to_owned()
+        }
+    };
+    if !config.store.exists() {
+        bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()));
+    }
+    let store = Store::open(&config.store)?;
+    store.resolve(reference).map_err(|error| match error {
+        StoreError::Unknown(_) | StoreError::Reference(_) => hinted(error, unknown()),
+        other => other.into(),
+    })
+}
+
+/// Said whatever was asked: somebody who types `--tier process` must know.
+fn warn_of_process_tier(printer: &Printer) {
+    printer.always(
+        "\
+WARNING: the process tier is weak. It is for trusted code and for hosts that forbid namespaces.
+  The code gets NO process list, network, IPC, hostname or file system of its own:
+  - it shares the host's kernel with a filter of system calls as the only wall;
+  - it can read the host's /usr, /lib, /bin and parts of /etc, as any local user can;
+  - it can talk to local sockets in the abstract namespace, where Landlock is older than ABI 6;
+  - without cgroups, memory and processes are limited for each process, not altogether;
+  - what it writes is bounded for each file, not altogether.
+Use the jail tier for code that nobody has read.",
+    );
+}
+
+/// SIGINT, SIGTERM and SIGHUP, from now on.
+#[derive(Debug)]
+pub(crate) struct Interrupt([Signal; 3]);
+
+impl Interrupt {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    pub(crate) async fn wait(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// How long a terminal session may last when nobody says otherwise.
+pub(crate) const SHELL_TIME: Duration = Duration::from_secs(24 * 3600);

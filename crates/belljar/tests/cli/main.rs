@@ -1,0 +1,10 @@
+//! The command line, from outside: the built executable and what it does.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod files;
+mod harness;
+mod limits;
+mod messages;
+mod run;
+mod shell;
