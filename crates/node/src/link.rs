@@ -18,7 +18,7 @@ use belljar_guest_proto::{
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// Why a sandbox no longer answers.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -88,8 +88,12 @@ struct Shared {
 }
 
 impl Link {
-    /// Starts reading; the receiver gets the guest's first word.
-    pub(crate) fn new(stream: UnixStream) -> (Self, oneshot::Receiver<Hello>) {
+    /// Starts reading. The guest's first word must be a greeting that `expected`
+    /// approves; until then nothing that it says is passed on.
+    pub(crate) fn new(
+        stream: UnixStream,
+        expected: impl FnOnce(&Hello) -> bool + Send + 'static,
+    ) -> Self {
         let shared = Arc::new(Shared {
             stream,
             writing: tokio::sync::Mutex::new(()),
@@ -97,14 +101,13 @@ impl Link {
             next: AtomicU32::new(1),
             broken: Mutex::new(None),
         });
-        let (hello, first_word) = oneshot::channel();
         let reader = shared.clone();
         tokio::spawn(async move {
-            let ended = reader.read(hello).await;
+            let ended = reader.read(expected).await;
             *lock(&reader.broken) = Some(ended.err().unwrap_or(LinkError::Gone));
             lock(&reader.routes).clear();
         });
-        (Self { shared }, first_word)
+        Self { shared }
     }
 
     /// Why the link is of no more use, if it is.
@@ -127,18 +130,6 @@ impl Link {
         let mut channel = self.open();
         channel.send(&ToGuest::Request(request), &[]).await?;
         channel.reply().await
-    }
-
-    /// The guest's first word, or an error when it says none in time.
-    pub(crate) async fn greeting(
-        &self,
-        first_word: oneshot::Receiver<Hello>,
-    ) -> Result<Hello, LinkError> {
-        match tokio::time::timeout(PATIENCE, first_word).await {
-            Ok(Ok(hello)) => Ok(hello),
-            Ok(Err(_)) => Err(self.error()),
-            Err(_) => Err(LinkError::Silent(PATIENCE)),
-        }
     }
 
     pub(crate) async fn send(
@@ -192,9 +183,9 @@ impl Shared {
         Ok(())
     }
 
-    async fn read(&self, hello: oneshot::Sender<Hello>) -> Result<(), LinkError> {
+    async fn read(&self, expected: impl FnOnce(&Hello) -> bool) -> Result<(), LinkError> {
         let mut decoder = Decoder::default();
-        let mut hello = Some(hello);
+        let mut expected = Some(expected);
         loop {
             match self.stream.try_read(decoder.space()) {
                 Ok(0) => return Ok(()),
@@ -207,16 +198,20 @@ impl Shared {
             }
             while let Some((header, body)) = decoder.next_frame().map_err(LinkError::Protocol)? {
                 let message = FromGuest::decode(header, body).map_err(LinkError::Protocol)?;
-                if let FromGuest::Hello(word) = message {
-                    if word.generation != GENERATION {
-                        return Err(LinkError::Generation);
+                match (expected.take(), &message) {
+                    (Some(expected), FromGuest::Hello(word)) => {
+                        if word.generation != GENERATION {
+                            return Err(LinkError::Generation);
+                        }
+                        if !expected(word) {
+                            return Err(LinkError::NotConfined);
+                        }
                     }
-                    // A second greeting is a guest that is not ours.
-                    let first = hello.take();
-                    let first =
-                        first.ok_or(LinkError::Protocol(FrameError::BadBody(header.kind)))?;
-                    let _ = first.send(word);
-                    continue;
+                    // No greeting, or a second one: a guest that is not ours.
+                    (Some(_), _) | (None, FromGuest::Hello(_)) => {
+                        return Err(LinkError::Protocol(FrameError::BadBody(header.kind)));
+                    }
+                    (None, _) => {}
                 }
                 self.route(header.channel, header.kind, message)?;
             }

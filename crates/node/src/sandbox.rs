@@ -62,7 +62,9 @@ const FIRST_CALL: u32 = 1;
 const KEPT: usize = 4 << 20;
 
 impl Sandbox {
-    /// Says how calls are confined and checks the guest's first word.
+    /// Says how calls are confined. What the guest answers to it is checked
+    /// when it comes, before anything else that it says is believed; a call
+    /// checks its own confinement before it runs.
     pub(crate) async fn greet(
         mut machine: Machine,
         spec: &Spec,
@@ -70,15 +72,12 @@ impl Sandbox {
         privileged: bool,
     ) -> Result<Self, LinkError> {
         let stream = machine.take_stream().ok_or(LinkError::Gone)?;
-        let (link, hello) = Link::new(stream);
+        let (tier, allowed) = (spec.tier, weakened.clone());
+        let link = Link::new(stream, move |hello| is_confined(hello, tier, &allowed, privileged));
         let profile = profile(machine.confinement());
         link.send(0, &ToGuest::Configure(profile), &[]).await?;
         // While the guest starts: the first call's group, which takes as long.
         let ahead = machine.open_call(FIRST_CALL).ok().flatten();
-        let hello = link.greeting(hello).await?;
-        if !is_confined(&hello, spec, weakened, privileged) {
-            return Err(LinkError::NotConfined);
-        }
         Ok(Self {
             link,
             machine: Arc::new(machine),
@@ -213,13 +212,13 @@ impl Sandbox {
 
 /// Whether the guest is what the plan makes of it. A guest that lies here only
 /// gives itself away: what confines it does not depend on its word.
-fn is_confined(hello: &Hello, spec: &Spec, weakened: &Weakened, privileged: bool) -> bool {
-    let uid = match (spec.tier, privileged) {
+fn is_confined(hello: &Hello, tier: Tier, weakened: &Weakened, privileged: bool) -> bool {
+    let uid = match (tier, privileged) {
         (Tier::Jail, true) if weakened.keeps(Defence::UidSplit) => hello.uid == 999,
         (Tier::Jail, _) => hello.uid == 1000,
         (Tier::Process, _) => hello.uid != 0,
     };
-    let pid = spec.tier != Tier::Jail || hello.pid == 1;
+    let pid = tier != Tier::Jail || hello.pid == 1;
     let filtered = hello.seccomp || !weakened.keeps(Defence::Seccomp);
     let no_new_privs = hello.no_new_privs || !weakened.keeps(Defence::NoNewPrivs);
     uid && pid && filtered && no_new_privs

@@ -47,6 +47,8 @@ struct Spawner {
     guest: OwnedFd,
     filter: Vec<Instruction>,
     hierarchies: Option<Hierarchies>,
+    /// Where the `/dev` of all sandboxes is.
+    devices: Option<PathBuf>,
     engine: u32,
     leases: Vec<Lease>,
     /// Ranges of user ids that nothing uses, as (lease, slot).
@@ -80,7 +82,11 @@ fn run() -> io::Result<()> {
     let state = State::at(state);
     let lease = Lease::adopt(&state, engine, lock);
     let hierarchies = if groups { state.hierarchies() } else { None };
+    // Without rights on the host each sandbox makes its own.
+    let devices = facts.privileged.then(|| state.devices());
+    let devices = devices.filter(|dir| apply::prepare_devices(dir).is_ok());
     let mut spawner = Spawner {
+        devices,
         socket,
         state,
         facts: facts.into(),
@@ -203,6 +209,7 @@ impl Spawner {
             guest: &self.guest,
             filter: &self.filter,
             base: &base,
+            devices: self.devices.as_deref(),
             privileged: self.facts.privileged,
             weakened,
         };

@@ -43,6 +43,7 @@ impl State {
             (dir.to_owned(), 0o711),
             (dir.join("leases"), 0o700),
             (dir.join("base"), 0o711),
+            (dir.join("dev"), 0o755),
             (dir.join("work"), 0o711),
         ];
         for (part, mode) in parts {
@@ -82,6 +83,12 @@ impl State {
     /// An empty directory that sandboxes mount over, each in its own namespace.
     pub(crate) fn base(&self) -> PathBuf {
         self.dir.join("base")
+    }
+
+    /// An empty directory that each spawner mounts its `/dev` over, in its own
+    /// namespace.
+    pub(crate) fn devices(&self) -> PathBuf {
+        self.dir.join("dev")
     }
 
     pub(crate) fn work(&self, id: &str) -> PathBuf {

@@ -15,8 +15,16 @@ pub struct Attributes<'a> {
     pub no_exec: bool,
     /// Shows ids on disk through this user namespace's map.
     pub idmap: Option<BorrowedFd<'a>>,
-    /// Cuts the tree off from the propagation of its peers.
-    pub private: bool,
+    /// How mounts of its peers reach the tree from now on.
+    pub propagation: Option<Propagation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// Neither way.
+    Private,
+    /// Theirs come in, ours do not go out.
+    Slave,
 }
 
 /// Whether a change reaches the mounts below.
@@ -54,7 +62,11 @@ pub fn set_attributes(
             | bit(attributes.no_dev, ATTR_NODEV)
             | bit(attributes.no_exec, ATTR_NOEXEC),
         attr_clr: 0,
-        propagation: bit(attributes.private, libc::MS_PRIVATE),
+        propagation: match attributes.propagation {
+            None => 0,
+            Some(Propagation::Private) => libc::MS_PRIVATE,
+            Some(Propagation::Slave) => libc::MS_SLAVE,
+        },
         userns_fd: 0,
     };
     if let Some(namespace) = attributes.idmap {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use belljar_model::{Disk, Spec};
 use belljar_sys::landlock::{Ruleset, Scope, access};
-use belljar_sys::mount::{Attributes, Reach};
+use belljar_sys::mount::{Attributes, Propagation, Reach};
 use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp};
 use rustix::fs::{Mode, OFlags};
@@ -33,6 +33,7 @@ pub(crate) struct Birth<'a> {
     pub(crate) filter: &'a [Instruction],
     /// An empty directory to mount over.
     pub(crate) base: &'a Path,
+    pub(crate) devices: Option<&'a Path>,
     /// Host uid that inner 0 is mapped to, for tiers without a user namespace.
     pub(crate) first_uid: u32,
     pub(crate) privileged: bool,
@@ -71,7 +72,7 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             identity::clear_groups().doing("drop groups")?;
             identity::become_user(0, 0).doing("become the sandbox's root")
         }
-        Step::PrivateMounts => mounts::make_private(),
+        Step::PrivateMounts => mounts::propagate(Propagation::Private),
         Step::ForbidUserNamespaces => {
             fs::write("/proc/sys/user/max_user_namespaces", "0").doing("forbid user namespaces")
         }
@@ -95,7 +96,7 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Bind { target, index } => mounts::bind(hands.binds[*index].as_fd(), target),
         Step::Home => mounts::home(),
         Step::Proc { hidden } => mounts::proc(*hidden),
-        Step::Devices { minimal } => mounts::devices(*minimal),
+        Step::Devices { minimal } => mounts::devices(*minimal, birth.devices),
         Step::Terminals => mounts::terminals(),
         Step::SharedMemory => mounts::shared_memory(),
         Step::EnterRoot => mounts::enter_root(),
@@ -230,4 +231,12 @@ pub(crate) const STREAM: i32 = 3;
 fn run_guest(birth: &Birth<'_>) -> Result<(), Failure> {
     let name = CString::from(c"belljar-guest");
     Err(exec::exec_descriptor(birth.guest.as_fd(), &[name], &[])).doing("run the guest")
+}
+
+/// Gives the spawner a mount namespace of its own, with the `/dev` that all its
+/// sandboxes share at `dir`. Mounts that the host makes later still arrive.
+pub(crate) fn prepare_devices(dir: &Path) -> Result<(), Failure> {
+    process::unshare_mounts().doing("leave the host's mount namespace")?;
+    mounts::propagate(Propagation::Slave)?;
+    mounts::shared_devices(dir)
 }

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use belljar_sys::mount::{Attributes, Reach, set_attributes};
+use belljar_sys::mount::{Attributes, Propagation, Reach, set_attributes};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
@@ -55,10 +55,10 @@ fn mkdir(path: &str, mode: u32) -> rustix::io::Result<()> {
     rustix::fs::mkdir(path, Mode::from_raw_mode(mode))
 }
 
-/// Cuts this namespace's mounts off from the host's.
-pub(super) fn make_private() -> Done {
-    let attributes = Attributes { private: true, ..Attributes::default() };
-    set_attributes(CWD, c"/", attributes, Reach::Tree).doing("make all mounts private")
+/// Sets how the mounts of this namespace and the host's reach each other.
+pub(super) fn propagate(propagation: Propagation) -> Done {
+    let attributes = Attributes { propagation: Some(propagation), ..Attributes::default() };
+    set_attributes(CWD, c"/", attributes, Reach::Tree).doing("set the propagation of mounts")
 }
 
 /// Mounts the scratch file system over `base` and goes there.
@@ -169,14 +169,51 @@ pub(super) fn proc(hidden: bool) -> Done {
     attach(mount.as_fd(), &inside(Path::new("/proc"))).doing("attach procfs")
 }
 
-pub(super) fn devices(minimal: bool) -> Done {
+/// Puts the `/dev` that the spawner made, or one made here, into the root.
+pub(super) fn devices(minimal: bool, prepared: Option<&Path>) -> Done {
     let target = inside(Path::new("/dev"));
-    if !minimal {
-        let all = detached(Path::new("/dev"), Reach::Tree).doing("copy the host's devices")?;
-        return attach(all.as_fd(), &target).doing("attach the host's devices");
+    let source = match prepared {
+        _ if !minimal => Path::new("/dev"),
+        Some(prepared) => prepared,
+        None => {
+            populate(DEVICES)?;
+            Path::new(DEVICES)
+        }
+    };
+    let tree = detached(source, Reach::Tree).doing("copy /dev")?;
+    if minimal && prepared.is_none() {
+        restrict_devices(tree.as_fd())?;
     }
+    attach(tree.as_fd(), &target).doing("attach /dev")
+}
+
+/// Makes a `/dev` at `dir` that every sandbox can share: nothing in it can be
+/// changed, and what differs between sandboxes is mounted over it.
+pub(super) fn shared_devices(dir: &Path) -> Done {
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).doing("open a tmpfs")?;
+    for (key, value) in [("source", "dev"), ("mode", "0755"), ("size", "64k"), ("nr_inodes", "64")]
+    {
+        fsconfig_set_string(&fs, key, value).doing("set up the tmpfs")?;
+    }
+    fsconfig_create(&fs).doing("make the tmpfs")?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount the tmpfs")?;
+    let place = dir.to_string_lossy();
+    attach(mount.as_fd(), &place).doing("attach the tmpfs")?;
+    populate(&place)?;
+    restrict_devices(mount.as_fd())
+}
+
+fn restrict_devices(tree: BorrowedFd<'_>) -> Done {
+    let attributes =
+        Attributes { read_only: true, no_suid: true, no_exec: true, ..Attributes::default() };
+    set_attributes(tree, c"", attributes, Reach::One).doing("make /dev read-only")
+}
+
+/// Fills `dir` with harmless devices, links, and places for mounts.
+fn populate(dir: &str) -> Done {
     for name in NODES {
-        let place = format!("{DEVICES}/{name}");
+        let place = format!("{dir}/{name}");
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o666))
             .doing("make a device's place")?;
@@ -184,16 +221,12 @@ pub(super) fn devices(minimal: bool) -> Done {
         attach(node.doing("copy a device")?.as_fd(), &place).doing("attach a device")?;
     }
     for (name, points_to) in LINKS {
-        rustix::fs::symlink(points_to, format!("{DEVICES}/{name}")).doing("link in /dev")?;
+        rustix::fs::symlink(points_to, format!("{dir}/{name}")).doing("link in /dev")?;
     }
     for name in ["pts", "shm"] {
-        mkdir(&format!("{DEVICES}/{name}"), 0o755).doing("make a directory of /dev")?;
+        mkdir(&format!("{dir}/{name}"), 0o755).doing("make a directory of /dev")?;
     }
-    let tree = detached(Path::new(DEVICES), Reach::Tree).doing("copy /dev")?;
-    let attributes =
-        Attributes { read_only: true, no_suid: true, no_exec: true, ..Attributes::default() };
-    set_attributes(tree.as_fd(), c"", attributes, Reach::One).doing("make /dev read-only")?;
-    attach(tree.as_fd(), &target).doing("attach /dev")
+    Ok(())
 }
 
 pub(super) fn terminals() -> Done {

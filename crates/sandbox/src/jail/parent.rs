@@ -9,6 +9,7 @@ use belljar_model::{Disk, Spec};
 use belljar_sys::mount::{Attributes, Reach};
 use belljar_sys::process::{Forked, Namespaces, fork};
 use belljar_sys::seccomp::Instruction;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::Pid;
@@ -28,6 +29,8 @@ pub(crate) struct Cradle<'a> {
     pub(crate) guest: &'a OwnedFd,
     pub(crate) filter: &'a [Instruction],
     pub(crate) base: &'a Path,
+    /// A `/dev` made once for all, if there is one.
+    pub(crate) devices: Option<&'a Path>,
     pub(crate) privileged: bool,
     pub(crate) weakened: &'a Weakened,
 }
@@ -84,6 +87,7 @@ pub(crate) fn bear(
             guest: cradle.guest,
             filter: cradle.filter,
             base: cradle.base,
+            devices: cradle.devices,
             first_uid,
             privileged: cradle.privileged,
         })
@@ -130,11 +134,17 @@ fn raise(
     };
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     wire::send(sync, &go, &borrowed).doing("release the sandbox's first process")?;
+    // The child's end closes when it becomes the guest, or dies; what it said
+    // before is read after, so that it is not interrupted for it.
+    let mut fds = [PollFd::new(sync, PollFlags::empty())];
+    let longest = rustix::event::Timespec { tv_sec: BIRTH_SECONDS, tv_nsec: 0 };
+    if rustix::event::poll(&mut fds, Some(&longest)).doing("wait for the guest")? == 0 {
+        return Err(Failure::new("see the guest start", &io::ErrorKind::TimedOut.into()));
+    }
     let scratch = match wire::receive(sync).doing("hear from the sandbox's first process")? {
         (FromChild::Built, mut descriptors) => descriptors.pop(),
         (FromChild::Failed(failure), _) => return Err(failure),
     };
-    // The socket ends with the exec; a message before it is a failure.
     match wire::receive(sync) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(scratch),
         Err(error) => Err(Failure::new("wait for the guest", &error)),
@@ -144,6 +154,9 @@ fn raise(
         }
     }
 }
+
+/// How long a sandbox may take to be built.
+const BIRTH_SECONDS: i64 = 30;
 
 fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Result<(), Failure> {
     let (uids, gids) = if privileged {

@@ -1,0 +1,168 @@
+//! One value of every message, named after its golden file.
+#![expect(dead_code, reason = "each test file uses its own part of this")]
+
+use belljar_guest_proto::{
+    Access, Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, PathRule,
+    Profile, PtySize, Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
+};
+
+/// Where a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    To(ToGuest<'static>),
+    From(FromGuest<'static>),
+}
+
+impl Message {
+    pub fn encode(&self, out: &mut Vec<u8>, channel: u32) {
+        match self {
+            Self::To(message) => message.encode(out, channel),
+            Self::From(message) => message.encode(out, channel),
+        }
+    }
+}
+
+pub fn profile() -> Profile {
+    Profile {
+        seccomp: vec![0x20, 0, 0, 0, 4, 0, 0, 0],
+        landlock_abi: 7,
+        paths: vec![
+            PathRule { path: b"/usr".to_vec(), access: Access::Read, only_uid: None },
+            PathRule { path: b"/home".to_vec(), access: Access::Write, only_uid: Some(1000) },
+            PathRule { path: b"/dev/pts".to_vec(), access: Access::Device, only_uid: Some(0) },
+        ],
+        no_tcp: true,
+        rlimits: vec![(7, 1024), (4, 0), (1, u64::MAX)],
+        switch_user: true,
+        oom_score: -500,
+        self_check: true,
+    }
+}
+
+pub fn spawn() -> Spawn {
+    Spawn {
+        argv: vec![b"/bin/echo".to_vec(), b"".to_vec(), vec![0xff, 0xfe]],
+        env: vec![(b"PATH".to_vec(), b"/bin".to_vec()), (b"EMPTY".to_vec(), Vec::new())],
+        cwd: b"/home/user".to_vec(),
+        user: 1000,
+        stdin: Stdin::Stream,
+        pty: Some(PtySize { rows: 24, cols: 80 }),
+        descriptors: 3,
+        into_cgroup: true,
+    }
+}
+
+pub fn entry(kind: EntryKind) -> Entry {
+    Entry {
+        path: "/home/user/\u{e9}\n".as_bytes().to_vec(),
+        kind,
+        size: 1 << 40,
+        allocated: 4096,
+        mode: 0o755,
+        uid: 1000,
+        gid: 1000,
+        modified_seconds: -1,
+        modified_nanos: 999_999_999,
+        target: (kind == EntryKind::Symlink).then(|| b"../target".to_vec()),
+    }
+}
+
+fn requests() -> Vec<(&'static str, Request)> {
+    let path = b"/home/user/file".to_vec();
+    let plain =
+        Spawn { stdin: Stdin::Empty, pty: None, descriptors: 0, into_cgroup: false, ..spawn() };
+    vec![
+        ("spawn", Request::Spawn(spawn())),
+        ("spawn-plain", Request::Spawn(plain)),
+        ("signal", Request::Signal { call: 7, signal: -15 }),
+        ("resize", Request::Resize { call: 7, size: PtySize { rows: u16::MAX, cols: 1 } }),
+        ("stat", Request::Stat { user: 1000, path: path.clone() }),
+        ("list", Request::List { user: 0, path: path.clone(), depth: 3, limit: 10_000 }),
+        ("make-dir", Request::MakeDir { user: 1000, path: path.clone() }),
+        ("rename", Request::Rename { user: 1000, from: path.clone(), to: b"/tmp/x".to_vec() }),
+        ("remove", Request::Remove { user: 1000, path: path.clone() }),
+        ("read", Request::Read { user: 1000, path: path.clone() }),
+        ("write", Request::Write { user: 1000, path: path.clone(), mode: 0o644 }),
+        ("watch", Request::Watch { user: 1000, path: path.clone(), recursive: true }),
+        ("changed", Request::Changed { user: 1000, paths: vec![path, b"/tmp".to_vec()], limit: 9 }),
+    ]
+}
+
+fn replies() -> Vec<(&'static str, Result<Reply, Failure>)> {
+    let kinds = [
+        EntryKind::File,
+        EntryKind::Directory,
+        EntryKind::Symlink,
+        EntryKind::Fifo,
+        EntryKind::Socket,
+        EntryKind::Device,
+    ];
+    let entries: Vec<Entry> = kinds.into_iter().map(entry).collect();
+    let changed = Changed { entries: vec![entry(EntryKind::File)], complete: false };
+    vec![
+        ("done", Ok(Reply::Done)),
+        ("started", Ok(Reply::Started { pid: 300 })),
+        ("entry", Ok(Reply::Entry(entry(EntryKind::Symlink)))),
+        ("entries", Ok(Reply::Entries { entries, complete: true })),
+        ("entries-none", Ok(Reply::Entries { entries: Vec::new(), complete: false })),
+        ("size", Ok(Reply::Size(u64::MAX))),
+        ("changed", Ok(Reply::Changed(changed))),
+        ("failure", Err(Failure { doing: "open the file".to_owned(), errno: 2 })),
+    ]
+}
+
+/// All messages, each with the name of its golden file.
+pub fn all() -> Vec<(String, Message)> {
+    let to = |name: &str, message| (format!("to-{name}"), Message::To(message));
+    let from = |name: &str, message| (format!("from-{name}"), Message::From(message));
+    let mut all = vec![
+        to("configure", ToGuest::Configure(profile())),
+        to("configure-default", ToGuest::Configure(Profile::default())),
+        to("data", ToGuest::Data(b"\x00input\xff")),
+        to("data-empty", ToGuest::Data(b"")),
+        to("eof", ToGuest::Eof),
+        to("credit", ToGuest::Credit(1 << 20)),
+        to("cancel", ToGuest::Cancel),
+        from(
+            "hello",
+            FromGuest::Hello(Hello {
+                generation: GENERATION,
+                pid: 1,
+                uid: 999,
+                capabilities: 0xe0,
+                no_new_privs: true,
+                seccomp: true,
+            }),
+        ),
+        from("stdout", FromGuest::Stdout(b"\x00output\xff")),
+        from("stderr", FromGuest::Stderr(b"error\n")),
+        from("data", FromGuest::Data(b"content")),
+        from("eof", FromGuest::Eof),
+        from("credit", FromGuest::Credit(1)),
+        from("exited", FromGuest::Exited(exit(Some(255), None))),
+        from("exited-signal", FromGuest::Exited(exit(None, Some(9)))),
+    ];
+    for (name, request) in requests() {
+        all.push(to(&format!("request-{name}"), ToGuest::Request(request)));
+    }
+    for (name, reply) in replies() {
+        all.push(from(&format!("reply-{name}"), FromGuest::Reply(reply)));
+    }
+    let kinds = [
+        ("created", WatchKind::Created),
+        ("written", WatchKind::Written),
+        ("removed", WatchKind::Removed),
+        ("renamed", WatchKind::Renamed),
+        ("attributes", WatchKind::Attributes),
+        ("overflow", WatchKind::Overflow),
+    ];
+    for (name, kind) in kinds {
+        let event = WatchEvent { kind, path: b"/home/user/file".to_vec() };
+        all.push(from(&format!("changed-{name}"), FromGuest::Changed(event)));
+    }
+    all
+}
+
+fn exit(code: Option<i32>, signal: Option<i32>) -> Exit {
+    Exit { code, signal, cpu_micros: 1_234_567, max_rss_bytes: 1 << 33 }
+}
