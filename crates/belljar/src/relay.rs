@@ -156,10 +156,13 @@ pub(crate) async fn to_the_end(call: &mut Call, sink: &mut Sink) -> End {
 /// Passes our standard input on until it ends. The thread is left behind when
 /// the call ends first; nothing can wake it from a read.
 pub(crate) fn feed(writer: Writer) {
+    let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
         let mut buffer = vec![0; 64 * 1024];
         loop {
+            // What the code does not read stays where it comes from.
+            runtime.block_on(writer.ready());
             match input.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => writer.write(buffer[..count].to_vec()),

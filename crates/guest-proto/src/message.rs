@@ -18,9 +18,6 @@ pub struct Profile {
     pub rlimits: Vec<(u32, u64)>,
     /// Whether calls and file operations change to the user asked for.
     pub switch_user: bool,
-    /// How much sooner than the guest the kernel should pick a call when
-    /// memory runs out.
-    pub oom_score: i16,
     /// Check that a call is confined as the profile says, before its exec.
     pub self_check: bool,
 }

@@ -5,6 +5,7 @@
 //! bytes is a new generation, in a new directory, and the old one stays.
 //! A missing file is written by `BELLJAR_WRITE_GOLDEN=1 cargo test`; one that
 //! exists is never overwritten.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 #[path = "support/samples.rs"]
 mod samples;

@@ -45,7 +45,8 @@ enum Source {
 impl Agent {
     pub(crate) fn new(stream: OwnedFd) -> io::Result<Self> {
         let signals = signal::descriptor(&[signal::CHILD])?;
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        // The clock that files are stamped with, which ticks more coarsely.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let mut wire = Wire::new(stream)?;
         let (seccomp, no_new_privs) = process::confinement()?;
         let hello = Hello {

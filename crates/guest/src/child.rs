@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 
 use crate::confiner::Confinement;
 
@@ -57,13 +57,6 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     for tasks in &start.tasks {
         step("enter the call's cgroup", rustix::io::write(tasks, b"0").map_err(Into::into))?;
     }
-    if profile.oom_score != 0 {
-        // The file belongs to this user only while the process is dumpable; a
-        // change of user below makes it undumpable again until the exec.
-        step("become dumpable", process::set_dumpable(true))?;
-        step("raise the OOM score", raise_oom_score(profile.oom_score))?;
-        step("become undumpable", process::set_dumpable(false))?;
-    }
     step("start a session", rustix::process::setsid().map_err(Into::into))?;
     for (number, stdio) in (0..).zip(&start.stdio) {
         step("place stdio", fd::place_at(stdio.as_fd(), number))?;
@@ -99,12 +92,6 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
 
 fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
     done.map(drop).map_err(|error| (doing, error))
-}
-
-fn raise_oom_score(score: i16) -> io::Result<()> {
-    let file = rustix::fs::open("/proc/self/oom_score_adj", OFlags::WRONLY, Mode::empty())?;
-    rustix::io::write(&file, score.to_string().as_bytes())?;
-    Ok(())
 }
 
 fn self_check(start: &Start<'_>) -> io::Result<()> {

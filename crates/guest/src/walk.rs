@@ -19,6 +19,39 @@ use crate::outcome::{Attempt, Outcome, refuse};
 /// Entries that one request may touch before it must be asked again.
 const ENTRIES_A_REQUEST: usize = 100_000;
 
+/// Bytes that one answer may have, well below what a frame can carry.
+const BYTES_A_REPLY: usize = belljar_guest_proto::MAX_BODY / 2;
+
+/// Entries of an answer, up to its limits.
+struct Found {
+    entries: Vec<Entry>,
+    bytes: usize,
+    most: usize,
+}
+
+impl Found {
+    fn new(most: u32) -> Self {
+        Self { entries: Vec::new(), bytes: 0, most: most as usize }
+    }
+
+    /// Adds an entry. `false`: it did not fit, and no more will.
+    fn add(&mut self, entry: Entry) -> bool {
+        // What is not names is a few small numbers.
+        let bytes = entry.path.len() + entry.target.as_ref().map_or(0, Vec::len) + 64;
+        if self.entries.len() >= self.most || self.bytes + bytes > BYTES_A_REPLY {
+            return false;
+        }
+        self.bytes += bytes;
+        self.entries.push(entry);
+        true
+    }
+
+    fn sorted(mut self) -> Vec<Entry> {
+        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+        self.entries
+    }
+}
+
 /// Levels below the start that are looked at.
 const DEEPEST: u32 = 64;
 
@@ -62,31 +95,27 @@ fn visit(
 
 pub(crate) fn list(path: &[u8], depth: u32, limit: u32) -> Outcome {
     let path = path_of(path)?;
-    let mut entries = Vec::new();
-    let complete = visit(path, depth.max(1), limit as usize, |path, dir, name, stat| {
-        entries.push(entry(path.as_os_str().as_bytes().to_vec(), stat, target(dir, name, stat)));
-        true
+    let mut found = Found::new(limit);
+    let complete = visit(path, depth.max(1), ENTRIES_A_REQUEST, |path, dir, name, stat| {
+        found.add(entry(path.as_os_str().as_bytes().to_vec(), stat, target(dir, name, stat)))
     });
     let complete = complete.doing("list the directory")?;
-    entries.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Reply::Entries { entries, complete })
+    Ok(Reply::Entries { entries: found.sorted(), complete })
 }
 
-/// Lists the files below `paths` that were changed after `since` (seconds and
+/// Lists the files below `paths` that were changed since `since` (seconds and
 /// nanoseconds of the wall clock).
 pub(crate) fn changed(paths: &[Vec<u8>], limit: u32, since: (i64, i64)) -> Outcome {
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut found = Found::new(limit);
     let mut complete = true;
     for path in paths {
         let path = path_of(path)?;
         let seen = visit(path, DEEPEST, ENTRIES_A_REQUEST, |path, dir, name, stat| {
             let when = (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0));
-            let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
-            if when > since && !is_dir {
-                let path = path.as_os_str().as_bytes().to_vec();
-                entries.push(entry(path, stat, target(dir, name, stat)));
+            if when < since || FileType::from_raw_mode(stat.st_mode).is_dir() {
+                return true;
             }
-            entries.len() < limit as usize
+            found.add(entry(path.as_os_str().as_bytes().to_vec(), stat, target(dir, name, stat)))
         });
         match seen {
             Ok(all) => complete &= all,
@@ -94,8 +123,7 @@ pub(crate) fn changed(paths: &[Vec<u8>], limit: u32, since: (i64, i64)) -> Outco
             Err(errno) => return Err(errno).doing("look for changed files"),
         }
     }
-    entries.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Reply::Changed(Changed { entries, complete }))
+    Ok(Reply::Changed(Changed { entries: found.sorted(), complete }))
 }
 
 /// Removes a file or a whole tree.

@@ -38,7 +38,9 @@ impl Watch {
         Ok(watch)
     }
 
-    fn add_tree(&mut self, root: &Path) -> Result<(), Errno> {
+    /// Watches `root` and, where asked, what is below. Answers what was there
+    /// already: in a directory that has just appeared, nobody has told of it.
+    fn add_tree(&mut self, root: &Path) -> Result<Vec<PathBuf>, Errno> {
         let flags = WatchFlags::CREATE
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::MODIFY
@@ -48,6 +50,7 @@ impl Watch {
             | WatchFlags::ATTRIB
             | WatchFlags::DONT_FOLLOW;
         let mut waiting = vec![root.to_owned()];
+        let mut there = Vec::new();
         while let Some(path) = waiting.pop() {
             if self.directories.len() >= MOST_DIRECTORIES {
                 return Err(Errno::NOSPC);
@@ -64,12 +67,17 @@ impl Watch {
             let Ok(entries) = rustix::fs::Dir::read_from(&dir) else { continue };
             for entry in entries.flatten() {
                 let name = entry.file_name().to_bytes();
-                if entry.file_type().is_dir() && name != b"." && name != b".." {
-                    waiting.push(path.join(std::ffi::OsStr::from_bytes(name)));
+                if name == b"." || name == b".." {
+                    continue;
                 }
+                let path = path.join(std::ffi::OsStr::from_bytes(name));
+                if entry.file_type().is_dir() {
+                    waiting.push(path.clone());
+                }
+                there.push(path);
             }
         }
-        Ok(())
+        Ok(there)
     }
 
     pub(crate) fn pump(&mut self, channel: u32, wire: &mut Wire) {
@@ -116,11 +124,19 @@ impl Watch {
             path.push(std::ffi::OsStr::from_bytes(name));
         }
         let appeared = flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+        let mut there = Vec::new();
         if self.recursive && appeared && flags.contains(ReadFlags::ISDIR) {
             // A full table is told as lost events by the kernel's own means.
-            let _ = self.add_tree(&path);
+            there = self.add_tree(&path).unwrap_or_default();
         }
-        let path = path.as_os_str().as_bytes().to_vec();
-        wire.send(channel, &FromGuest::Changed(WatchEvent { kind, path }));
+        send(wire, channel, kind, &path);
+        for path in there {
+            send(wire, channel, WatchKind::Created, &path);
+        }
     }
+}
+
+fn send(wire: &mut Wire, channel: u32, kind: WatchKind, path: &Path) {
+    let path = path.as_os_str().as_bytes().to_vec();
+    wire.send(channel, &FromGuest::Changed(WatchEvent { kind, path }));
 }

@@ -1,8 +1,11 @@
 //! A running call, as its owner sees it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use belljar_guest_proto::{PtySize, Reply, Request, ToGuest};
 use belljar_model::{End, EndReason, Usage};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::link::{Link, LinkError};
 use crate::sandbox::CallError;
@@ -30,16 +33,56 @@ pub struct Call {
     link: Link,
     events: mpsc::Receiver<Event>,
     orders: mpsc::UnboundedSender<Order>,
+    queue: Arc<Waiting>,
 }
 
 /// Writes to a call's standard input, apart from its [`Call`].
 #[derive(Debug, Clone)]
 pub struct Writer {
     orders: mpsc::UnboundedSender<Order>,
+    queue: Arc<Waiting>,
 }
 
+/// Input that was given and not yet sent on.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    bytes: AtomicUsize,
+    less: Notify,
+}
+
+impl Waiting {
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.less.notify_waiters();
+    }
+}
+
+/// Input that may wait before [`Writer::ready`] holds its caller back.
+const ROOM: usize = 1 << 20;
+
 impl Writer {
+    /// Waits until the call has taken most of what was written. Whoever passes
+    /// on a stream without a known end asks before each write.
+    pub async fn ready(&self) {
+        loop {
+            let less = self.queue.less.notified();
+            let over = self.orders.is_closed();
+            if over || self.queue.bytes.load(Ordering::Relaxed) < ROOM {
+                return;
+            }
+            tokio::select! {
+                () = less => {}
+                () = self.orders.closed() => return,
+            }
+        }
+    }
+
     pub fn write(&self, bytes: Vec<u8>) {
+        self.queue.add(bytes.len());
         // A call that is over takes no input, as a closed pipe would.
         let _ = self.orders.send(Order::Input(bytes));
     }
@@ -56,8 +99,9 @@ impl Call {
         link: Link,
         events: mpsc::Receiver<Event>,
         orders: mpsc::UnboundedSender<Order>,
+        queue: Arc<Waiting>,
     ) -> Self {
-        Self { number, channel, link, events, orders }
+        Self { number, channel, link, events, orders, queue }
     }
 
     /// The call's number in its sandbox.
@@ -76,7 +120,7 @@ impl Call {
     }
 
     pub fn writer(&self) -> Writer {
-        Writer { orders: self.orders.clone() }
+        Writer { orders: self.orders.clone(), queue: self.queue.clone() }
     }
 
     /// Signals the call's processes.
@@ -103,8 +147,9 @@ impl Call {
 }
 
 /// Sends input as far as the guest has room for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct InputQueue {
+    given: Arc<Waiting>,
     waiting: std::collections::VecDeque<u8>,
     ended: bool,
     end_sent: bool,
@@ -112,8 +157,14 @@ pub(crate) struct InputQueue {
 }
 
 impl InputQueue {
-    pub(crate) fn new() -> Self {
-        Self { credit: belljar_guest_proto::WINDOW as usize / 2, ..Self::default() }
+    pub(crate) fn new(given: Arc<Waiting>) -> Self {
+        Self {
+            given,
+            waiting: std::collections::VecDeque::new(),
+            ended: false,
+            end_sent: false,
+            credit: belljar_guest_proto::WINDOW as usize / 2,
+        }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
@@ -133,6 +184,7 @@ impl InputQueue {
             let count = self.waiting.len().min(self.credit).min(belljar_guest_proto::CHUNK);
             let chunk: Vec<u8> = self.waiting.drain(..count).collect();
             self.credit -= count;
+            self.given.take(count);
             channel.send(&ToGuest::Data(&chunk), &[]).await?;
         }
         if self.ended && self.waiting.is_empty() && !self.end_sent {

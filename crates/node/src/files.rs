@@ -8,7 +8,7 @@ use belljar_guest_proto::{
 use belljar_model::User;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::link::{Channel, Incoming, LinkError};
+use crate::link::{Channel, Incoming, LinkError, Outgoing};
 use crate::sandbox::Sandbox;
 
 /// Why a file operation failed.
@@ -58,15 +58,6 @@ impl Changes {
     }
 }
 
-impl Drop for Changes {
-    fn drop(&mut self) {
-        let (link, number) = (self.channel.link().clone(), self.channel.number);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { drop(link.send(number, &ToGuest::Cancel, &[]).await) });
-        }
-    }
-}
-
 /// Entries asked for in one listing.
 const MOST_ENTRIES: u32 = 10_000;
 
@@ -82,16 +73,19 @@ impl Sandbox {
         let mut channel = self.link.open();
         let request = Request::Write { user: user.id(), path: path.to_vec(), mode };
         channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
-        let mut frame = Vec::new();
-        ToGuest::Data(&[]).encode(&mut frame, channel.number);
-        let header = frame.len();
-        let kind = frame[4];
-        frame.resize(header + CHUNK, 0);
+        // Whatever ends this early, the guest drops what it has of the file.
+        channel.cancel_on_drop(true);
+        let mut prefix = Vec::new();
+        ToGuest::Data(&[]).encode(&mut prefix, channel.number);
+        let (header, kind) = (prefix.len(), prefix[4]);
         let mut total = 0u64;
         loop {
+            let mut frame = vec![0; header + CHUNK];
             let count = match source.read(&mut frame[header..]).await {
                 Ok(count) => count,
                 Err(error) => {
+                    // At once, so that nothing of the file is left when the
+                    // caller hears of it; the order of frames sees to that.
                     let _ = channel.send(&ToGuest::Cancel, &[]).await;
                     return Err(FileError::Source(error));
                 }
@@ -102,8 +96,9 @@ impl Sandbox {
             let mut head = Vec::with_capacity(header);
             encode_header(&mut head, kind, channel.number, count);
             frame[..header].copy_from_slice(&head);
-            let sent = self.link.send_bytes(&frame[..header + count], &[]).await;
-            sent.map_err(FileError::Link)?;
+            frame.truncate(header + count);
+            let frame = Outgoing { bytes: frame, descriptors: Vec::new() };
+            self.link.send_frame(frame).await.map_err(FileError::Link)?;
             total += count as u64;
             // A refusal comes at once; the rest need not be sent.
             if let Some(Incoming::Reply(Err(failure))) = channel.try_next() {
@@ -112,6 +107,7 @@ impl Sandbox {
         }
         channel.send(&ToGuest::Eof, &[]).await.map_err(FileError::Link)?;
         channel.reply().await.map_err(FileError::Link)??;
+        channel.cancel_on_drop(false);
         Ok(total)
     }
 
@@ -125,13 +121,13 @@ impl Sandbox {
     ) -> Result<u64, FileError> {
         let mut channel = self.link.open();
         let request = Request::Read { user: user.id(), path: path.to_vec() };
+        channel.cancel_on_drop(true);
         channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
         let size = match channel.reply().await.map_err(FileError::Link)?? {
             Reply::Size(size) => size,
             _ => return Err(FileError::Link(LinkError::Gone)),
         };
         if size > limit {
-            let _ = channel.send(&ToGuest::Cancel, &[]).await;
             return Err(FileError::TooLarge { size, limit });
         }
         let mut got = 0u64;
@@ -149,6 +145,7 @@ impl Sandbox {
                 _ => {}
             }
         }
+        channel.cancel_on_drop(false);
         target.flush().await.map_err(FileError::Target)?;
         if got == size { Ok(got) } else { Err(FileError::Shrunk { got, size }) }
     }
@@ -198,6 +195,7 @@ impl Sandbox {
         recursive: bool,
     ) -> Result<Changes, FileError> {
         let mut channel = self.link.open();
+        channel.cancel_on_drop(true);
         let request = Request::Watch { user: user.id(), path: path.to_vec(), recursive };
         channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
         channel.reply().await.map_err(FileError::Link)??;

@@ -6,14 +6,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_guest_proto::{
-    Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Hello, Reply, Request, ToGuest,
-    WINDOW, WatchEvent,
+    Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY, Reply,
+    Request, ToGuest, WINDOW, WatchEvent, WatchKind,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
@@ -27,12 +27,34 @@ pub enum LinkError {
     Gone,
     #[error("the sandbox's guest did not answer in {0:?}")]
     Silent(Duration),
+    #[error("the request is larger than the sandbox's guest takes")]
+    TooLarge,
     #[error("the sandbox's guest broke the protocol")]
     Protocol(#[source] FrameError),
     #[error("the sandbox's guest is of another generation than this program")]
     Generation,
     #[error("the sandbox's guest says that it is not confined as planned")]
     NotConfined,
+}
+
+/// One frame on its way to the guest, with what travels beside it.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// Frames that may wait to be written.
+const OUTBOX: usize = 4;
+
+async fn write_frames(link: Weak<Shared>, mut frames: mpsc::Receiver<Outgoing>) {
+    while let Some(frame) = frames.recv().await {
+        let Some(shared) = link.upgrade() else { return };
+        let descriptors: Vec<_> = frame.descriptors.iter().map(AsFd::as_fd).collect();
+        if shared.write(&frame.bytes, &descriptors).await.is_err() {
+            return shared.end(LinkError::Gone);
+        }
+    }
 }
 
 /// A message on one channel, owned.
@@ -61,6 +83,8 @@ struct Route {
     credit: Arc<AtomicI64>,
     /// Small messages that it may still send.
     events: Arc<AtomicI64>,
+    /// Whether events of a watch were lost because nobody took them.
+    overflow: Arc<AtomicBool>,
 }
 
 /// The receiving end of a channel; it is closed when this is dropped.
@@ -71,6 +95,9 @@ pub(crate) struct Channel {
     receiver: mpsc::UnboundedReceiver<Incoming>,
     credit: Arc<AtomicI64>,
     events: Arc<AtomicI64>,
+    overflow: Arc<AtomicBool>,
+    /// Whether the guest must hear of the end of interest.
+    cancel: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +108,9 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct Shared {
     stream: UnixStream,
-    writing: tokio::sync::Mutex<()>,
+    /// Whole frames on their way out. A sender that is dropped has sent all of
+    /// a frame or nothing of it.
+    outbox: mpsc::Sender<Outgoing>,
     routes: Mutex<HashMap<u32, Route>>,
     next: AtomicU32,
     broken: Mutex<Option<LinkError>>,
@@ -94,18 +123,22 @@ impl Link {
         stream: UnixStream,
         expected: impl FnOnce(&Hello) -> bool + Send + 'static,
     ) -> Self {
+        let (outbox, frames) = mpsc::channel(OUTBOX);
         let shared = Arc::new(Shared {
             stream,
-            writing: tokio::sync::Mutex::new(()),
+            outbox,
             routes: Mutex::new(HashMap::new()),
             next: AtomicU32::new(1),
             broken: Mutex::new(None),
         });
+        // The writer ends with the last link, which holds the other end of its
+        // queue; so it must not hold the whole.
+        let writer = Arc::downgrade(&shared);
+        tokio::spawn(write_frames(writer, frames));
         let reader = shared.clone();
         tokio::spawn(async move {
             let ended = reader.read(expected).await;
-            *lock(&reader.broken) = Some(ended.err().unwrap_or(LinkError::Gone));
-            lock(&reader.routes).clear();
+            reader.end(ended.err().unwrap_or(LinkError::Gone));
         });
         Self { shared }
     }
@@ -120,9 +153,16 @@ impl Link {
         let (sender, receiver) = mpsc::unbounded_channel();
         let credit = Arc::new(AtomicI64::new(WINDOW.into()));
         let events = Arc::new(AtomicI64::new(MOST_EVENTS));
-        let route = Route { sender, credit: credit.clone(), events: events.clone() };
-        lock(&self.shared.routes).insert(number, route);
-        Channel { number, link: self.clone(), receiver, credit, events }
+        let overflow = Arc::new(AtomicBool::new(false));
+        let route = Route {
+            sender,
+            credit: credit.clone(),
+            events: events.clone(),
+            overflow: overflow.clone(),
+        };
+        self.shared.add(number, route);
+        let link = self.clone();
+        Channel { number, link, receiver, credit, events, overflow, cancel: false }
     }
 
     /// Asks one question and waits for the one answer.
@@ -140,17 +180,25 @@ impl Link {
     ) -> Result<(), LinkError> {
         let mut bytes = Vec::new();
         message.encode(&mut bytes, channel);
-        self.send_bytes(&bytes, descriptors).await
+        if bytes.len() > Header::SIZE + MAX_BODY {
+            return Err(LinkError::TooLarge);
+        }
+        let descriptors = descriptors.iter().map(BorrowedFd::try_clone_to_owned);
+        let descriptors = descriptors.collect::<Result<_, _>>().map_err(|_| self.error())?;
+        self.send_frame(Outgoing { bytes, descriptors }).await
     }
 
     /// Sends a frame that is encoded already.
-    pub(crate) async fn send_bytes(
-        &self,
-        bytes: &[u8],
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), LinkError> {
-        let _writing = self.shared.writing.lock().await;
-        self.shared.write(bytes, descriptors).await.map_err(|_| self.error())
+    pub(crate) async fn send_frame(&self, frame: Outgoing) -> Result<(), LinkError> {
+        self.shared.outbox.send(frame).await.map_err(|_| self.error())
+    }
+
+    /// Tells the guest that nobody waits on `channel` any more.
+    pub(crate) fn cancel_later(&self, channel: u32) {
+        let link = self.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { drop(link.send(channel, &ToGuest::Cancel, &[]).await) });
+        }
     }
 
     pub(crate) fn shut_down(&self) {
@@ -160,6 +208,22 @@ impl Link {
 }
 
 impl Shared {
+    /// Ends the link for everyone who waits on it. The first reason stays.
+    fn end(&self, reason: LinkError) {
+        let mut routes = lock(&self.routes);
+        lock(&self.broken).get_or_insert(reason);
+        routes.clear();
+    }
+
+    /// Adds a route, unless the link is broken: then whoever listens learns of
+    /// it at once, because the sending end is dropped here.
+    fn add(&self, number: u32, route: Route) {
+        let mut routes = lock(&self.routes);
+        if lock(&self.broken).is_none() {
+            routes.insert(number, route);
+        }
+    }
+
     async fn write(&self, mut bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut descriptors = Some(descriptors).filter(|list| !list.is_empty());
         while !bytes.is_empty() {
@@ -238,6 +302,12 @@ impl Shared {
         } else {
             route.events.fetch_sub(1, Ordering::Relaxed) > 0
         };
+        if !within && matches!(incoming, Incoming::Changed(_)) {
+            // Files can change faster than anyone looks; that is no offence.
+            route.events.fetch_add(1, Ordering::Relaxed);
+            route.overflow.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
         if !within {
             return Err(LinkError::Protocol(FrameError::BadBody(kind)));
         }
@@ -276,6 +346,10 @@ impl Channel {
 
     /// The next message; an error when the link is gone.
     pub(crate) async fn next(&mut self) -> Result<Incoming, LinkError> {
+        if self.receiver.is_empty() && self.overflow.swap(false, Ordering::Relaxed) {
+            let event = WatchEvent { kind: WatchKind::Overflow, path: Vec::new() };
+            return Ok(Incoming::Changed(event));
+        }
         match self.receiver.recv().await {
             Some(incoming) => {
                 if !matches!(
@@ -318,10 +392,18 @@ impl Channel {
     pub(crate) fn link(&self) -> &Link {
         &self.link
     }
+
+    /// Until this is taken back, dropping the channel tells the guest to stop.
+    pub(crate) fn cancel_on_drop(&mut self, cancel: bool) {
+        self.cancel = cancel;
+    }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
         lock(&self.link.shared.routes).remove(&self.number);
+        if self.cancel {
+            self.link.cancel_later(self.number);
+        }
     }
 }

@@ -22,7 +22,6 @@ pub(crate) fn profile(confinement: &Confinement) -> proto::Profile {
         no_tcp: confinement.no_tcp,
         rlimits: confinement.rlimits.clone(),
         switch_user: confinement.switch_user,
-        oom_score: confinement.oom_score,
         self_check: confinement.self_check,
     }
 }

@@ -12,12 +12,12 @@ use belljar_sandbox::cgroup::CallGroup;
 use belljar_sandbox::{Defence, Machine, StartError, Weakened};
 use tokio::sync::mpsc;
 
-use crate::call::{Call, Event};
+use crate::call::{Call, Event, Waiting};
 use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
 use crate::link::{Link, LinkError};
 use crate::profile::profile;
-use crate::supervisor::{Before, Supervisor};
+use crate::supervisor::{self, Before, Supervisor, Terms};
 
 /// Why a call did not start.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,8 @@ pub struct Sandbox {
 }
 
 const FIRST_CALL: u32 = 1;
+
+const E2BIG: i32 = 7;
 
 /// Output that [`Sandbox::execute`] keeps of each stream.
 const KEPT: usize = 4 << 20;
@@ -148,28 +150,32 @@ impl Sandbox {
         let failed = match started {
             Ok(Ok(_)) => None,
             Ok(Err(failure)) => Some(CallError::from(failure)),
+            Err(LinkError::TooLarge) => Some(CallError::Refused {
+                doing: "start a command with arguments of this size".into(),
+                source: io::Error::from_raw_os_error(E2BIG),
+            }),
             Err(error) => Some(CallError::Link(error)),
         };
         if let Some(error) = failed {
-            if let Some(group) = &group {
+            if let Some(group) = group {
                 // The child that could not exec may still be leaving.
-                let _ = group.kill();
-                let _ = group.remove();
+                tokio::spawn(supervisor::remove_group(group));
             }
             return Err(error);
         }
         let (events, receiver) = mpsc::channel(8);
         let (orders, inbox) = mpsc::unbounded_channel();
-        let call = Call::new(number, channel.number, self.link.clone(), receiver, orders);
-        let supervisor = Supervisor::new(
-            channel,
-            self.machine.clone(),
-            group,
-            command,
-            &self.limits,
-            self.weakened.clone(),
-            before,
-        );
+        let given = Arc::new(Waiting::default());
+        let link = self.link.clone();
+        let call = Call::new(number, channel.number, link, receiver, orders, given.clone());
+        let limits = &self.limits;
+        let terms = Terms {
+            limits: Limits { wall: command.wall.unwrap_or(limits.wall), ..limits.clone() },
+            leftovers: command.leftovers,
+            weakened: self.weakened.clone(),
+        };
+        let machine = self.machine.clone();
+        let supervisor = Supervisor::new(channel, machine, group, terms, before, given);
         tokio::spawn(supervisor.run(events, inbox));
         Ok(call)
     }

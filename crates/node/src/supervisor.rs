@@ -23,9 +23,17 @@ use belljar_sandbox::{Defence, Machine, Weakened};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::call::{Event, InputQueue, Order};
-use crate::command::{Command, Leftovers};
+use crate::call::{Event, InputQueue, Order, Waiting};
+use crate::command::Leftovers;
 use crate::link::{Channel, Incoming};
+
+/// What a call is held to.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) limits: Limits,
+    pub(crate) leftovers: Leftovers,
+    pub(crate) weakened: Weakened,
+}
 
 /// Counters of the sandbox as they were before the call could change them.
 #[derive(Debug, Clone, Copy)]
@@ -81,23 +89,22 @@ impl Supervisor {
         channel: Channel,
         machine: Arc<Machine>,
         group: Option<CallGroup>,
-        command: &Command,
-        limits: &Limits,
-        weakened: Weakened,
+        terms: Terms,
         before: Before,
+        given: Arc<Waiting>,
     ) -> Self {
         let started = Instant::now();
-        let limits = Limits { wall: command.wall.unwrap_or(limits.wall), ..limits.clone() };
+        let Terms { limits, leftovers, weakened } = terms;
         Self {
             channel,
             machine,
             group,
             limits,
-            leftovers: command.leftovers,
+            leftovers,
             weakened,
             started,
             before,
-            input: InputQueue::new(),
+            input: InputQueue::new(given),
             output_bytes: 0,
             reason: None,
             exit: None,
@@ -162,7 +169,7 @@ impl Supervisor {
         }
         let end = self.end();
         let _ = events.send(Event::End(end)).await;
-        self.remove_group().await;
+        self.put_group_away().await;
     }
 
     fn is_over(&self) -> bool {
@@ -341,20 +348,28 @@ impl Supervisor {
     }
 
     /// Removes the call's group; what cannot be removed goes with the sandbox.
-    async fn remove_group(&mut self) {
+    async fn put_group_away(&mut self) {
         let kept = self.leftovers == Leftovers::Keep || !self.keeps(Defence::CallKill);
         let Some(group) = self.group.take() else { return };
         if kept && group.is_populated() == Some(true) {
             return;
         }
-        for attempt in 0..20u32 {
-            if group.remove().is_ok() {
-                return;
-            }
-            // The dead leave their group a moment after they are reaped.
-            let _ = group.kill();
-            tokio::time::sleep(Duration::from_micros(50 << attempt.min(7))).await;
+        remove_group(group).await;
+    }
+}
+
+/// Ends what is left in a call's group and removes it; a group that cannot be
+/// removed goes with the sandbox.
+pub(crate) async fn remove_group(group: CallGroup) {
+    let mut pause = Duration::from_micros(50);
+    for _ in 0..200 {
+        if group.remove().is_ok() {
+            return;
         }
+        // The dead leave their group a moment after they are reaped.
+        let _ = group.kill();
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
 

@@ -22,7 +22,6 @@ pub struct Confinement {
     /// Resource number and value.
     pub rlimits: Vec<(u32, u64)>,
     pub switch_user: bool,
-    pub oom_score: i16,
     pub self_check: bool,
     /// The home and temporary directory of calls.
     pub home: PathBuf,
@@ -51,18 +50,16 @@ impl Confinement {
         } else {
             Vec::new()
         };
-        let landlock = keeps(Defence::Landlock);
+        let landlock = keeps(Defence::Landlock) && work.is_some();
         Self {
             seccomp: filter,
+            // The calls of a jail share the domain that its guest is in: in one
+            // of its own, a call could not see or signal what another left.
             landlock_abi: if landlock { facts.landlock_abi } else { 0 },
-            paths: match work {
-                Some(work) => process_paths(work),
-                None => jail_paths(),
-            },
+            paths: work.map(process_paths).unwrap_or_default(),
             no_tcp: spec.tier == Tier::Process,
             rlimits: if keeps(Defence::Rlimits) { rlimits(spec) } else { Vec::new() },
             switch_user: spec.tier == Tier::Jail && facts.privileged,
-            oom_score: 500,
             self_check: keeps(Defence::Seccomp)
                 && keeps(Defence::NoNewPrivs)
                 && keeps(Defence::Capabilities),
@@ -74,18 +71,6 @@ impl Confinement {
 
 fn rule(path: impl Into<PathBuf>, access: Access) -> PathRule {
     PathRule { path: path.into(), access, only_uid: None }
-}
-
-fn jail_paths() -> Vec<PathRule> {
-    let mut paths = vec![rule("/", Access::Read)];
-    let writable = ["/home", "/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt", "/srv", "/opt"];
-    paths.extend(writable.map(|path| rule(path, Access::Write)));
-    let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-    paths.extend(devices.map(|path| rule(path, Access::Write)));
-    paths.extend(["/dev/pts", "/dev/tty"].map(|path| rule(path, Access::Device)));
-    // The root of a template build installs packages wherever they go.
-    paths.push(PathRule { path: "/".into(), access: Access::Write, only_uid: Some(0) });
-    paths
 }
 
 /// Without a root of its own, a sandbox sees programs and libraries of the host
@@ -107,11 +92,11 @@ fn process_paths(work: &Path) -> Vec<PathRule> {
         "/etc/passwd",
         "/etc/group",
         "/etc/hosts",
-        "/etc/ssl/certs",
+        "/etc/ssl",
         "/etc/mime.types",
         "/etc/protocols",
         "/etc/services",
-        "/proc/self",
+        "/proc",
     ];
     let mut paths: Vec<_> = readable.map(|path| rule(path, Access::Read)).into();
     let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -126,8 +111,9 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
     let mut list = vec![
         (resource::CORE, 0),
         (resource::NOFILE, limits.open_files),
-        // Per user id, and every sandbox has its own: a second lock on forks.
-        (resource::NPROC, u64::from(limits.pids) + 1),
+        // Per user id, and every sandbox has its own: a second lock on forks,
+        // one wider than the first, which counts the guest.
+        (resource::NPROC, u64::from(limits.pids) + 2),
         (resource::MEMLOCK, 64 << 10),
         (resource::MSGQUEUE, 0),
         (resource::SIGPENDING, 512),

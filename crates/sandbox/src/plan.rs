@@ -21,6 +21,8 @@ use crate::defence::{Defence, Weakened};
 pub enum Step {
     /// Join the version 1 groups.
     JoinGroups,
+    /// When memory runs out, the kernel takes a sandbox before the host's own.
+    OomScore,
     /// A cgroup namespace, once every group is joined: its roots are the groups
     /// that the process is in when it is made.
     CgroupNamespace,
@@ -30,6 +32,7 @@ pub enum Step {
     BecomeSetupRoot,
     PrivateMounts,
     ForbidUserNamespaces,
+    LimitInotify,
     DisableIpv6,
     LoopbackUp,
     /// The writable layer: one tmpfs for files, devices and shared memory.
@@ -71,9 +74,11 @@ pub enum Step {
         uid: u32,
     },
     NoNewPrivs,
+    /// One domain for the guest and all calls, which may therefore meet.
     Landlock {
         abi: u32,
         device_free: bool,
+        everywhere: bool,
     },
     Seccomp,
     Descriptors {
@@ -111,7 +116,7 @@ impl Plan {
     pub fn new(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
         match spec.tier {
             Tier::Jail => Self::jail(spec, facts, weakened),
-            Tier::Process => Self::process(facts, weakened),
+            Tier::Process => Self::process(spec, facts, weakened),
         }
     }
 
@@ -128,7 +133,7 @@ impl Plan {
         let limits = &spec.limits;
         // What needs neither ids nor groups is done while the parent still
         // makes them.
-        let mut steps = vec![Step::PrivateMounts];
+        let mut steps = vec![Step::PrivateMounts, Step::OomScore, Step::LimitInotify];
         if keeps(Defence::UsernsLimit) {
             steps.push(Step::ForbidUserNamespaces);
         }
@@ -176,28 +181,30 @@ impl Plan {
         steps.push(Step::Capabilities { guest_keeps_some: facts.privileged });
         let uid = if own_uid { GUEST_UID } else { USER_UID };
         steps.push(Step::BecomeGuest { uid });
-        Self::confine(&mut steps, facts, weakened);
+        Self::confine(&mut steps, spec, facts, weakened);
         Self { namespaces, steps }
     }
 
-    fn process(facts: Facts, weakened: &Weakened) -> Self {
-        let mut steps = vec![Step::AwaitParent, Step::JoinGroups];
+    fn process(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
+        let mut steps = vec![Step::OomScore, Step::AwaitParent, Step::JoinGroups];
         steps.push(Step::NewKeyring);
         steps.push(Step::Capabilities { guest_keeps_some: false });
         if facts.privileged {
             steps.push(Step::BecomeGuest { uid: USER_UID });
         }
-        Self::confine(&mut steps, facts, weakened);
+        Self::confine(&mut steps, spec, facts, weakened);
         Self { namespaces: Namespaces::NONE, steps }
     }
 
-    fn confine(steps: &mut Vec<Step>, facts: Facts, weakened: &Weakened) {
+    fn confine(steps: &mut Vec<Step>, spec: &Spec, facts: Facts, weakened: &Weakened) {
         if weakened.keeps(Defence::NoNewPrivs) {
             steps.push(Step::NoNewPrivs);
         }
         if facts.landlock_abi > 0 && weakened.keeps(Defence::Landlock) {
             let device_free = weakened.keeps(Defence::NoDev);
-            steps.push(Step::Landlock { abi: facts.landlock_abi, device_free });
+            // Code that may write anywhere it has the rights to: template builds.
+            let everywhere = spec.disk != Disk::Memory || spec.tier == Tier::Process;
+            steps.push(Step::Landlock { abi: facts.landlock_abi, device_free, everywhere });
         }
         if weakened.keeps(Defence::Seccomp) {
             steps.push(Step::Seccomp);

@@ -1,1 +1,65 @@
-fn main() {}
+//! What every tier must do, tested from outside and written once.
+//!
+//! ```text
+//! belljar-conformance [--tier jail|process|all] [--table] [filter]
+//! belljar-conformance --churn 1000 --parallel 8
+//! belljar-conformance --kill-test 50 [--seed 1]
+//! belljar-conformance --transfer
+//! ```
+//!
+//! Run it as root: that is how a node runs. A case names the features that it
+//! needs; a tier that lacks one is reported with the reason, never skipped in
+//! silence. Requirement ids (S1, S4, …) are those of the requirements list.
+#![expect(clippy::print_stdout, reason = "its output is its product")]
+#![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]
+
+mod args;
+mod cases;
+mod churn;
+mod fixture;
+mod kills;
+mod random;
+mod residue;
+mod suite;
+mod transfer;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Args, Mode};
+
+/// Whether everything that was asked for went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    Failed,
+}
+
+fn main() -> ExitCode {
+    belljar_node::hook();
+    let args = Args::parse();
+    match run(&args) {
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
+        Ok(Verdict::Failed) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match args.mode() {
+            Mode::Suite => suite::run(args).await,
+            Mode::Churn(count) => churn::run(args, count).await,
+            Mode::KillTest(count) => kills::run(args, count).await,
+            Mode::Transfer => transfer::run(args).await,
+            Mode::Victim(store) => kills::be_victim(args, &store).await,
+            Mode::Sweeper => kills::be_sweeper().await,
+        }
+    })
+}

@@ -1,5 +1,4 @@
 //! One value of every message, named after its golden file.
-#![expect(dead_code, reason = "each test file uses its own part of this")]
 
 use belljar_guest_proto::{
     Access, Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, PathRule,
@@ -8,13 +7,13 @@ use belljar_guest_proto::{
 
 /// Where a message goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub(crate) enum Message {
     To(ToGuest<'static>),
     From(FromGuest<'static>),
 }
 
 impl Message {
-    pub fn encode(&self, out: &mut Vec<u8>, channel: u32) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, channel: u32) {
         match self {
             Self::To(message) => message.encode(out, channel),
             Self::From(message) => message.encode(out, channel),
@@ -22,7 +21,7 @@ impl Message {
     }
 }
 
-pub fn profile() -> Profile {
+pub(crate) fn profile() -> Profile {
     Profile {
         seccomp: vec![0x20, 0, 0, 0, 4, 0, 0, 0],
         landlock_abi: 7,
@@ -34,12 +33,11 @@ pub fn profile() -> Profile {
         no_tcp: true,
         rlimits: vec![(7, 1024), (4, 0), (1, u64::MAX)],
         switch_user: true,
-        oom_score: -500,
         self_check: true,
     }
 }
 
-pub fn spawn() -> Spawn {
+pub(crate) fn spawn() -> Spawn {
     Spawn {
         argv: vec![b"/bin/echo".to_vec(), b"".to_vec(), vec![0xff, 0xfe]],
         env: vec![(b"PATH".to_vec(), b"/bin".to_vec()), (b"EMPTY".to_vec(), Vec::new())],
@@ -52,7 +50,7 @@ pub fn spawn() -> Spawn {
     }
 }
 
-pub fn entry(kind: EntryKind) -> Entry {
+pub(crate) fn entry(kind: EntryKind) -> Entry {
     Entry {
         path: "/home/user/\u{e9}\n".as_bytes().to_vec(),
         kind,
@@ -112,7 +110,7 @@ fn replies() -> Vec<(&'static str, Result<Reply, Failure>)> {
 }
 
 /// All messages, each with the name of its golden file.
-pub fn all() -> Vec<(String, Message)> {
+pub(crate) fn all() -> Vec<(String, Message)> {
     let to = |name: &str, message| (format!("to-{name}"), Message::To(message));
     let from = |name: &str, message| (format!("from-{name}"), Message::From(message));
     let mut all = vec![

@@ -15,7 +15,7 @@ use belljar_sys::landlock::{Ruleset, Scope, access};
 use belljar_sys::mount::{Attributes, Propagation, Reach};
 use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::{Attempt, Failure, mounts};
 use crate::plan::{Plan, Step};
@@ -66,6 +66,7 @@ pub(crate) fn become_guest(birth: &Birth<'_>) -> ! {
 fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
     match step {
         Step::JoinGroups => join_groups(&hands.tasks),
+        Step::OomScore => fs::write("/proc/self/oom_score_adj", "500").doing("set the OOM score"),
         Step::CgroupNamespace => process::unshare_cgroups().doing("hide the host's cgroups"),
         Step::AwaitParent => await_parent(birth, hands),
         Step::BecomeSetupRoot => {
@@ -75,6 +76,13 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::PrivateMounts => mounts::propagate(Propagation::Private),
         Step::ForbidUserNamespaces => {
             fs::write("/proc/sys/user/max_user_namespaces", "0").doing("forbid user namespaces")
+        }
+        Step::LimitInotify => {
+            // Counted for each user namespace and for its owner, who is the same
+            // for all: without this, one sandbox could take everybody's share.
+            fs::write("/proc/sys/user/max_inotify_instances", "32")
+                .and_then(|()| fs::write("/proc/sys/user/max_inotify_watches", "16384"))
+                .doing("limit inotify")
         }
         Step::DisableIpv6 => {
             fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").doing("disable IPv6")
@@ -105,7 +113,9 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Capabilities { guest_keeps_some } => capabilities(*guest_keeps_some),
         Step::BecomeGuest { uid } => become_uid(*uid, birth),
         Step::NoNewPrivs => caps::set_no_new_privs().doing("forbid new privileges"),
-        Step::Landlock { abi, device_free } => landlock(*abi, *device_free),
+        Step::Landlock { abi, device_free, everywhere } => {
+            landlock(*abi, *device_free, *everywhere)
+        }
         Step::Seccomp => seccomp::install(birth.filter).doing("install the guest's filter"),
         Step::Descriptors { closed } => descriptors(birth, hands, *closed),
         Step::RunGuest => run_guest(birth),
@@ -192,21 +202,51 @@ fn become_uid(uid: u32, birth: &Birth<'_>) -> Result<(), Failure> {
     caps::set(keep, keep).doing("drop capabilities")
 }
 
-fn landlock(abi: u32, device_free: bool) -> Result<(), Failure> {
+/// Nothing makes devices, drives them, or writes to procfs. What else is
+/// writable is decided by owners and mounts.
+fn landlock(abi: u32, device_free: bool, everywhere: bool) -> Result<(), Failure> {
     let ruleset = Ruleset::new(abi, Scope { no_tcp: false, ipc: true }).doing("make a ruleset")?;
-    let allow = |path: &str, rights: u64| {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let allow = |path: &Path, rights: u64| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(dir) => ruleset.allow(dir.as_fd(), rights).doing(format!("allow {path}")),
+            Ok(place) => {
+                let stat = rustix::fs::fstat(&place).doing("look at a place")?;
+                let rights = match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory => rights,
+                    // A link is allowed where it leads to.
+                    FileType::Symlink => return Ok(()),
+                    _ => rights & access::ON_FILES,
+                };
+                ruleset.allow(place.as_fd(), rights).doing(format!("allow {}", path.display()))
+            }
             Err(rustix::io::Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno).doing(format!("open {path}")),
+            Err(errno) => Err(errno).doing(format!("open {}", path.display())),
         }
     };
     let nodes = if device_free { 0 } else { access::MAKE_CHAR | access::MAKE_BLOCK };
-    allow("/", access::WRITE | nodes)?;
-    allow("/dev/pts", access::IOCTL_DEV)?;
+    let write = access::WRITE | nodes;
+    if everywhere {
+        allow(Path::new("/"), write)?;
+    } else {
+        allow(Path::new("/"), access::READ)?;
+        for entry in fs::read_dir("/").doing("list the root")? {
+            let path = entry.doing("list the root")?.path();
+            if !SPECIAL.iter().any(|special| path == Path::new(special)) {
+                allow(&path, write)?;
+            }
+        }
+        for node in ["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"] {
+            allow(&Path::new("/dev").join(node), write)?;
+        }
+    }
+    for terminal in ["/dev/pts", "/dev/tty", "/dev/ptmx"] {
+        allow(Path::new(terminal), access::IOCTL_DEV)?;
+    }
     ruleset.restrict_self().doing("restrict files with Landlock")
 }
+
+/// Directories of the kernel's, where nothing is written.
+const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(), Failure> {
     let scratch = hands.scratch.take();

@@ -30,6 +30,8 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         expect![[r#"
         namespaces user mount pid net ipc uts
         PrivateMounts
+        OomScore
+        LimitInotify
         ForbidUserNamespaces
         DisableIpv6
         LoopbackUp
@@ -51,7 +53,7 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         Capabilities { guest_keeps_some: true }
         BecomeGuest { uid: 999 }
         NoNewPrivs
-        Landlock { abi: 7, device_free: true }
+        Landlock { abi: 7, device_free: true, everywhere: false }
         Seccomp
         Descriptors { closed: true }
         RunGuest"#]],
@@ -74,13 +76,14 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
         ROOT,
         expect![[r#"
         namespaces
+        OomScore
         AwaitParent
         JoinGroups
         NewKeyring
         Capabilities { guest_keeps_some: false }
         BecomeGuest { uid: 1000 }
         NoNewPrivs
-        Landlock { abi: 7, device_free: true }
+        Landlock { abi: 7, device_free: true, everywhere: true }
         Seccomp
         Descriptors { closed: true }
         RunGuest"#]],

@@ -9,8 +9,16 @@ static int dial(int port) {
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
-    if (connect(fd, (void *)&to, sizeof to) == 0) return fd;
-    int e = errno;
+    struct sockaddr_in own = {0};
+    socklen_t n = sizeof own;
+    int e = ECONNREFUSED;
+    if (connect(fd, (void *)&to, sizeof to) < 0) {
+        e = errno;
+    } else {
+        // A port that dials itself by chance is no listener.
+        getsockname(fd, (void *)&own, &n);
+        if (own.sin_port != to.sin_port) return fd;
+    }
     close(fd);
     errno = e;
     return -1;

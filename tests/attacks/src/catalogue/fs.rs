@@ -1,5 +1,105 @@
-use crate::attack::Attack;
+//! FS: paths, files, archives and their transfer.
+
+mod changing;
+mod layers;
+mod names;
+mod paths;
+
+use belljar_model::EndReason;
+use belljar_model::limits::MIB;
+use belljar_node::Defence::{Landlock, Rlimits, Seccomp, SizedDisk};
+
+use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
+use crate::harness::findings::Findings;
+use crate::harness::stage::Stage;
 
 pub(crate) fn attacks() -> Vec<Attack> {
-    Vec::new()
+    let one = |id, payload: Payload, control| Attack::new(id, Act::Payload(payload), control);
+    let driven = |id, act: fn(Stage) -> Run, control| Attack::new(id, Act::Driven(act), control);
+    let inside = "paths are only ever resolved inside, as the sandbox's user; \
+                  without that there is no transfer";
+    let bounded = "a transfer is bounded by the size at its start; it has no other form";
+    let unmounted = "what a sandbox wrote goes by its unmounting; nothing walks it";
+    let owned = "the base's files belong to another user than the code";
+    let bytes = "names are bytes all the way; there is nothing to switch off";
+    // A device 0:0 needs no rights on a plain tmpfs: that it is an overlay's
+    // whiteout is for the filter and Landlock to know.
+    let no_nodes = Control::Without(&[Seccomp, Landlock]);
+    vec![
+        driven("FS-01", |stage| Box::pin(paths::hostile(stage)), Control::Because(inside)),
+        driven(
+            "FS-02",
+            |stage| Box::pin(paths::symlinks(stage, paths::Decoy::No)),
+            Control::Own(|stage| Box::pin(paths::symlinks(stage, paths::Decoy::Yes))),
+        ),
+        driven("FS-03", |stage| Box::pin(changing::swapped(stage)), Control::Because(inside)),
+        driven("FS-04", |stage| Box::pin(paths::magic(stage)), Control::Because(inside)),
+        driven(
+            "FS-05",
+            |stage| Box::pin(paths::no_files(stage, paths::Reader::No)),
+            Control::Own(|stage| Box::pin(paths::no_files(stage, paths::Reader::Yes))),
+        ),
+        driven(
+            "FS-06",
+            |stage| Box::pin(changing::under_the_reader(stage)),
+            Control::Because(bounded),
+        ),
+        driven("FS-07", |stage| Box::pin(layers::clean_up(stage)), Control::Because(unmounted)),
+        one("FS-08", payload("fs/fs_08.py"), Control::Because(owned)),
+        driven(
+            "FS-09",
+            |stage| Box::pin(layers::hidden_members(stage)),
+            Control::Because("nothing on the host parses what a sandbox packs"),
+        ),
+        driven("FS-10", |stage| Box::pin(bombs(stage)), Control::Without(&[SizedDisk, Rlimits])),
+        driven("FS-11", |stage| Box::pin(names::listed(stage)), Control::Because(bytes)),
+        driven(
+            "FS-12",
+            |stage| Box::pin(layers::base(stage)),
+            Control::Because("the base is this host's own: it is not put at risk for a test"),
+        ),
+        driven("FS-13", |stage| Box::pin(layers::whiteouts(stage)), no_nodes),
+        driven("FS-14", |stage| Box::pin(layers::held_open(stage)), Control::Because(unmounted)),
+        driven("FS-15", |stage| Box::pin(names::as_keys(stage)), Control::Because(bytes)),
+        driven("FS-16", |stage| Box::pin(names::to_run(stage)), Control::Because(inside)),
+        driven(
+            "FS-17",
+            |stage| Box::pin(changing::uploads(stage, changing::InPlace::No)),
+            Control::Own(|stage| Box::pin(changing::uploads(stage, changing::InPlace::Yes))),
+        ),
+        driven(
+            "FS-18",
+            |stage| Box::pin(layers::former(stage, layers::Destroyed::Yes)),
+            Control::Own(|stage| Box::pin(layers::former(stage, layers::Destroyed::No))),
+        ),
+        driven(
+            "FS-19",
+            |stage| Box::pin(changing::paused(stage, 0)),
+            Control::Own(|stage| Box::pin(changing::paused(stage, 1))),
+        ),
+        driven("FS-20", |stage| Box::pin(layers::special(stage)), no_nodes),
+    ]
+}
+
+async fn bombs(stage: Stage) -> anyhow::Result<Seen> {
+    let mut findings = Findings::default();
+    for mode in ["gzip", "zip", "overlap", "entries", "nested", "lzma"] {
+        let sandbox = stage
+            .sandbox(|spec| {
+                spec.limits.disk_bytes = 32 * MIB;
+                spec.limits.inodes = 4096;
+                spec.limits.memory_bytes = 1024 * MIB;
+            })
+            .await?;
+        let ran = stage.run(&sandbox, "fs/fs_10.py", &[mode]).await?;
+        if ran.end.reason == EndReason::Disk {
+            findings.held(format!("{mode} ended for its disk"));
+        } else {
+            findings.add(verdict(&ran)?);
+        }
+        if findings.is_breached() {
+            break;
+        }
+    }
+    Ok(findings.seen())
 }

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use belljar_model::{EndReason, User};
 use belljar_node::Command;
-use belljar_node::Defence::{
-    CallKill, CpuTimer, Landlock, Rlimits, UidSplit, WallTimer,
-};
+use belljar_node::Defence::{CallKill, CpuTimer, Landlock, Rlimits, UidSplit, WallTimer};
 
 use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
 use crate::harness::files::{self, LIMIT};
@@ -61,11 +59,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             |stage| Box::pin(startup_files(stage, Login::No)),
             Control::Own(|stage| Box::pin(startup_files(stage, Login::Yes))),
         ),
-        one(
-            "PROC-11",
-            payload("proc/proc_11.c"),
-            Control::Own(|stage| Box::pin(left_open(stage))),
-        ),
+        one("PROC-11", payload("proc/proc_11.c"), Control::Own(|stage| Box::pin(left_open(stage)))),
         driven("PROC-12", |stage| Box::pin(forged_ends(stage)), Control::Because(typed)),
         driven(
             "PROC-13",
@@ -107,6 +101,9 @@ async fn broadcast(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
     let ran = stage.run(&sandbox, "proc/proc_04.c", &[""; 0]).await?;
+    if ran.end.reason == EndReason::Lost {
+        return Ok(Seen::Breach("the sandbox's pid 1 was brought down".to_owned()));
+    }
     findings.verdict(&ran)?;
     if !findings.is_breached() {
         let serves = still_serves(&stage, &sandbox).await?;

@@ -93,8 +93,7 @@ fn by_memory(ran: &Ran, limit: u64) -> anyhow::Result<Seen> {
     verdict(ran)
 }
 
-const THREADS: Payload =
-    payload("res/res_02.c").args(&["200"]).tune(few).judge(by_pids);
+const THREADS: Payload = payload("res/res_02.c").args(&["200"]).tune(few).judge(by_pids);
 
 const BUFFERS: Payload = payload("res/res_05.c")
     .args(&["128"])

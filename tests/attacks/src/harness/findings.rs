@@ -15,7 +15,7 @@ impl Findings {
     /// What must be so; otherwise what was seen instead is a breach.
     pub(crate) fn expect(&mut self, is_so: bool, what: &str, instead: impl Display) {
         if is_so {
-            self.held.push(what.to_owned());
+            self.held(what);
         } else {
             self.breached.push(format!("not so: {what}; {instead}"));
         }
@@ -25,13 +25,17 @@ impl Findings {
         self.breached.push(text.into());
     }
 
+    /// The same is said once, however often it is so.
     pub(crate) fn held(&mut self, text: impl Into<String>) {
-        self.held.push(text.into());
+        let text = text.into();
+        if !self.held.contains(&text) {
+            self.held.push(text);
+        }
     }
 
     pub(crate) fn add(&mut self, seen: Seen) {
         match seen {
-            Seen::Held(text) | Seen::NotHere(text) => self.held.push(text),
+            Seen::Held(text) | Seen::NotHere(text) => self.held(text),
             Seen::Breach(text) => self.breached.push(text),
         }
     }

@@ -21,7 +21,11 @@ pub(super) async fn first_process(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
     let mut command = stage.place(&sandbox, "proc/proc_05.c", &["attack"]).await?;
-    findings.verdict(&stage.exec(&sandbox, &command).await?)?;
+    let ran = stage.exec(&sandbox, &command).await?;
+    if ran.end.reason == EndReason::Lost {
+        return Ok(Seen::Breach("the sandbox's pid 1 was brought down".to_owned()));
+    }
+    findings.verdict(&ran)?;
     if findings.is_breached() {
         return Ok(findings.seen());
     }

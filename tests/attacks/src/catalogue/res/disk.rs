@@ -91,7 +91,7 @@ pub(super) async fn sparse(stage: Stage) -> anyhow::Result<Seen> {
 
 pub(super) async fn trees(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
-    for (mode, count) in [("deep", "20000"), ("wide", "30000")] {
+    for (mode, count) in [("deep", "8000"), ("wide", "15000")] {
         for remove in [true, false] {
             let sandbox = stage
                 .sandbox(|spec| {

@@ -64,7 +64,7 @@ pub(super) async fn connections(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let port = stage.canaries().port().to_string();
     let sandbox = stage.sandbox(|_| {}).await?;
-    findings.verdict(&stage.run(&sandbox, "res/res_21.c", &[port]).await?)?;
+    findings.verdict(&stage.run(&sandbox, "res/res_21.c", &[&*port, "50"]).await?)?;
     if findings.is_breached() {
         return Ok(findings.seen());
     }
@@ -80,9 +80,9 @@ pub(super) async fn connections(stage: Stage) -> anyhow::Result<Seen> {
     findings.expect(took < Duration::from_secs(2), "a neighbour is served", format!("{took:?}"));
     let answered = calls.join_all().await;
     let done = answered.iter().filter(|reason| **reason == Some(EndReason::Done)).count();
-    let typed = answered.iter().all(|reason| {
-        matches!(reason, None | Some(EndReason::Done | EndReason::Pids))
-    });
+    let typed = answered
+        .iter()
+        .all(|reason| matches!(reason, None | Some(EndReason::Done | EndReason::Pids)));
     findings.expect(typed, "every call is answered", format!("{answered:?}"));
     findings.expect(done > 0, "calls are served", done);
     findings.held(format!("{done} of {AT_ONCE} calls at once were served"));

@@ -1,0 +1,30 @@
+//! All cases, in the order they run.
+
+mod ends;
+mod execute;
+mod files;
+mod isolation;
+mod life;
+mod limits;
+mod streams;
+mod terminal;
+mod trees;
+mod watching;
+
+use crate::suite::Case;
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
+    let groups = [
+        execute::CASES,
+        streams::CASES,
+        terminal::CASES,
+        ends::CASES,
+        limits::CASES,
+        files::CASES,
+        trees::CASES,
+        watching::CASES,
+        life::CASES,
+        isolation::CASES,
+    ];
+    groups.into_iter().flatten()
+}

@@ -1,0 +1,244 @@
+//! The life of a sandbox: pause, end, many at once (S1 cleanup, S12).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use belljar_model::{EndReason, User};
+use belljar_node::{Command, Event, NodeError};
+
+use crate::fixture::Fixture;
+use crate::residue::{Process, descriptor_count};
+use crate::verbs::{
+    at_home, finish, get, output, output_of, put, python, run, until, until_printed,
+};
+use crate::{cases, same};
+
+cases!["life":
+    a_paused_sandbox_stands_still needs [Pause],
+    a_paused_sandbox_can_be_ended needs [Pause],
+    the_end_comes_while_calls_run,
+    a_dropped_sandbox_ends needs [GuestProcess],
+    a_sandbox_whose_guest_dies_is_lost needs [GuestProcess],
+    code_cannot_end_its_sandbox,
+    files_outlive_calls,
+    twenty_sandboxes_live_at_once,
+    an_end_does_not_hold_up_others needs [Python],
+    a_hundred_calls_leave_nothing needs [GuestProcess],
+    a_root_that_is_not_there_is_refused needs [OwnRoot],
+    requests_after_the_end_are_errors,
+];
+
+async fn a_paused_sandbox_stands_still(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let script = "i=0; while :; do i=$((i + 1)); echo $i; sleep 0.005; done";
+    let mut call = sandbox.start(&Command::shell(script)).await?;
+    until_printed(&mut call, "3\n").await?;
+    sandbox.pause()?;
+    // What was under way still comes; then nothing, for 40 times the beat.
+    let quiet = Duration::from_millis(200);
+    let mut last = Vec::new();
+    while let Ok(event) = tokio::time::timeout(quiet, call.next()).await {
+        match event {
+            Event::Stdout(bytes) => last = bytes,
+            other => bail!("{other:?} while paused"),
+        }
+    }
+    sandbox.resume()?;
+    let Event::Stdout(next) = call.next().await else { bail!("nothing after resume") };
+    // It goes on where it was: no number is missing.
+    let number = |bytes: &[u8], last: bool| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let mut lines = text.lines();
+        let line = if last { lines.next_back() } else { lines.next() };
+        line.and_then(|line| line.parse::<u64>().ok())
+    };
+    if let Some(last) = number(&last, true) {
+        same!(number(&next, false), Some(last + 1), "the next number");
+    }
+    call.kill();
+    same!(finish(&mut call).await.2.reason, EndReason::Killed, "end");
+    Ok(())
+}
+
+async fn a_paused_sandbox_can_be_ended(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 9")).await?;
+    until_printed(&mut call, "ready").await?;
+    sandbox.pause()?;
+    let started = Instant::now();
+    sandbox.destroy().await?;
+    ensure!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
+    Ok(())
+}
+
+async fn the_end_comes_while_calls_run(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let pid = sandbox.pid();
+    let mut calls = Vec::new();
+    for script in [
+        "echo ready; sleep 9",
+        "echo ready; while :; do :; done",
+        "echo ready; trap '' TERM; setsid sleep 9 & wait",
+        "echo ready; yes > /dev/null",
+    ] {
+        let mut call = sandbox.start(&Command::shell(script)).await?;
+        until_printed(&mut call, "ready").await?;
+        calls.push(call);
+    }
+    let started = Instant::now();
+    sandbox.destroy().await?;
+    ensure!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
+    ensure!(Process::read(pid).is_none(), "the guest is still there");
+    for call in &mut calls {
+        let end = tokio::time::timeout(Duration::from_secs(3), finish(call)).await;
+        let (_, _, end) = end.context("a call did not learn of the end")?;
+        ensure!(matches!(end.reason, EndReason::Lost | EndReason::Killed), "ended {}", end.reason);
+    }
+    Ok(())
+}
+
+async fn a_dropped_sandbox_ends(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let pid = sandbox.pid();
+    drop(sandbox);
+    until("the guest gone", Duration::from_secs(3), async || {
+        Ok(Process::read(pid).is_none().then_some(()))
+    })
+    .await
+}
+
+async fn a_sandbox_whose_guest_dies_is_lost(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 9")).await?;
+    until_printed(&mut call, "ready").await?;
+    let pid = i32::try_from(sandbox.pid())?;
+    let pid = rustix::process::Pid::from_raw(pid).context("no pid")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    same!(finish(&mut call).await.2.reason, EndReason::Lost, "the call");
+    ensure!(sandbox.execute(&Command::shell("true")).await.is_err(), "it still answers");
+    sandbox.destroy().await?;
+    Ok(())
+}
+
+async fn code_cannot_end_its_sandbox(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    // Everything that the user may signal, and the guest by its number.
+    let kill = format!("kill -9 1 {} $PPID; kill -9 -1; exit 0", sandbox.pid());
+    run(&sandbox, &kill).await?;
+    same!(output(&sandbox, "echo alive").await?, "alive\n", "afterwards");
+    Ok(())
+}
+
+async fn files_outlive_calls(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    output(&sandbox, "echo 1 > file; echo 2 > \"$TMPDIR\"/file").await?;
+    same!(output(&sandbox, "cat file \"$TMPDIR\"/file").await?, "1\n2\n", "files");
+    Ok(())
+}
+
+/// More than one lease of user ids holds.
+async fn twenty_sandboxes_live_at_once(f: &Fixture) -> anyhow::Result<()> {
+    let mut sandboxes = Vec::new();
+    for number in 0..20 {
+        let sandbox = f.sandbox().await?;
+        put(&sandbox, &at_home(&sandbox, "number"), number.to_string().as_bytes()).await?;
+        sandboxes.push(Arc::new(sandbox));
+    }
+    let mut calls = tokio::task::JoinSet::new();
+    for (number, sandbox) in sandboxes.iter().cloned().enumerate() {
+        calls.spawn(async move {
+            same!(output(&sandbox, "cat number").await?, number.to_string(), "its own file");
+            anyhow::Ok(())
+        });
+    }
+    while let Some(result) = calls.join_next().await {
+        result??;
+    }
+    for sandbox in sandboxes {
+        Arc::into_inner(sandbox).context("still in use")?.destroy().await?;
+    }
+    Ok(())
+}
+
+/// However much there is to clear away: others start meanwhile.
+async fn an_end_does_not_hold_up_others(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let script = "import os\nfor i in range(3000): open(f'f{i}', 'w').close()\n\
+        for i in range(1500): os.mkdir('d'); os.chdir('d')";
+    output_of(&sandbox, &python(script)).await?;
+    drop(sandbox);
+    let started = Instant::now();
+    let next = f.sandbox().await?;
+    let took = started.elapsed();
+    ensure!(took < Duration::from_millis(500), "the next sandbox took {took:?}");
+    same!(output(&next, "echo alive").await?, "alive\n", "the next sandbox");
+    Ok(())
+}
+
+/// Neither the guest nor its cgroups grow with what was done and is over.
+async fn a_hundred_calls_leave_nothing(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let pid = sandbox.pid();
+    let group = group_of(pid);
+    let measure = || {
+        let groups = group.iter().map(|dir| crate::residue::directories_below(dir)).sum::<usize>();
+        let children = crate::residue::descendants(pid).len();
+        (descriptor_count(pid), children, groups)
+    };
+    output(&sandbox, "true").await?;
+    let before = measure();
+    for round in 0..25 {
+        output(&sandbox, "true").await?;
+        ensure!(sandbox.execute(&Command::new(["/no/such/program"])).await.is_err(), "it ran");
+        let path = at_home(&sandbox, format!("file-{round}"));
+        put(&sandbox, &path, b"x").await?;
+        get(&sandbox, &path).await?;
+        ensure!(get(&sandbox, b"/no/such/file").await.is_err(), "it was there");
+        drop(sandbox.watch(User::User, &at_home(&sandbox, ""), true).await?);
+        let mut terminal = Command::shell("true");
+        terminal.pty = Some(belljar_node::PtySize { rows: 24, cols: 80 });
+        sandbox.execute(&terminal).await?;
+    }
+    until("as before", Duration::from_secs(3), async || Ok((measure() == before).then_some(())))
+        .await
+        .with_context(|| {
+            format!("(descriptors, children, cgroups): {before:?} before, {:?} after", measure())
+        })
+}
+
+/// The directories of the sandbox in each cgroup hierarchy.
+fn group_of(pid: u32) -> Vec<std::path::PathBuf> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let name = text.lines().find_map(|line| line.split("/belljar/").nth(1));
+    let name: Vec<_> = name.unwrap_or_default().split('/').take(2).collect();
+    match name[..] {
+        [engine, sandbox] => {
+            crate::residue::engine_dirs(engine).into_iter().map(|dir| dir.join(sandbox)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+async fn a_root_that_is_not_there_is_refused(f: &Fixture) -> anyhow::Result<()> {
+    let mut spec = f.spec();
+    spec.root.layers = vec!["/no/such/layer".into()];
+    match f.node.create(&spec).await {
+        Err(NodeError::Start(_)) => {}
+        other => bail!("a missing layer: {:?}", other.err()),
+    }
+    // And the engine goes on.
+    same!(output(&f.sandbox().await?, "echo alive").await?, "alive\n", "afterwards");
+    Ok(())
+}
+
+async fn requests_after_the_end_are_errors(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 9")).await?;
+    until_printed(&mut call, "ready").await?;
+    let mut changes = sandbox.watch(User::User, &at_home(&sandbox, ""), false).await?;
+    sandbox.destroy().await?;
+    ensure!(call.signal(15).await.is_err(), "a signal was sent");
+    ensure!(changes.next().await.is_err(), "a change was told");
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! How fast a gigabyte goes in and out, against `cp` in the same memory.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::pin::Pin;
+use std::process::Command as Program;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use belljar_model::User;
+use belljar_model::limits::GIB;
+use belljar_node::{Node, Sandbox};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::Verdict;
+use crate::args::Args;
+use crate::fixture::Fixture;
+use crate::random::Random;
+use crate::verbs::at_home;
+
+/// The part of `cp`'s speed that must be reached, both ways.
+const LEAST_RATIO: f64 = 0.5;
+
+const SIZE: u64 = GIB;
+const ROUNDS: usize = 3;
+
+pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let store = tempfile::tempdir().context("make a directory for the template")?;
+    let memory = tempfile::tempdir_in("/dev/shm").context("make a directory in memory")?;
+    let (source, copy) = (memory.path().join("source"), memory.path().join("copy"));
+    let back = memory.path().join("back");
+    let want = fill(&source)?;
+    let node = Node::start(None).await.context("start the engine")?;
+    let fixture = Fixture::new(node, args.tier.first(), store.path())?;
+    let sandbox = fixture
+        .limited(|limits| {
+            limits.disk_bytes = 2 * GIB;
+            limits.memory_bytes = 4 * GIB;
+        })
+        .await?;
+    let (mut ins, mut outs, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+    // Taken in turns, so that whatever else the machine does hits all three.
+    for round in 1..=ROUNDS {
+        ins.push(upload(&sandbox, &source).await?);
+        outs.push(download(&sandbox, &back).await?);
+        ensure!(digest(&back)? == want, "round {round}: what came back differs");
+        std::fs::remove_file(&back)?;
+        sandbox.remove(User::User, &at_home(&sandbox, "file")).await?;
+        copies.push(cp(&source, &copy)?);
+    }
+    let speed = |times: &[Duration]| {
+        let mut sorted = times.to_vec();
+        sorted.sort();
+        SIZE as f64 / 1e6 / sorted[sorted.len() / 2].as_secs_f64()
+    };
+    let (inwards, outwards, plain) = (speed(&ins), speed(&outs), speed(&copies));
+    println!("{} {} MiB, median of {ROUNDS}, SHA-256 equal", fixture.tier, SIZE >> 20);
+    for (name, speed, times) in
+        [("in", inwards, &ins), ("out", outwards, &outs), ("cp", plain, &copies)]
+    {
+        println!("{name:4} {speed:7.0} MB/s, ratio {:.2}  {times:.2?}", speed / plain);
+    }
+    let good = inwards / plain >= LEAST_RATIO && outwards / plain >= LEAST_RATIO;
+    println!("{} the required {LEAST_RATIO} of cp", if good { "reaches" } else { "FAILED: below" });
+    sandbox.destroy().await?;
+    fixture.node.stop().await;
+    Ok(if good { Verdict::Passed } else { Verdict::Failed })
+}
+
+fn fill(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut file = File::create(path)?;
+    let mut random = Random::new(4);
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 20];
+    for _ in 0..SIZE >> 20 {
+        random.fill(&mut block);
+        hash.update(&block);
+        file.write_all(&block)?;
+    }
+    Ok(hash.finalize().to_vec())
+}
+
+fn digest(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut hash = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut block = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(hash.finalize().to_vec()),
+            count => hash.update(&block[..count]),
+        }
+    }
+}
+
+async fn upload(sandbox: &Sandbox, source: &Path) -> anyhow::Result<Duration> {
+    let mut source = InMemory(File::open(source)?);
+    let started = Instant::now();
+    let path = at_home(sandbox, "file");
+    let count = sandbox.upload(User::User, &path, 0o644, &mut source).await?;
+    ensure!(count == SIZE, "{count} bytes were taken");
+    Ok(started.elapsed())
+}
+
+async fn download(sandbox: &Sandbox, target: &Path) -> anyhow::Result<Duration> {
+    let mut target = InMemory(File::create(target)?);
+    let started = Instant::now();
+    let path = at_home(sandbox, "file");
+    let count = sandbox.download(User::User, &path, SIZE, &mut target).await?;
+    ensure!(count == SIZE, "{count} bytes came");
+    Ok(started.elapsed())
+}
+
+fn cp(source: &Path, target: &Path) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let status = Program::new("/bin/cp").arg(source).arg(target).status()?;
+    let took = started.elapsed();
+    ensure!(status.success(), "cp failed: {status}");
+    std::fs::remove_file(target)?;
+    Ok(took)
+}
+
+/// A file in memory: reading and writing it never waits.
+#[derive(Debug)]
+struct InMemory(File);
+
+impl AsyncRead for InMemory {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let count = self.0.read(buffer.initialize_unfilled())?;
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for InMemory {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.0.write(bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
