@@ -37,11 +37,23 @@ test *args:
 
 # Black-box behaviour, on every tier that this host can run.
 conformance *args:
-    cargo run --release --locked -p belljar-conformance -- "$@"
+    cargo run --profile suite --locked -p belljar-conformance -- "$@"
+
+# 1,000 sandboxes, 8 at a time: is anything left behind?
+churn count='1000' parallel='8':
+    just conformance --churn {{ count }} --parallel {{ parallel }}
+
+# SIGKILL at 50 random moments: does any code run on, is anything left behind?
+kills count='50':
+    just conformance --kill-test {{ count }}
+
+# A 1 GiB random file in and out: is it the same, and how fast beside cp?
+transfer:
+    just conformance --transfer
 
 # Escape attempts, each with a control run that must succeed.
 attacks *args:
-    cargo run --release --locked -p belljar-attacks -- "$@"
+    cargo run --profile suite --locked -p belljar-attacks -- "$@"
 
 # The examples through the real command line, against their expected output.
 e2e: build
@@ -51,17 +63,23 @@ e2e: build
 bench *args:
     cargo run --release --locked -p belljar -- bench start "$@"
 
-# Start and end sandboxes for a long time, and look for anything left behind.
-soak *args:
-    cargo run --release --locked -p belljar -- bench soak "$@"
+# The long versions: 10,000 sandboxes, 200 kills.
+soak:
+    just churn 10000
+    just kills 200
+
+# The engine on real cgroup v2 kernels, in QEMU guests.
+v2 *args:
+    .ci/v2/run "$@"
 
 # Feed the guest protocol's decoder with made-up bytes for ten minutes (needs a nightly toolchain).
 fuzz target='decode' seconds='600':
     cargo +nightly fuzz run --fuzz-dir crates/guest-proto/fuzz {{ target }} -- -max_total_time={{ seconds }}
 
-# Build everything the way it is shipped.
+# Build the executable the way it is shipped; never with the tests, whose
+# features (switching defences off) would come along.
 build:
-    cargo build --workspace --release --locked
+    cargo build --release --locked -p belljar
 
 # Run belljar from source: `just dev run -c 'print(1)'`.
 dev *args:

@@ -18,8 +18,8 @@ mod message;
 
 pub use frame::{Decoder, FrameError, Header, MAX_BODY, encode, encode_header};
 pub use message::{
-    Access, Changed, Entry, EntryKind, Exit, Failure, FromGuest, Hello, PathRule, Profile, PtySize,
-    Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
+    Changed, Entry, EntryKind, Exit, Failure, FromGuest, Hello, Profile, PtySize, Reply, Request,
+    Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
 };
 
 /// The version of the format. A guest of another generation is refused.

@@ -9,34 +9,12 @@ use crate::frame::{FrameError, Header, encode};
 pub struct Profile {
     /// A classic BPF program, 8 bytes an instruction; empty: no filter.
     pub seccomp: Vec<u8>,
-    /// The Landlock ABI to use; 0: none.
-    pub landlock_abi: u32,
-    pub paths: Vec<PathRule>,
-    /// Deny TCP altogether (where no network namespace does it).
-    pub no_tcp: bool,
     /// Resource number and value, soft and hard alike.
     pub rlimits: Vec<(u32, u64)>,
     /// Whether calls and file operations change to the user asked for.
     pub switch_user: bool,
     /// Check that a call is confined as the profile says, before its exec.
     pub self_check: bool,
-}
-
-/// What calls may do at a path and below it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathRule {
-    pub path: Vec<u8>,
-    pub access: Access,
-    /// Only for calls of this uid; for all when `None`.
-    pub only_uid: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
-    Read,
-    Write,
-    /// Read, write and drive: a terminal.
-    Device,
 }
 
 /// What the host sends.

@@ -18,9 +18,6 @@ use crate::watch::Watch;
 use crate::wire::Wire;
 use crate::{files, walk};
 
-/// Who calls are unless someone says otherwise.
-const USER: u32 = 1000;
-
 pub(crate) struct Agent {
     wire: Wire,
     signals: OwnedFd,
@@ -182,10 +179,7 @@ impl Agent {
                 if self.confiner.is_some() {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
-                let confiner = self.confiner.insert(Confiner::new(profile));
-                // The usual user's rules are ready before the first call asks;
-                // what cannot be made now is told to whoever asks for it.
-                let _ = confiner.for_user(USER);
+                self.confiner = Some(Confiner::new(profile));
             }
             ToGuest::Request(request) => {
                 let outcome = self.request(channel, request);
@@ -213,7 +207,7 @@ impl Agent {
 
     /// Answers a request; `None` when the answer comes later.
     fn request(&mut self, channel: u32, request: Request) -> Result<Option<Reply>, Failure> {
-        let Some(confiner) = &mut self.confiner else {
+        let Some(confiner) = &self.confiner else {
             return refuse("do anything before the profile came", Errno::PERM);
         };
         let profile = &confiner.profile;

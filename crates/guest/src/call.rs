@@ -50,7 +50,7 @@ enum Drained {
 impl Call {
     pub(crate) fn start(
         spawn: &Spawn,
-        confiner: &mut Confiner,
+        confiner: &Confiner,
         mut descriptors: Vec<OwnedFd>,
     ) -> Result<Self, Failure> {
         if spawn.argv.is_empty() {
@@ -72,7 +72,7 @@ impl Call {
             stdio,
             terminal: spawn.pty.is_some(),
             tasks: descriptors,
-            confinement: confiner.for_user(spawn.user)?,
+            confiner,
             report: report_write,
         };
         let forked = fork(Namespaces::NONE, cgroup.as_ref().map(AsFd::as_fd));

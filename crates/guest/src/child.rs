@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
 use rustix::fs::Mode;
 
-use crate::confiner::Confinement;
+use crate::confiner::Confiner;
 
 /// Everything that the child needs, made before the fork.
 pub(crate) struct Start<'a> {
@@ -25,7 +25,7 @@ pub(crate) struct Start<'a> {
     pub(crate) stdio: [OwnedFd; 3],
     pub(crate) terminal: bool,
     pub(crate) tasks: Vec<OwnedFd>,
-    pub(crate) confinement: Confinement<'a>,
+    pub(crate) confiner: &'a Confiner,
     /// Where a failure is told; closed by the exec.
     pub(crate) report: OwnedFd,
 }
@@ -53,7 +53,7 @@ fn confine_and_exec(start: Start<'_>) -> Failed {
 }
 
 fn confine(start: &Start<'_>) -> Result<(), Failed> {
-    let profile = start.confinement.profile;
+    let profile = &start.confiner.profile;
     for tasks in &start.tasks {
         step("enter the call's cgroup", rustix::io::write(tasks, b"0").map_err(Into::into))?;
     }
@@ -78,11 +78,8 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     step("change to the working directory", cwd.map_err(Into::into))?;
     step("reset signals", signal::reset_ours())?;
     step("mark descriptors", fd::close_on_exec_from(3))?;
-    if let Some(ruleset) = start.confinement.landlock {
-        step("restrict files with Landlock", ruleset.restrict_self())?;
-    }
-    if !start.confinement.filter.is_empty() {
-        step("install the seccomp filter", seccomp::install(start.confinement.filter))?;
+    if !start.confiner.filter.is_empty() {
+        step("install the seccomp filter", seccomp::install(&start.confiner.filter))?;
     }
     if profile.self_check {
         step("pass the self-check", self_check(start))?;
@@ -96,7 +93,7 @@ fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
 
 fn self_check(start: &Start<'_>) -> io::Result<()> {
     let (seccomp, no_new_privs) = process::confinement()?;
-    let Confinement { profile, filter, .. } = start.confinement;
+    let Confiner { profile, filter } = start.confiner;
     let filtered = filter.is_empty() || seccomp == 2;
     let user = rustix::process::getuid().as_raw();
     let is_user = !profile.switch_user || user == start.user;

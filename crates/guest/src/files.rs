@@ -140,6 +140,11 @@ pub(crate) fn make_dir(path: &[u8]) -> Outcome {
 }
 
 pub(crate) fn make_dirs(path: &Path) -> Result<(), Errno> {
+    // Before anything is made: a path that cannot be opened in the end.
+    const PATH_MAX: usize = 4096;
+    if path.as_os_str().len() >= PATH_MAX {
+        return Err(Errno::NAMETOOLONG);
+    }
     // From the deepest that exists down, so that each name is made below a
     // directory that was opened safely.
     let missing: Vec<&Path> = path

@@ -31,9 +31,12 @@ fn main() -> ExitCode {
     let Ok(stream) = fd::inherited(STREAM) else { return ExitCode::from(2) };
     // Second locks: the host kills by cgroup, the end of the stream is noticed
     // anyway, and pid 1 gets orphans without asking.
-    let prepared = process::set_dumpable(false)
-        .and_then(|()| process::die_with_parent())
-        .and_then(|()| process::become_subreaper());
+    let mut prepared = process::set_dumpable(false).and_then(|()| process::become_subreaper());
+    if std::process::id() == 1 {
+        // Elsewhere the guest has to end its calls itself, and needs to live
+        // long enough for that.
+        prepared = prepared.and_then(|()| process::die_with_parent());
+    }
     if prepared.is_err() {
         return ExitCode::from(3);
     }

@@ -129,7 +129,8 @@ impl Wire {
         if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
-            self.out.shrink_to(64 << 10);
+            // What one burst needs is kept for the next; more is given back.
+            self.out.shrink_to(2 * OUTBOX_LIMIT);
         } else if self.sent > OUTBOX_LIMIT {
             self.out.drain(..self.sent);
             self.sent = 0;

@@ -16,9 +16,6 @@ use crate::seccomp;
 pub struct Confinement {
     /// A classic BPF program, 8 bytes an instruction.
     pub seccomp: Vec<u8>,
-    pub landlock_abi: u32,
-    pub paths: Vec<PathRule>,
-    pub no_tcp: bool,
     /// Resource number and value.
     pub rlimits: Vec<(u32, u64)>,
     pub switch_user: bool,
@@ -26,20 +23,6 @@ pub struct Confinement {
     /// The home and temporary directory of calls.
     pub home: PathBuf,
     pub temporary: PathBuf,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathRule {
-    pub path: PathBuf,
-    pub access: Access,
-    pub only_uid: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    Read,
-    Write,
-    Device,
 }
 
 impl Confinement {
@@ -50,14 +33,8 @@ impl Confinement {
         } else {
             Vec::new()
         };
-        let landlock = keeps(Defence::Landlock) && work.is_some();
         Self {
             seccomp: filter,
-            // The calls of a jail share the domain that its guest is in: in one
-            // of its own, a call could not see or signal what another left.
-            landlock_abi: if landlock { facts.landlock_abi } else { 0 },
-            paths: work.map(process_paths).unwrap_or_default(),
-            no_tcp: spec.tier == Tier::Process,
             rlimits: if keeps(Defence::Rlimits) { rlimits(spec) } else { Vec::new() },
             switch_user: spec.tier == Tier::Jail && facts.privileged,
             self_check: keeps(Defence::Seccomp)
@@ -67,43 +44,6 @@ impl Confinement {
             temporary: work.map_or_else(|| "/tmp".into(), |work| work.join("tmp")),
         }
     }
-}
-
-fn rule(path: impl Into<PathBuf>, access: Access) -> PathRule {
-    PathRule { path: path.into(), access, only_uid: None }
-}
-
-/// Without a root of its own, a sandbox sees programs and libraries of the host
-/// and its own working directory; nothing else of any file system.
-fn process_paths(work: &Path) -> Vec<PathRule> {
-    let readable = [
-        "/usr",
-        "/bin",
-        "/sbin",
-        "/lib",
-        "/lib64",
-        "/lib32",
-        "/etc/alternatives",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.conf",
-        "/etc/ld.so.conf.d",
-        "/etc/localtime",
-        "/etc/nsswitch.conf",
-        "/etc/passwd",
-        "/etc/group",
-        "/etc/hosts",
-        "/etc/ssl",
-        "/etc/mime.types",
-        "/etc/protocols",
-        "/etc/services",
-        "/proc",
-    ];
-    let mut paths: Vec<_> = readable.map(|path| rule(path, Access::Read)).into();
-    let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-    paths.extend(devices.map(|path| rule(path, Access::Write)));
-    paths.extend(["/dev/pts", "/dev/tty", "/dev/ptmx"].map(|path| rule(path, Access::Device)));
-    paths.push(rule(work, Access::Write));
-    paths
 }
 
 fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {

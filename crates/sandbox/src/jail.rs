@@ -1,6 +1,7 @@
 //! Making a confined process: what its parent does, and what it does itself.
 
 pub(crate) mod apply;
+mod domain;
 mod mounts;
 pub(crate) mod parent;
 

@@ -17,7 +17,7 @@ mod state;
 mod wait;
 mod wire;
 
-pub use confinement::{Access, Confinement, PathRule};
+pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
 pub use engine::{Backend, Config, Engine, EngineError, StartError};
 pub use machine::{DiskUse, Machine};

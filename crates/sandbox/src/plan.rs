@@ -78,13 +78,25 @@ pub enum Step {
     Landlock {
         abi: u32,
         device_free: bool,
-        everywhere: bool,
+        writable: Writable,
     },
     Seccomp,
     Descriptors {
         closed: bool,
     },
     RunGuest,
+}
+
+/// Where Landlock lets a sandbox write, if owners and mounts do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writable {
+    /// Everywhere but in procfs, `/sys` and `/dev`, without new names in `/`.
+    Usual,
+    /// Template builds install where they like.
+    Everywhere,
+    /// In the working directory only; and only programs, libraries and a few
+    /// settings of the host are read.
+    Work,
 }
 
 /// What the host can give: facts that planning depends on.
@@ -202,9 +214,12 @@ impl Plan {
         }
         if facts.landlock_abi > 0 && weakened.keeps(Defence::Landlock) {
             let device_free = weakened.keeps(Defence::NoDev);
-            // Code that may write anywhere it has the rights to: template builds.
-            let everywhere = spec.disk != Disk::Memory || spec.tier == Tier::Process;
-            steps.push(Step::Landlock { abi: facts.landlock_abi, device_free, everywhere });
+            let writable = match (spec.tier, &spec.disk) {
+                (Tier::Process, _) => Writable::Work,
+                (Tier::Jail, Disk::Memory) => Writable::Usual,
+                (Tier::Jail, Disk::Directory(_)) => Writable::Everywhere,
+            };
+            steps.push(Step::Landlock { abi: facts.landlock_abi, device_free, writable });
         }
         if weakened.keeps(Defence::Seccomp) {
             steps.push(Step::Seccomp);

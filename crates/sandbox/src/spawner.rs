@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar_model::{SandboxId, Spec, Tier};
+use belljar_sys::fd;
 use belljar_sys::seccomp::Instruction;
-use belljar_sys::{fd, tree};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
@@ -167,7 +168,7 @@ impl Spawner {
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
         let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, &id));
-        let work = (spec.tier == Tier::Process).then(|| self.state.work(id.as_str()));
+        let work = (spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
         let made = self.make(spec, weakened, first_uid, group.as_ref(), work.as_deref());
         match made {
             Ok(born) => {
@@ -210,6 +211,7 @@ impl Spawner {
             filter: &self.filter,
             base: &base,
             devices: self.devices.as_deref(),
+            work,
             privileged: self.facts.privileged,
             weakened,
         };
@@ -306,7 +308,7 @@ fn remove_group(group: &SandboxGroup) -> io::Result<()> {
 
 fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
     for dir in [work.to_owned(), work.join("home"), work.join("tmp")] {
-        fs::create_dir_all(&dir)?;
+        fs::DirBuilder::new().mode(0o700).create(&dir)?;
         if let Some(owner) = owner {
             std::os::unix::fs::chown(&dir, Some(owner), Some(owner))?;
         }
@@ -314,14 +316,11 @@ fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what code left in its working directory, without trusting any of it.
+/// Removes what code left in its working directory.
 fn remove_work(work: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (work.parent(), work.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    match tree::remove(fs::File::open(parent)?, name, usize::MAX) {
-        Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno.into()),
+    match (work.parent(), work.file_name()) {
+        (Some(parent), Some(name)) => crate::state::remove_tree(parent, name),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 

@@ -7,13 +7,15 @@
 //! process that holds it, so an unlocked file means that its owner is gone and
 //! that whatever it left can be killed and removed.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use belljar_sys::lock;
+use belljar_sys::{lock, tree};
 
 use crate::cgroup::Hierarchies;
 
@@ -91,19 +93,48 @@ impl State {
         self.dir.join("dev")
     }
 
-    pub(crate) fn work(&self, id: &str) -> PathBuf {
-        self.dir.join("work").join(id)
+    /// The working directory of a sandbox without a root of its own.
+    pub(crate) fn work(&self, engine: u32, id: &str) -> PathBuf {
+        self.dir.join("work").join(format!("{engine}-{id}"))
+    }
+
+    /// Removes the working directories that an engine left.
+    fn remove_works(&self, engine: u32) -> io::Result<()> {
+        let work = self.dir.join("work");
+        let prefix = format!("{engine}-");
+        for entry in fs::read_dir(&work)? {
+            let name = entry?.file_name();
+            if name.to_string_lossy().starts_with(&prefix) {
+                remove_tree(&work, &name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the first free lease.
     pub(crate) fn lease(&self, hierarchies: Option<&Hierarchies>) -> io::Result<Lease> {
         for number in 0..MOST_LEASES {
             if let Some(lease) = self.try_lease(number)? {
-                reclaim(&lease, hierarchies)?;
+                self.reclaim(&lease, hierarchies)?;
                 return Ok(lease);
             }
         }
         Err(io::ErrorKind::QuotaExceeded.into())
+    }
+
+    /// Removes what the last owner of a lease left.
+    fn reclaim(&self, lease: &Lease, hierarchies: Option<&Hierarchies>) -> io::Result<()> {
+        if let Some(hierarchies) = hierarchies {
+            // The kill is asynchronous: groups are busy until the last one is gone.
+            crate::wait::until(Duration::from_secs(5), || {
+                match hierarchies.remove_engine(lease.number) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(None),
+                    Err(error) => Err(error),
+                    Ok(()) => Ok(Some(())),
+                }
+            })?;
+        }
+        self.remove_works(lease.number)
     }
 
     fn try_lease(&self, number: u32) -> io::Result<Option<Lease>> {
@@ -136,7 +167,7 @@ impl State {
         let mut found = 0;
         for number in numbers {
             if let Some(lease) = self.try_lease(number)? {
-                reclaim(&lease, hierarchies.as_ref())?;
+                self.reclaim(&lease, hierarchies.as_ref())?;
                 lease.give_back();
                 found += 1;
             }
@@ -175,16 +206,10 @@ impl Lease {
     }
 }
 
-/// Removes what the last owner of a lease left.
-fn reclaim(lease: &Lease, hierarchies: Option<&Hierarchies>) -> io::Result<()> {
-    let Some(hierarchies) = hierarchies else { return Ok(()) };
-    // The kill is asynchronous: the groups are busy until the last one is gone.
-    let gone = crate::wait::until(std::time::Duration::from_secs(5), || {
-        match hierarchies.remove_engine(lease.number) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(None),
-            Err(error) => Err(error),
-            Ok(()) => Ok(Some(())),
-        }
-    });
-    gone.map(drop)
+/// Removes a tree of `parent` that a stranger made, without trusting any of it.
+pub(crate) fn remove_tree(parent: &Path, name: &OsStr) -> io::Result<()> {
+    match tree::remove(File::open(parent)?, name, usize::MAX) {
+        Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }

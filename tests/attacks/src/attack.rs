@@ -31,8 +31,6 @@ pub(crate) enum Act {
     Payload(Payload),
     /// The harness has a part in it.
     Driven(fn(Stage) -> Run),
-    /// It cannot be staged on any host yet, and why.
-    Elsewhere(&'static str),
 }
 
 /// How the attack is shown to be able to succeed.

@@ -14,12 +14,6 @@ use anyhow::bail;
 
 use crate::attack::Attack;
 
-/// Rows of the table without an attack, each with its reason.
-const LEFT_OUT: [(&str, &str); 0] = [];
-
-/// Classes that are still being wired.
-const UNFINISHED: [&str; 4] = ["PROC", "RES", "FS", "OUT"];
-
 fn all() -> Vec<Attack> {
     let classes = [
         krn::attacks(),
@@ -38,7 +32,7 @@ pub(crate) fn select(filters: &[String]) -> anyhow::Result<Vec<Attack>> {
     let attacks = all();
     let missing = missing(&attacks);
     if !missing.is_empty() {
-        bail!("these attacks are neither in the catalogue nor left out: {}", missing.join(" "));
+        bail!("these attacks of the table are not in the catalogue: {}", missing.join(" "));
     }
     let names = |filter: &str, attack: &Attack| {
         attack.id.eq_ignore_ascii_case(filter) || attack.class().eq_ignore_ascii_case(filter)
@@ -53,12 +47,8 @@ pub(crate) fn select(filters: &[String]) -> anyhow::Result<Vec<Attack>> {
     Ok(attacks.into_iter().filter(wanted).collect())
 }
 
-/// Rows that nobody attends to.
+/// Rows of the table that no attack stands for.
 fn missing(attacks: &[Attack]) -> Vec<&'static str> {
-    let attended = |id: &str| {
-        attacks.iter().any(|attack| attack.id == id) || LEFT_OUT.iter().any(|(left, _)| *left == id)
-    };
-    let unfinished = |id: &str| UNFINISHED.iter().any(|class| id.starts_with(class));
     let ids = table::ALL.iter().map(|row| row.id);
-    ids.filter(|id| !attended(id) && !unfinished(id)).collect()
+    ids.filter(|id| !attacks.iter().any(|attack| attack.id == *id)).collect()
 }

@@ -9,7 +9,6 @@
 //! root, gcc and python3.
 
 #![expect(clippy::print_stdout, reason = "the report is this program's output")]
-#![allow(dead_code, reason = "until every class is wired")]
 
 mod attack;
 mod catalogue;

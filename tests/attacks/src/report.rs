@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::attack::{Act, Attack, Control};
+use crate::attack::{Attack, Control};
 use crate::catalogue::table::CLASSES;
 
 /// One run.
@@ -39,9 +39,6 @@ pub(crate) struct Results {
 impl Results {
     /// Why an attack was not staged, if it was not.
     fn elsewhere(&self, attack: &Attack) -> Option<&str> {
-        if let Act::Elsewhere(why) = attack.act {
-            return Some(why);
-        }
         let run = self.runs.iter().find(|run| run.id == attack.id && run.not_here);
         run.map(|run| run.said.as_str())
     }

@@ -88,9 +88,6 @@ async fn warm_up(stage: &Stage) -> anyhow::Result<()> {
 fn jobs(attacks: &[Attack], options: &Options) -> Vec<Job> {
     let mut jobs = Vec::new();
     for &attack in attacks {
-        if matches!(attack.act, Act::Elsewhere(_)) {
-            continue;
-        }
         jobs.push(Job { attack, mode: Mode::Real });
         if options.no_control {
             continue;
@@ -195,7 +192,6 @@ async fn perform(job: Job, stage: Stage) -> Report {
             (Mode::OwnControl, _, Control::Own(run)) => run(stage.clone()).await,
             (_, Act::Payload(payload), _) => payload.run(&stage).await,
             (_, Act::Driven(run), _) => run(stage.clone()).await,
-            (_, Act::Elsewhere(why), _) => Err(anyhow!(why)),
         }
     };
     let seen = match tokio::time::timeout(LONGEST, act).await {

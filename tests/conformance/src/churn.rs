@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::Verdict;
 use crate::args::Args;
 use crate::fixture::Fixture;
-use crate::residue::{self, Footprint, Ours, STATE};
+use crate::residue::{self, Footprint, Ours};
 use crate::verbs::until;
 
 /// Everything that could grow, where it can be told from other engines' doings.
@@ -34,7 +34,7 @@ impl Counts {
             mounts: footprint.mounts,
             groups: ours.sandbox_groups(),
             namespaces: residue::namespaces().len(),
-            state_files: residue::files_below(STATE.as_ref()),
+            state_files: residue::state_entries(),
             descriptors: footprint.descriptors.len(),
             spawner_descriptors: residue::descriptor_count(ours.spawner),
         })
@@ -46,7 +46,7 @@ impl Counts {
             ("mounts", self.mounts, after.mounts),
             ("cgroup directories", self.groups, after.groups),
             ("namespaces (host)", self.namespaces, after.namespaces),
-            ("files in the state directory", self.state_files, after.state_files),
+            ("entries of the state directory", self.state_files, after.state_files),
             ("own descriptors", self.descriptors, after.descriptors),
             ("the spawner's descriptors", self.spawner_descriptors, after.spawner_descriptors),
         ]

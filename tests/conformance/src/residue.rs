@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 use crate::verbs::until;
 
 /// Where the engine keeps its state when it runs as root.
-pub(crate) const STATE: &str = "/run/belljar";
+const STATE: &str = "/run/belljar";
 
 /// Descriptors and mounts of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -267,7 +267,9 @@ pub(crate) fn no_growth(counts: &[(&str, usize, usize)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files and directories below a directory.
-pub(crate) fn files_below(dir: &Path) -> usize {
-    entries(dir).iter().map(|path| 1 + if path.is_dir() { files_below(path) } else { 0 }).sum()
+/// What engines keep in the state directory: leases, working directories and
+/// whatever stands beside them. What is in a working directory is its own.
+pub(crate) fn state_entries() -> usize {
+    let top = entries(Path::new(STATE));
+    top.len() + top.iter().map(|dir| entries(dir).len()).sum::<usize>()
 }

@@ -1,8 +1,8 @@
 //! One value of every message, named after its golden file.
 
 use belljar_guest_proto::{
-    Access, Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, PathRule,
-    Profile, PtySize, Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
+    Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, Profile, PtySize,
+    Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
 };
 
 /// Where a message goes.
@@ -24,13 +24,6 @@ impl Message {
 pub(crate) fn profile() -> Profile {
     Profile {
         seccomp: vec![0x20, 0, 0, 0, 4, 0, 0, 0],
-        landlock_abi: 7,
-        paths: vec![
-            PathRule { path: b"/usr".to_vec(), access: Access::Read, only_uid: None },
-            PathRule { path: b"/home".to_vec(), access: Access::Write, only_uid: Some(1000) },
-            PathRule { path: b"/dev/pts".to_vec(), access: Access::Device, only_uid: Some(0) },
-        ],
-        no_tcp: true,
         rlimits: vec![(7, 1024), (4, 0), (1, u64::MAX)],
         switch_user: true,
         self_check: true,

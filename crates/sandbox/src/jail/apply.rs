@@ -11,13 +11,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use belljar_model::{Disk, Spec};
-use belljar_sys::landlock::{Ruleset, Scope, access};
 use belljar_sys::mount::{Attributes, Propagation, Reach};
 use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
-use super::{Attempt, Failure, mounts};
+use super::{Attempt, Failure, domain, mounts};
 use crate::plan::{Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
 
@@ -37,6 +36,8 @@ pub(crate) struct Birth<'a> {
     /// Host uid that inner 0 is mapped to, for tiers without a user namespace.
     pub(crate) first_uid: u32,
     pub(crate) privileged: bool,
+    /// The working directory, in tiers without a root of their own.
+    pub(crate) work: Option<&'a Path>,
 }
 
 /// What steps leave for later steps.
@@ -113,8 +114,8 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Capabilities { guest_keeps_some } => capabilities(*guest_keeps_some),
         Step::BecomeGuest { uid } => become_uid(*uid, birth),
         Step::NoNewPrivs => caps::set_no_new_privs().doing("forbid new privileges"),
-        Step::Landlock { abi, device_free, everywhere } => {
-            landlock(*abi, *device_free, *everywhere)
+        Step::Landlock { abi, device_free, writable } => {
+            domain::enter(*abi, *device_free, *writable, birth.work)
         }
         Step::Seccomp => seccomp::install(birth.filter).doing("install the guest's filter"),
         Step::Descriptors { closed } => descriptors(birth, hands, *closed),
@@ -201,52 +202,6 @@ fn become_uid(uid: u32, birth: &Birth<'_>) -> Result<(), Failure> {
     let keep = if keeps { GUEST_KEEPS } else { caps::Set::EMPTY };
     caps::set(keep, keep).doing("drop capabilities")
 }
-
-/// Nothing makes devices, drives them, or writes to procfs. What else is
-/// writable is decided by owners and mounts.
-fn landlock(abi: u32, device_free: bool, everywhere: bool) -> Result<(), Failure> {
-    let ruleset = Ruleset::new(abi, Scope { no_tcp: false, ipc: true }).doing("make a ruleset")?;
-    let allow = |path: &Path, rights: u64| {
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(place) => {
-                let stat = rustix::fs::fstat(&place).doing("look at a place")?;
-                let rights = match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::Directory => rights,
-                    // A link is allowed where it leads to.
-                    FileType::Symlink => return Ok(()),
-                    _ => rights & access::ON_FILES,
-                };
-                ruleset.allow(place.as_fd(), rights).doing(format!("allow {}", path.display()))
-            }
-            Err(rustix::io::Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno).doing(format!("open {}", path.display())),
-        }
-    };
-    let nodes = if device_free { 0 } else { access::MAKE_CHAR | access::MAKE_BLOCK };
-    let write = access::WRITE | nodes;
-    if everywhere {
-        allow(Path::new("/"), write)?;
-    } else {
-        allow(Path::new("/"), access::READ)?;
-        for entry in fs::read_dir("/").doing("list the root")? {
-            let path = entry.doing("list the root")?.path();
-            if !SPECIAL.iter().any(|special| path == Path::new(special)) {
-                allow(&path, write)?;
-            }
-        }
-        for node in ["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"] {
-            allow(&Path::new("/dev").join(node), write)?;
-        }
-    }
-    for terminal in ["/dev/pts", "/dev/tty", "/dev/ptmx"] {
-        allow(Path::new(terminal), access::IOCTL_DEV)?;
-    }
-    ruleset.restrict_self().doing("restrict files with Landlock")
-}
-
-/// Directories of the kernel's, where nothing is written.
-const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(), Failure> {
     let scratch = hands.scratch.take();

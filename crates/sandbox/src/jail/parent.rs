@@ -31,6 +31,8 @@ pub(crate) struct Cradle<'a> {
     pub(crate) base: &'a Path,
     /// A `/dev` made once for all, if there is one.
     pub(crate) devices: Option<&'a Path>,
+    /// The working directory, in tiers without a root of their own.
+    pub(crate) work: Option<&'a Path>,
     pub(crate) privileged: bool,
     pub(crate) weakened: &'a Weakened,
 }
@@ -88,6 +90,7 @@ pub(crate) fn bear(
             filter: cradle.filter,
             base: cradle.base,
             devices: cradle.devices,
+            work: cradle.work,
             first_uid,
             privileged: cradle.privileged,
         })

@@ -53,7 +53,7 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         Capabilities { guest_keeps_some: true }
         BecomeGuest { uid: 999 }
         NoNewPrivs
-        Landlock { abi: 7, device_free: true, everywhere: false }
+        Landlock { abi: 7, device_free: true, writable: Usual }
         Seccomp
         Descriptors { closed: true }
         RunGuest"#]],
@@ -83,7 +83,7 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
         Capabilities { guest_keeps_some: false }
         BecomeGuest { uid: 1000 }
         NoNewPrivs
-        Landlock { abi: 7, device_free: true, everywhere: true }
+        Landlock { abi: 7, device_free: true, writable: Work }
         Seccomp
         Descriptors { closed: true }
         RunGuest"#]],

@@ -135,6 +135,11 @@ static void files(void) {
     }
     unlink(a);
 
+    // The kernel's own knobs: nothing of procfs is ours to write.
+    fd = open("/proc/self/comm", O_WRONLY | O_CLOEXEC);
+    denied("open for write(/proc/self/comm)", fd, EACCES, EPERM, EROFS, 0);
+    if (fd >= 0) close(fd);
+
     // Device ioctls: the entropy count asks for nothing and changes nothing.
     fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
     int bits = 0;

@@ -169,19 +169,6 @@ impl Stage {
         Ok(())
     }
 
-    pub(crate) async fn upload(
-        &self,
-        sandbox: &Sandbox,
-        user: User,
-        path: &str,
-        mode: u32,
-        bytes: &[u8],
-    ) -> anyhow::Result<()> {
-        let mut source = bytes;
-        let sent = sandbox.upload(user, path.as_bytes(), mode, &mut source).await;
-        sent.with_context(|| format!("cannot upload {path}")).map(drop)
-    }
-
     pub(crate) async fn download(&self, sandbox: &Sandbox, path: &str) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let got = sandbox.download(User::User, path.as_bytes(), KEPT as u64, &mut bytes).await;

@@ -23,7 +23,7 @@ cases!["life":
     code_cannot_end_its_sandbox,
     files_outlive_calls,
     twenty_sandboxes_live_at_once,
-    an_end_does_not_hold_up_others needs [Python],
+    an_end_does_not_hold_up_others needs [Python, SizedDisk],
     a_hundred_calls_leave_nothing needs [GuestProcess],
     a_root_that_is_not_there_is_refused needs [OwnRoot],
     requests_after_the_end_are_errors,

@@ -1,0 +1,103 @@
+//! The Landlock domain of a sandbox.
+//!
+//! There is one, which the guest enters and calls inherit: in domains of their
+//! own, calls could neither see nor signal what an earlier one left. Nothing in
+//! it makes devices, drives them, or writes to the kernel's own file systems.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use belljar_sys::landlock::{Ruleset, Scope, access};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::{Attempt, Failure};
+use crate::plan::Writable;
+
+/// Directories of the kernel's, where nothing is written.
+const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// What there is in `/dev` that may be written.
+const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"];
+
+/// What a sandbox without a root of its own reads of the host: programs,
+/// libraries, and settings that hold no secret.
+const HOST: [&str; 20] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/ssl",
+    "/etc/mime.types",
+    "/etc/protocols",
+    "/etc/services",
+    "/proc",
+];
+
+/// Enters the domain for good. Needs `no_new_privs`.
+pub(super) fn enter(
+    abi: u32,
+    device_free: bool,
+    writable: Writable,
+    work: Option<&Path>,
+) -> Result<(), Failure> {
+    // Without a network namespace nothing else keeps TCP away.
+    let scope = Scope { no_tcp: writable == Writable::Work, ipc: true };
+    let ruleset = Ruleset::new(abi, scope).doing("make a ruleset")?;
+    let allow = |path: &Path, rights| allow(&ruleset, path, rights);
+    let nodes = if device_free { 0 } else { access::MAKE_CHAR | access::MAKE_BLOCK };
+    let write = access::WRITE | nodes;
+    match writable {
+        Writable::Everywhere => allow(Path::new("/"), write)?,
+        Writable::Usual => {
+            allow(Path::new("/"), access::READ)?;
+            for entry in fs::read_dir("/").doing("list the root")? {
+                let path = entry.doing("list the root")?.path();
+                if !SPECIAL.iter().any(|special| path == Path::new(special)) {
+                    allow(&path, write)?;
+                }
+            }
+        }
+        Writable::Work => {
+            // Links as well: where the host has them, they lead to one of these.
+            for path in HOST {
+                allow(Path::new(path), access::READ)?;
+            }
+            if let Some(work) = work {
+                allow(work, write)?;
+            }
+        }
+    }
+    for node in DEVICES {
+        allow(&Path::new("/dev").join(node), write)?;
+    }
+    for terminal in ["/dev/pts", "/dev/tty", "/dev/ptmx"] {
+        allow(Path::new(terminal), access::WRITE | access::IOCTL_DEV)?;
+    }
+    ruleset.restrict_self().doing("restrict files with Landlock")
+}
+
+/// Allows `rights` at `path` and below; what is not there needs no rule.
+fn allow(ruleset: &Ruleset, path: &Path, rights: u64) -> Result<(), Failure> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(place) => place,
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(errno).doing(format!("open {}", path.display())),
+    };
+    let stat = rustix::fs::fstat(&place).doing("look at a place")?;
+    let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
+    let rights = if is_dir { rights } else { rights & access::ON_FILES };
+    ruleset.allow(place.as_fd(), rights).doing(format!("allow {}", path.display()))
+}
