@@ -320,6 +320,7 @@ impl Supervisor {
         let reason = match self.reason {
             Some(reason) if reason != EndReason::Lost => reason,
             _ if counters.oom_kills > 0 => EndReason::Oom,
+            Some(_) if self.machine.ran_out_of_memory() => EndReason::Oom,
             Some(lost) => lost,
             None if exit.is_some_and(|exit| exit.signal == Some(SIGSYS)) => EndReason::Seccomp,
             None if self.was_refused_processes() => EndReason::Pids,

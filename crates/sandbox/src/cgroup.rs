@@ -154,6 +154,14 @@ impl SandboxGroup {
         field(&self.dir(site).join("pids.events"), "max")
     }
 
+    /// Processes outside of any call that the kernel killed because memory ran
+    /// out: the guest, whose end is the sandbox's.
+    pub fn oom_kills(&self) -> u64 {
+        let Some(site) = self.hierarchies.site("memory") else { return 0 };
+        let file = if site.v2 { "memory.events" } else { "memory.oom_control" };
+        field(&self.dir(site).join(file), "oom_kill")
+    }
+
     /// Memory charged to the sandbox right now.
     pub fn memory_now(&self) -> Option<u64> {
         let site = self.hierarchies.site("memory")?;

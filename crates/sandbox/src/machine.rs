@@ -61,6 +61,11 @@ impl Machine {
         self.group.as_ref().map_or(0, SandboxGroup::refused_processes)
     }
 
+    /// Whether the kernel ended the guest because memory ran out.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.oom_kills() > 0)
+    }
+
     pub fn memory_now(&self) -> Option<u64> {
         self.group.as_ref()?.memory_now()
     }

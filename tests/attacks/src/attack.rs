@@ -149,7 +149,11 @@ pub(crate) fn verdict(ran: &Ran) -> anyhow::Result<Seen> {
 
 pub(crate) fn verdict_in(output: &[u8]) -> anyhow::Result<Seen> {
     let text = String::from_utf8_lossy(output);
-    let said = |head: &str| text.lines().filter_map(|line| line.strip_prefix(head)).next_back();
+    // What a terminal echoes may stand before the verdict on its line.
+    let said = |head: &str| {
+        let after = |line| str::split_once(line, head).map(|(_, said)| said);
+        text.lines().filter_map(after).next_back()
+    };
     if let Some(unstaged) = said("NOTE unstaged") {
         bail!("the act did not take place: {unstaged}");
     }

@@ -52,7 +52,9 @@ pub(crate) fn attacks() -> Vec<Attack> {
             "PROC-08",
             |stage| Box::pin(pids::reused(stage)),
             Control::Because("kills go by pidfd and group, never by number"),
-        ),
+        )
+        // Alone: pids are chosen, and nobody else may take them meanwhile.
+        .stress(),
         driven("PROC-09", |stage| Box::pin(deaths::stuck(stage)), Control::Because(atomic)),
         driven(
             "PROC-10",

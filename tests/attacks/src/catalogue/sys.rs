@@ -23,7 +23,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| {
                 Box::pin(async move {
                     let root = payload("sys/sys_02.c").call(|call| call.user = User::Root);
-                    root.run(&stage.without(&[ProcHiding])).await
+                    root.run(&stage.without(&[ProcHiding, Landlock])).await
                 })
             }),
         ),

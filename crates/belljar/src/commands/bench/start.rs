@@ -66,12 +66,19 @@ pub(super) async fn run(
     let warm_up = (options.count / 10).clamp(3, 20);
     for round in 0..options.count + warm_up {
         let counts = round >= warm_up;
-        let took = one_jail(&node, &spec, counts.then_some(&mut parts)).await?;
-        if counts {
-            jail.push(took);
-        }
-        for other in &mut others {
-            other.turn(counts);
+        // Everybody is first, and right after everybody else, equally often:
+        // some leave work behind that the kernel does in the next one's time.
+        let turns = others.len() + 1;
+        for turn in 0..turns {
+            match (round as usize + turn) % turns {
+                0 => {
+                    let took = one_jail(&node, &spec, counts.then_some(&mut parts)).await?;
+                    if counts {
+                        jail.push(took);
+                    }
+                }
+                other => others[other - 1].turn(counts),
+            }
         }
     }
     let guest_resident_bytes = resident(&node, &spec).await?;

@@ -69,7 +69,7 @@ struct Stranger(Child);
 
 impl Stranger {
     fn with_pid(pid: u32) -> anyhow::Result<Self> {
-        for _ in 0..200 {
+        for _ in 0..2000 {
             // The next process gets the number after this one, if it is free.
             let last = (pid - 1).to_string();
             fs::write("/proc/sys/kernel/ns_last_pid", last).context("cannot choose pids here")?;
