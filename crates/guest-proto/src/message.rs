@@ -11,6 +11,9 @@ pub struct Profile {
     pub seccomp: Vec<u8>,
     /// Resource number and value, soft and hard alike.
     pub rlimits: Vec<(u32, u64)>,
+    /// The Landlock ABI with which calls set themselves apart from the guest,
+    /// where neither a user id nor a pid namespace does; 0: they need not.
+    pub apart_abi: u32,
     /// Whether calls and file operations change to the user asked for.
     pub switch_user: bool,
     /// Check that a call is confined as the profile says, before its exec.

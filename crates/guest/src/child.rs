@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use belljar_sys::landlock::Ruleset;
 use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
 use rustix::fs::Mode;
 
@@ -78,6 +79,9 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     step("change to the working directory", cwd.map_err(Into::into))?;
     step("reset signals", signal::reset_ours())?;
     step("mark descriptors", fd::close_on_exec_from(3))?;
+    if profile.apart_abi > 0 {
+        step("leave the guest's domain", leave_domain(profile.apart_abi))?;
+    }
     if !start.confiner.filter.is_empty() {
         step("install the seccomp filter", seccomp::install(&start.confiner.filter))?;
     }
@@ -89,6 +93,10 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
 
 fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
     done.map(drop).map_err(|error| (doing, error))
+}
+
+fn leave_domain(abi: u32) -> io::Result<()> {
+    Ruleset::apart(abi)?.map_or(Ok(()), |ruleset| ruleset.restrict_self())
 }
 
 fn self_check(start: &Start<'_>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! How calls are confined, prepared once for all of them.
 //!
-//! Landlock is not here: the guest is in its sandbox's one domain, and calls
-//! inherit it, so that they can see and signal each other.
+//! Landlock's rules for files are not here: the guest is in its sandbox's one
+//! domain, and calls inherit it, so that they can see and signal each other.
 
 use belljar_guest_proto::Profile;
 use belljar_sys::seccomp::Instruction;

@@ -7,6 +7,7 @@ pub(crate) fn profile(confinement: &Confinement) -> Profile {
     Profile {
         seccomp: confinement.seccomp.clone(),
         rlimits: confinement.rlimits.clone(),
+        apart_abi: confinement.apart_abi,
         switch_user: confinement.switch_user,
         self_check: confinement.self_check,
     }

@@ -18,6 +18,9 @@ pub struct Confinement {
     pub seccomp: Vec<u8>,
     /// Resource number and value.
     pub rlimits: Vec<(u32, u64)>,
+    /// With which Landlock ABI calls set themselves apart from the guest; 0:
+    /// they need not, having another user id.
+    pub apart_abi: u32,
     pub switch_user: bool,
     pub self_check: bool,
     /// The home and temporary directory of calls.
@@ -36,6 +39,11 @@ impl Confinement {
         Self {
             seccomp: filter,
             rlimits: if keeps(Defence::Rlimits) { rlimits(spec) } else { Vec::new() },
+            apart_abi: if spec.tier == Tier::Process && keeps(Defence::Landlock) {
+                facts.landlock_abi
+            } else {
+                0
+            },
             switch_user: spec.tier == Tier::Jail && facts.privileged,
             self_check: keeps(Defence::Seccomp)
                 && keeps(Defence::NoNewPrivs)

@@ -99,17 +99,35 @@ impl Ruleset {
             handled_access_net: if scope.no_tcp && abi >= 4 { 0b11 } else { 0 },
             scoped: if scope.ipc && abi >= 6 { 0b11 } else { 0 },
         };
+        Self::create(abi, &attr)
+    }
+
+    fn create(abi: u32, attr: &RulesetAttr) -> io::Result<Self> {
+        let handled = attr.handled_access_fs;
         let size = match abi {
             0..=3 => 8,
             4 | 5 => 16,
             _ => size_of::<RulesetAttr>(),
         };
         // SAFETY: `attr` outlives the call and `size` is at most its size.
-        let ret = unsafe { libc::syscall(SYS_CREATE_RULESET, &raw const attr, size, 0) };
+        let ret = unsafe { libc::syscall(SYS_CREATE_RULESET, &raw const *attr, size, 0) };
         let fd = i32::try_from(check(ret)?).map_err(|_| io::ErrorKind::InvalidData)?;
         // SAFETY: the call succeeded, so `fd` is new and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd, handled })
+    }
+
+    /// A ruleset that rules no file at all: whoever enters it cannot signal or
+    /// trace what stays outside. `None` where the kernel cannot (ABI 6).
+    pub fn apart(abi: u32) -> io::Result<Option<Self>> {
+        if abi < 6 {
+            return Ok(None);
+        }
+        Self::create(
+            abi,
+            &RulesetAttr { handled_access_fs: 0, handled_access_net: 0, scoped: 0b11 },
+        )
+        .map(Some)
     }
 
     /// Allows `access` at `path` and below it.

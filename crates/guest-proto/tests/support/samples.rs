@@ -25,6 +25,7 @@ pub(crate) fn profile() -> Profile {
     Profile {
         seccomp: vec![0x20, 0, 0, 0, 4, 0, 0, 0],
         rlimits: vec![(7, 1024), (4, 0), (1, u64::MAX)],
+        apart_abi: 7,
         switch_user: true,
         self_check: true,
     }

@@ -17,8 +17,8 @@ use crate::plan::Writable;
 /// Directories of the kernel's, where nothing is written.
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// What there is in `/dev` that may be written.
-const DEVICES: [&str; 8] = ["null", "zero", "full", "random", "urandom", "tty", "shm", "pts"];
+/// Devices that may be written.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// What a sandbox without a root of its own reads of the host: programs,
 /// libraries, and settings that hold no secret.
@@ -62,6 +62,8 @@ pub(super) fn enter(
         Writable::Everywhere => allow(Path::new("/"), write)?,
         Writable::Usual => {
             allow(Path::new("/"), access::READ)?;
+            // The sandbox's own; on the process tier it would be the host's.
+            allow(Path::new("/dev/shm"), write)?;
             for entry in fs::read_dir("/").doing("list the root")? {
                 let path = entry.doing("list the root")?.path();
                 if !SPECIAL.iter().any(|special| path == Path::new(special)) {
