@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use belljar_guest_proto::{Decoder, FromGuest, encode_header};
+use belljar_guest_proto::{Decoder, FromGuest, Header, encode_header};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 
@@ -19,8 +19,11 @@ pub(crate) struct Wire {
     stream: OwnedFd,
     pub(crate) decoder: Decoder,
     pub(crate) descriptors: VecDeque<OwnedFd>,
+    /// Frames on their way out are between `sent` and `end`; what is behind was
+    /// used before and is overwritten, never filled anew.
     out: Vec<u8>,
     sent: usize,
+    end: usize,
 }
 
 impl Wire {
@@ -33,6 +36,7 @@ impl Wire {
             descriptors: VecDeque::new(),
             out: Vec::new(),
             sent: 0,
+            end: 0,
         })
     }
 
@@ -77,7 +81,18 @@ impl Wire {
     }
 
     pub(crate) fn send(&mut self, channel: u32, message: &FromGuest<'_>) {
-        message.encode(&mut self.out, channel);
+        let mut frame = Vec::new();
+        message.encode(&mut frame, channel);
+        self.room(frame.len()).copy_from_slice(&frame);
+        self.end += frame.len();
+    }
+
+    /// The next `want` bytes behind what waits to be sent.
+    fn room(&mut self, want: usize) -> &mut [u8] {
+        if self.out.len() < self.end + want {
+            self.out.resize(self.end + want, 0);
+        }
+        &mut self.out[self.end..self.end + want]
     }
 
     /// Sends what `read` puts behind a frame header; nothing when it reads
@@ -89,50 +104,48 @@ impl Wire {
         most: usize,
         read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
     ) -> Result<usize, Errno> {
-        let mark = self.out.len();
-        // An empty frame of the right kind, whose length is written again once
-        // it is known.
-        empty.encode(&mut self.out, channel);
-        let kind = self.out[mark + 4];
-        let body = self.out.len();
-        self.out.resize(body + most, 0);
-        let got = read(&mut self.out[body..]);
-        let count = *got.as_ref().unwrap_or(&0);
-        self.out.truncate(if count == 0 { mark } else { body + count });
+        let mut header = Vec::with_capacity(Header::SIZE);
+        empty.encode(&mut header, channel);
+        let kind = header[4];
+        let room = self.room(Header::SIZE + most);
+        let count = read(&mut room[Header::SIZE..])?;
         if count > 0 {
-            let mut header = Vec::with_capacity(body - mark);
+            header.clear();
             encode_header(&mut header, kind, channel, count);
-            self.out[mark..body].copy_from_slice(&header);
+            room[..Header::SIZE].copy_from_slice(&header);
+            self.end += Header::SIZE + count;
         }
-        got
+        Ok(count)
     }
 
     /// Whether there is room to read more from calls and files.
     pub(crate) fn has_room(&self) -> bool {
-        self.out.len() - self.sent < OUTBOX_LIMIT
+        self.end - self.sent < OUTBOX_LIMIT
     }
 
     pub(crate) fn wants_to_send(&self) -> bool {
-        self.sent < self.out.len()
+        self.sent < self.end
     }
 
     /// Writes as much as the host takes now.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.wants_to_send() {
-            match rustix::io::write(&self.stream, &self.out[self.sent..]) {
+            match rustix::io::write(&self.stream, &self.out[self.sent..self.end]) {
                 Ok(count) => self.sent += count,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
-        if self.sent == self.out.len() {
-            self.out.clear();
+        if self.sent == self.end {
             self.sent = 0;
+            self.end = 0;
             // What one burst needs is kept for the next; more is given back.
+            self.out.truncate(2 * OUTBOX_LIMIT);
             self.out.shrink_to(2 * OUTBOX_LIMIT);
         } else if self.sent > OUTBOX_LIMIT {
-            self.out.drain(..self.sent);
+            self.out.copy_within(self.sent..self.end, 0);
+            self.end -= self.sent;
             self.sent = 0;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 
 use belljar_guest_proto::{
-    CHUNK, Entry, Failure, Reply, Request, ToGuest, WatchEvent, encode_header,
+    CHUNK, Entry, Failure, Reply, Request, ToGuest, WINDOW, WatchEvent, encode_header,
 };
 use belljar_model::User;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -130,7 +130,7 @@ impl Sandbox {
         if size > limit {
             return Err(FileError::TooLarge { size, limit });
         }
-        let mut got = 0u64;
+        let (mut got, mut owed) = (0u64, 0);
         loop {
             match channel.next().await.map_err(FileError::Link)? {
                 Incoming::Data(bytes) => {
@@ -139,7 +139,12 @@ impl Sandbox {
                         return Err(FileError::TooLarge { size: got, limit: size });
                     }
                     target.write_all(&bytes).await.map_err(FileError::Target)?;
-                    channel.grant(bytes.len()).await.map_err(FileError::Link)?;
+                    // In larger pieces: each grant is a message of its own.
+                    owed += bytes.len();
+                    if owed >= WINDOW as usize / 2 {
+                        channel.grant(owed).await.map_err(FileError::Link)?;
+                        owed = 0;
+                    }
                 }
                 Incoming::Eof => break,
                 _ => {}
