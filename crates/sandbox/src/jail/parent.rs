@@ -21,6 +21,9 @@ use crate::defence::{Defence, Weakened};
 use crate::plan::{Plan, USER_UID, guest_uid};
 use crate::wire::{self, FromChild, ToChild};
 
+/// Bytes that may be under way on a stream, in each direction.
+const STREAM_BUFFER: usize = 1 << 20;
+
 /// Ids that each sandbox has to itself.
 pub(crate) const IDS: u32 = 65_536;
 
@@ -70,6 +73,11 @@ pub(crate) fn bear(
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let (stream, guest_stream) = pair(SocketType::STREAM).doing("make the guest's stream")?;
+    for end in [&stream, &guest_stream] {
+        // A file passes in fewer, larger steps. Without the right to it, the
+        // host's own size serves.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(end, STREAM_BUFFER);
+    }
     let owner = first_uid + guest_uid(spec.tier, cradle.weakened);
     let unlimited = cradle.unlimited();
     let into = match group {
