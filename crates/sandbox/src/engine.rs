@@ -229,6 +229,8 @@ impl Engine {
             spec: Box::new(spec.clone()),
             weakened: weakened.clone(),
         };
+        // Whoever asked may give up meanwhile; then nobody else would end it.
+        let unclaimed = Unclaimed { connection: self.connection.clone(), id: Some(id.clone()) };
         let (answer, descriptors) = self.connection.ask(sequence, &request).await?;
         let FromSpawner::Created { first_uid, pid, work, .. } = answer else {
             return Err(StartError::SpawnerGone);
@@ -246,6 +248,7 @@ impl Engine {
             .map(|h| SandboxGroup::new(h, self.connection.number, &id));
         let facts = self.connection.facts;
         let confinement = Confinement::new(spec, facts, weakened, work.as_deref());
+        unclaimed.claim();
         Ok(Machine {
             confinement,
             stream: Some(stream),
@@ -256,6 +259,26 @@ impl Engine {
             engine: Mutex::new(Some(self.connection.clone())),
             id,
         })
+    }
+}
+
+/// A sandbox that was asked for and that no machine stands for yet.
+struct Unclaimed {
+    connection: Arc<Connection>,
+    id: Option<SandboxId>,
+}
+
+impl Unclaimed {
+    fn claim(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.connection.destroy_later(id);
+        }
     }
 }
 
@@ -297,8 +320,7 @@ impl Inner {
             }
         };
         if let Some(waiter) = self.lock_waiting().remove(&sequence) {
-            // Whoever asked may have given up; a sandbox made for nobody is
-            // ended when its descriptors close here.
+            // Whoever asked may have given up, and has asked for the end then.
             let _ = waiter.send(answer);
         }
         true

@@ -6,7 +6,7 @@
 //! engine goes away, however it goes, the socket between them ends, and the
 //! spawner ends every sandbox before it exits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,8 +52,9 @@ struct Spawner {
     devices: Option<PathBuf>,
     engine: u32,
     leases: Vec<Lease>,
-    /// Ranges of user ids that nothing uses, as (lease, slot).
-    free: Vec<(u32, u32)>,
+    /// Ranges of user ids that nothing uses, as (lease, slot). The one that was
+    /// given back last is handed out last.
+    free: VecDeque<(u32, u32)>,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
 }
 
@@ -95,7 +96,7 @@ fn run() -> io::Result<()> {
         filter: seccomp::assemble(&seccomp::guest()),
         hierarchies,
         engine,
-        free: (0..SLOTS).rev().map(|slot| (engine, slot)).collect(),
+        free: (0..SLOTS).map(|slot| (engine, slot)).collect(),
         leases: vec![lease],
         sandboxes: BTreeMap::new(),
     };
@@ -185,7 +186,7 @@ impl Spawner {
                     let _ = remove_work(&work);
                 }
                 if removed.is_ok() {
-                    self.free.push(slot);
+                    self.free.push_back(slot);
                 }
                 Err(failure)
             }
@@ -219,15 +220,15 @@ impl Spawner {
     }
 
     fn take_slot(&mut self) -> Result<(u32, u32), Failure> {
-        if let Some(slot) = self.free.pop() {
+        if let Some(slot) = self.free.pop_front() {
             return Ok(slot);
         }
         // A further lease has no cgroups under its own number.
         let lease = self.state.lease(None).doing("take more user ids")?;
-        self.free.extend((0..SLOTS).rev().map(|slot| (lease.number, slot)));
+        self.free.extend((0..SLOTS).map(|slot| (lease.number, slot)));
         self.leases.push(lease);
         self.free
-            .pop()
+            .pop_front()
             .ok_or_else(|| Failure::new("take more user ids", &io::ErrorKind::QuotaExceeded.into()))
     }
 
@@ -238,7 +239,7 @@ impl Spawner {
         // to nobody else, and the next request for its end tries again.
         bury(sandbox)?;
         if let Some(sandbox) = self.sandboxes.remove(id) {
-            self.free.push(sandbox.slot);
+            self.free.push_back(sandbox.slot);
         }
         Ok(())
     }
