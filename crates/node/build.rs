@@ -1,6 +1,7 @@
-//! Builds the guest, a static program, and embeds it.
+//! Builds what sandboxes run of ours, and embeds it: the guest, a static program,
+//! and the library that a zygote loads.
 //!
-//! It is a build of its own: another profile, linked statically, whatever this
+//! Each is a build of its own: another profile, other linking, whatever this
 //! crate is built for.
 
 use std::env;
@@ -12,32 +13,66 @@ fn main() {
         .parent()
         .expect("this crate is in a folder")
         .to_owned();
-    for part in ["guest", "guest-proto", "sys"] {
+    for part in ["guest", "zygote", "guest-proto", "confine", "sys"] {
         println!("cargo::rerun-if-changed={}", crates.join(part).join("src").display());
         println!("cargo::rerun-if-changed={}", crates.join(part).join("Cargo.toml").display());
     }
+    let is_static = "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static";
+    let guest = build(&crates, "guest", is_static).join("belljar-guest");
+    println!("cargo::rustc-env=BELLJAR_GUEST={}", guest.display());
+    let zygote = build(&crates, "zygote", "").join("libbelljar_zygote.so");
+    println!("cargo::rustc-env=BELLJAR_ZYGOTE={}", zygote.display());
+    let runtimes = crates.with_file_name("runtimes");
+    println!("cargo::rerun-if-changed={}", runtimes.display());
+    let sources = runtimes.join("python/belljar");
+    println!("cargo::rustc-env=BELLJAR_PYTHON={}", pack(&sources).display());
+}
+
+/// Builds one crate of the workspace and answers where the result is.
+fn build(crates: &Path, name: &str, flags: &str) -> PathBuf {
     let target = env::var("TARGET").expect("cargo sets it");
-    let dir = build_dir();
+    let dir = build_dir(name);
     let status = Command::new(env::var("CARGO").expect("cargo sets it"))
-        .args(["build", "--locked", "--profile", "guest", "--package", "belljar-guest"])
+        .args(["build", "--locked", "--profile", "guest"])
+        .args(["--package", &format!("belljar-{name}")])
         .args(["--target", &target, "--target-dir"])
         .arg(&dir)
         .arg("--manifest-path")
-        .arg(crates.join("guest/Cargo.toml"))
-        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static")
+        .arg(crates.join(name).join("Cargo.toml"))
+        .env("CARGO_ENCODED_RUSTFLAGS", flags)
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .status()
         .expect("cargo can be run");
-    assert!(status.success(), "the guest did not build");
-    let guest = dir.join(target).join("guest/belljar-guest");
-    println!("cargo::rustc-env=BELLJAR_GUEST={}", guest.display());
+    assert!(status.success(), "the {name} did not build");
+    dir.join(target).join("guest")
 }
 
-/// A directory beside the profiles, so that they share one guest.
-fn build_dir() -> PathBuf {
+/// A directory beside the profiles, so that they share one build.
+fn build_dir(name: &str) -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     // <target>/<profile>/build/<package>/out
-    out.ancestors().nth(4).map_or(out.clone(), |target| target.join("guest-build"))
+    let name = format!("{name}-build");
+    out.ancestors().nth(4).map_or(out.clone(), |target| target.join(&name))
+}
+
+/// Writes the modules of the Python runtime as a Rust table of names and
+/// sources.
+fn pack(sources: &Path) -> PathBuf {
+    let mut table = String::from("&[\n");
+    let mut files: Vec<_> = std::fs::read_dir(sources)
+        .expect("the runtime is there")
+        .map(|entry| entry.expect("the runtime can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
+        .collect();
+    files.sort();
+    for file in files {
+        let name = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
+        table.push_str(&format!("    ({name:?}, include_str!({:?})),\n", file.display().to_string()));
+    }
+    table.push_str("]\n");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("python.rs");
+    std::fs::write(&out, table).expect("the table can be written");
+    out
 }

@@ -196,6 +196,21 @@ pub(crate) struct Bench {
 pub(crate) enum BenchKind {
     /// Create, run /bin/true, destroy: bare, jail, bwrap, crun, runc
     Start(BenchStart),
+    /// Create, first answer of a Python with pandas imported
+    FirstResult(BenchFirstResult),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchFirstResult {
+    /// How many rounds
+    #[arg(long, short = 'n', default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) count: u32,
+    /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -301,8 +316,11 @@ impl Cli {
             Command::Shell(shell) => (false, shell.sandbox.quiet),
             Command::Doctor(doctor) => (doctor.json, false),
             Command::Bench(bench) => {
-                let BenchKind::Start(start) = &bench.kind;
-                (start.json, false)
+                let json = match &bench.kind {
+                    BenchKind::Start(start) => start.json,
+                    BenchKind::FirstResult(options) => options.json,
+                };
+                (json, false)
             }
             Command::Template(template) => match template.action {
                 TemplateAction::Build { quiet, .. } => (false, quiet),

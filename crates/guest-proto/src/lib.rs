@@ -13,8 +13,11 @@
 //! The format is numbered by [`GENERATION`]. Golden files in `tests/golden`
 //! keep the bytes of each generation; they are only ever added to.
 
+#[cfg(feature = "context")]
+pub mod context;
 mod frame;
 mod message;
+pub mod zygote;
 
 pub use frame::{Decoder, FrameError, Header, MAX_BODY, encode, encode_header};
 pub use message::{

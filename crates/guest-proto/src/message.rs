@@ -92,6 +92,15 @@ pub enum Request {
         paths: Vec<Vec<u8>>,
         limit: u32,
     },
+    /// As `Spawn`, with a stream at descriptor 3: data frames of the channel,
+    /// in both directions, are what passes over it.
+    Context(Spawn),
+    /// Takes over an interpreter that was forked into the sandbox. Its stream,
+    /// standard output and standard error travel with this request.
+    Adopt {
+        /// As the sandbox counts.
+        pid: u32,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -103,6 +103,8 @@ fn no_message_is_forgotten() {
         Request::Write { .. } => "write",
         Request::Watch { .. } => "watch",
         Request::Changed { .. } => "changed",
+        Request::Context(_) => "context",
+        Request::Adopt { .. } => "adopt",
     };
     let reply = |reply: &Reply| match reply {
         Reply::Done => "done",

@@ -134,7 +134,7 @@ impl Agent {
                 watched.push((Source::Report(channel), report.as_fd(), PollFlags::IN));
             }
             if call.credit > 0 && self.wire.has_room() {
-                for stream in [&call.stdout, &call.stderr].into_iter().flatten() {
+                for stream in call.sources() {
                     watched.push((Source::Stream, stream.as_fd(), PollFlags::IN));
                 }
             }
@@ -221,6 +221,19 @@ impl Agent {
                 let call = Call::start(&spawn, confiner, descriptors)?;
                 self.calls.insert(channel, call);
                 Ok(None)
+            }
+            Request::Context(spawn) => {
+                let count = usize::from(spawn.descriptors).min(self.wire.descriptors.len());
+                let descriptors = self.wire.descriptors.drain(..count).collect();
+                let call = Call::start_context(&spawn, confiner, descriptors)?;
+                self.calls.insert(channel, call);
+                Ok(None)
+            }
+            Request::Adopt { pid } => {
+                let count = Call::ADOPTED.min(self.wire.descriptors.len());
+                let call = Call::adopt(pid, self.wire.descriptors.drain(..count).collect())?;
+                self.calls.insert(channel, call);
+                Ok(Some(Reply::Started { pid }))
             }
             Request::Signal { call, signal } => self.signal(call, signal).map(Some),
             Request::Resize { call, size } => match self.calls.get(&call) {

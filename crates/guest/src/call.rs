@@ -9,6 +9,7 @@ use belljar_guest_proto::{
 use belljar_sys::process::{Forked, Namespaces, fork};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::OpenptFlags;
 
@@ -28,6 +29,14 @@ pub(crate) struct Call {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) stdin: Option<OwnedFd>,
+    /// The stream of a context; `stdin` is a copy of it.
+    stream: Option<OwnedFd>,
+    /// What was read from it and waits until the output that the context wrote
+    /// before has been passed on.
+    held: Vec<u8>,
+    /// Whether somebody else is told of its exit, and the end of its stream is
+    /// all that shows here.
+    adopted: bool,
     /// The terminal, when the call has one; it is also `stdout`.
     pub(crate) terminal: bool,
     input: Vec<u8>,
@@ -48,10 +57,80 @@ enum Drained {
 }
 
 impl Call {
+    /// Descriptors that come with an adopted interpreter.
+    pub(crate) const ADOPTED: usize = 3;
+
     pub(crate) fn start(
         spawn: &Spawn,
         confiner: &Confiner,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, Failure> {
+        Self::start_with(spawn, confiner, descriptors, None)
+    }
+
+    /// Starts a program with a stream of its own.
+    pub(crate) fn start_context(
+        spawn: &Spawn,
+        confiner: &Confiner,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self, Failure> {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .doing("make the context's stream")?;
+        let mut call = Self::start_with(spawn, confiner, descriptors, Some(theirs))?;
+        call.attach(ours)?;
+        Ok(call)
+    }
+
+    /// Takes over an interpreter that runs already.
+    pub(crate) fn adopt(pid: u32, descriptors: Vec<OwnedFd>) -> Result<Self, Failure> {
+        let pid = i32::try_from(pid).or_else(|_| refuse("adopt such a pid", Errno::INVAL))?;
+        let Ok([stream, stdout, stderr]) = <[OwnedFd; Self::ADOPTED]>::try_from(descriptors) else {
+            return refuse("adopt an interpreter without its streams", Errno::BADF);
+        };
+        let mut call = Self::new(pid, None, [None, Some(stdout), Some(stderr)])?;
+        call.adopted = true;
+        call.attach(stream)?;
+        Ok(call)
+    }
+
+    fn new(pid: i32, report: Option<OwnedFd>, streams: Streams) -> Result<Self, Failure> {
+        for stream in streams.iter().flatten() {
+            rustix::io::ioctl_fionbio(stream, true).doing("make a stream non-blocking")?;
+        }
+        let [stdin, stdout, stderr] = streams;
+        Ok(Self {
+            pid,
+            report,
+            stdout,
+            stderr,
+            stdin,
+            stream: None,
+            held: Vec::new(),
+            adopted: false,
+            terminal: false,
+            input: Vec::new(),
+            input_ended: false,
+            credit: WINDOW,
+            exit: None,
+            exit_told: false,
+            eof_told: false,
+        })
+    }
+
+    fn attach(&mut self, stream: OwnedFd) -> Result<(), Failure> {
+        rustix::io::ioctl_fionbio(&stream, true).doing("make a stream non-blocking")?;
+        self.stdin = Some(stream.try_clone().doing("copy the context's stream")?);
+        self.input_ended = false;
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    fn start_with(
+        spawn: &Spawn,
+        confiner: &Confiner,
         mut descriptors: Vec<OwnedFd>,
+        stream: Option<OwnedFd>,
     ) -> Result<Self, Failure> {
         if spawn.argv.is_empty() {
             return refuse("run an empty command", Errno::INVAL);
@@ -74,30 +153,23 @@ impl Call {
             tasks: descriptors,
             confiner,
             report: report_write,
+            stream,
         };
         let forked = fork(Namespaces::NONE, cgroup.as_ref().map(AsFd::as_fd));
         let pid = match forked.doing("start a process for the call")? {
             Forked::Child => child::run(start),
             Forked::Parent { pid, .. } => pid.as_raw_nonzero().get(),
         };
-        let [stdin, stdout, stderr] = streams;
-        for stream in [&stdin, &stdout, &stderr].into_iter().flatten() {
-            rustix::io::ioctl_fionbio(stream, true).doing("make a stream non-blocking")?;
-        }
-        Ok(Self {
-            pid,
-            report: Some(report_read),
-            stdout,
-            stderr,
-            stdin,
-            terminal: spawn.pty.is_some(),
-            input: Vec::new(),
-            input_ended: spawn.stdin == Stdin::Empty && spawn.pty.is_none(),
-            credit: WINDOW,
-            exit: None,
-            exit_told: false,
-            eof_told: false,
-        })
+        let mut call = Self::new(pid, Some(report_read), streams)?;
+        call.terminal = spawn.pty.is_some();
+        call.input_ended = spawn.stdin == Stdin::Empty && spawn.pty.is_none();
+        Ok(call)
+    }
+
+    /// What to wait for, when there is credit and room for it.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &OwnedFd> {
+        let stream = self.stream.as_ref().filter(|_| self.held.is_empty());
+        [self.stdout.as_ref(), self.stderr.as_ref(), stream].into_iter().flatten()
     }
 
     /// Reads the report of the start, which ends when the program runs.
@@ -125,6 +197,28 @@ impl Call {
         if self.report.is_some() {
             return;
         }
+        self.read_stream();
+        let mut dry = self.drain_output(channel, wire);
+        for _ in 0..Self::ROUNDS {
+            if dry || self.held.is_empty() || self.credit == 0 || !wire.has_room() {
+                break;
+            }
+            dry = self.drain_output(channel, wire);
+        }
+        // A pipe holds less than so many rounds move: what came before has gone.
+        if !self.held.is_empty() && (dry || self.credit > 0) {
+            dry = false;
+            self.pass_held(channel, wire);
+        }
+        let state = if dry && self.stream.is_none() { Drained::Dry } else { Drained::More };
+        self.tell_end(channel, wire, &state);
+    }
+
+    /// How often a call's output is read before what its context said after it.
+    const ROUNDS: usize = 8;
+
+    /// Reads once from each output stream. `true`: there was nothing.
+    fn drain_output(&mut self, channel: u32, wire: &mut Wire) -> bool {
         let mut dry = true;
         for is_stderr in [false, true] {
             let slot = if is_stderr { &mut self.stderr } else { &mut self.stdout };
@@ -147,8 +241,39 @@ impl Call {
                 Err(_) => *slot = None,
             }
         }
-        let state = if dry { Drained::Dry } else { Drained::More };
-        self.tell_end(channel, wire, &state);
+        dry
+    }
+
+    /// Reads from a context's stream before its output is read, so that what
+    /// was printed first is also passed on first.
+    fn read_stream(&mut self) {
+        let Some(stream) = self.stream.as_ref().filter(|_| self.held.is_empty()) else { return };
+        let most = CHUNK.min(self.credit as usize);
+        if most == 0 {
+            return;
+        }
+        self.held.resize(most, 0);
+        let count = rustix::io::read(stream, &mut self.held[..]);
+        self.held.truncate(*count.as_ref().unwrap_or(&0));
+        // Descendants may hold the other end of a stream whose owner is gone.
+        let waits = matches!(count, Err(Errno::AGAIN)) && self.exit.is_none();
+        if waits || matches!(count, Err(Errno::INTR)) || !self.held.is_empty() {
+            return;
+        }
+        self.stream = None;
+        if self.adopted {
+            let unknown = Exit { code: None, signal: None, cpu_micros: 0, max_rss_bytes: 0 };
+            self.exit = Some(unknown);
+        }
+    }
+
+    fn pass_held(&mut self, channel: u32, wire: &mut Wire) {
+        let most = self.held.len().min(self.credit as usize);
+        if most > 0 && wire.has_room() {
+            wire.send(channel, &FromGuest::Data(&self.held[..most]));
+            self.credit -= u32::try_from(most).unwrap_or(self.credit);
+            self.held.drain(..most);
+        }
     }
 
     /// The end is told after the output that came before it.

@@ -29,7 +29,13 @@ pub(crate) struct Start<'a> {
     pub(crate) confiner: &'a Confiner,
     /// Where a failure is told; closed by the exec.
     pub(crate) report: OwnedFd,
+    /// A context's stream.
+    pub(crate) stream: Option<OwnedFd>,
 }
+
+/// Where a context expects its stream.
+const STREAM: i32 = 3;
+
 
 /// Confines this process and runs the program. Never returns.
 pub(crate) fn run(start: Start<'_>) -> ! {
@@ -79,6 +85,9 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     step("change to the working directory", cwd.map_err(Into::into))?;
     step("reset signals", signal::reset_ours())?;
     step("mark descriptors", fd::close_on_exec_from(3))?;
+    if let Some(stream) = &start.stream {
+        step("place the context's stream", fd::place_at(stream.as_fd(), STREAM))?;
+    }
     if profile.apart_abi > 0 {
         step("leave the guest's domain", leave_domain(profile.apart_abi))?;
     }

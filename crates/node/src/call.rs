@@ -171,6 +171,12 @@ impl InputQueue {
         self.waiting.extend(bytes);
     }
 
+    /// As [`Self::push`], for bytes that no [`Writer`] counted.
+    pub(crate) fn give(&mut self, bytes: &[u8]) {
+        self.given.add(bytes.len());
+        self.push(bytes);
+    }
+
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

@@ -7,21 +7,31 @@
 mod call;
 mod capture;
 mod command;
+mod context;
 mod files;
 mod link;
 mod node;
 mod profile;
+mod runtime;
 mod sandbox;
 mod supervisor;
+mod warm;
 
 pub use call::{Call, Event, Writer};
 pub use capture::{Capture, Captured};
 pub use command::{Command, Input, Leftovers};
+pub use context::{
+    CellEnd, CellError, CellEvent, Context, ContextError, ContextOptions, Facts, Origin, Ran, Running,
+};
 pub use files::{Changes, FileError, Listing};
 pub use link::LinkError;
 pub use node::{Node, NodeError};
+pub use runtime::Language;
 pub use sandbox::{CallError, Finished, Sandbox};
 
+pub use warm::{LONGEST_LIFE, MOST_FORKS, WarmError, Warmth};
+
+pub use belljar_guest_proto::context::{Bundle, Display};
 pub use belljar_guest_proto::{Entry, EntryKind, PtySize, WatchEvent, WatchKind};
 pub use belljar_sandbox::{Defence, Weakened, hook};
 

@@ -3,21 +3,24 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_guest_proto::{Failure, Hello, Request, Spawn, Stdin, ToGuest};
 use belljar_model::{End, Limits, SandboxId, Spec, Tier, User};
 use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{Defence, Machine, StartError, Weakened};
+use belljar_sandbox::{Defence, Machine, StartError, Weakened, Zygote};
 use tokio::sync::mpsc;
 
 use crate::call::{Call, Event, Waiting};
 use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
+use crate::context::{Context, ContextError, ContextOptions, Facts, Orders, Place, Unborn};
 use crate::link::{Link, LinkError};
 use crate::profile::profile;
+use crate::runtime::Language;
 use crate::supervisor::{self, Before, Supervisor, Terms};
+use crate::warm::Family;
 
 /// Why a call did not start.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,17 @@ pub struct Sandbox {
     calls: AtomicU32,
     /// The group of the first call, made before anyone asked for it.
     ahead: Mutex<Option<CallGroup>>,
+    /// Who forks its interpreters, if anyone does.
+    pub(crate) family: Option<Arc<Family>>,
+    pub(crate) busy: Arc<AtomicUsize>,
+    contexts: Mutex<Contexts>,
+}
+
+/// The contexts of a sandbox, and the number that the next one gets.
+#[derive(Debug, Default)]
+struct Contexts {
+    known: Vec<Context>,
+    next: u32,
 }
 
 const FIRST_CALL: u32 = 1;
@@ -87,6 +101,9 @@ impl Sandbox {
             weakened: weakened.clone(),
             calls: AtomicU32::new(FIRST_CALL),
             ahead: Mutex::new(ahead),
+            family: None,
+            busy: Arc::default(),
+            contexts: Mutex::default(),
         })
     }
 
@@ -113,11 +130,7 @@ impl Sandbox {
 
     /// Starts a call; it runs under its limits whether or not anyone listens.
     pub async fn start(&self, command: &Command) -> Result<Call, CallError> {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let group = match self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(ahead) if number == FIRST_CALL => Some(ahead),
-            _ => self.machine.open_call(number).map_err(CallError::Group)?,
-        };
+        let (number, group) = self.next_call()?;
         let entry = group.as_ref().map(|group| group.open()).transpose();
         let entry = entry.map_err(CallError::Group)?;
         let home = self.home(command.user);
@@ -180,6 +193,17 @@ impl Sandbox {
         Ok(call)
     }
 
+    /// The number and the group of the next call.
+    fn next_call(&self) -> Result<(u32, Option<CallGroup>), CallError> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let group = match ahead {
+            Some(ahead) if number == FIRST_CALL => Some(ahead),
+            _ => self.machine.open_call(number).map_err(CallError::Group)?,
+        };
+        Ok((number, group))
+    }
+
     /// Runs a command to its end and keeps its output.
     pub async fn execute(&self, command: &Command) -> Result<Finished, CallError> {
         let mut call = self.start(command).await?;
@@ -193,6 +217,93 @@ impl Sandbox {
                 }
             }
         }
+    }
+
+    /// Makes a context. With a warm interpreter of the template at hand it is
+    /// forked from that; otherwise the interpreter is executed.
+    pub async fn context(&self, options: ContextOptions) -> Result<Context, ContextError> {
+        let (facts, orders) = self.interpreter(&options).await?;
+        let mut contexts = self.contexts_now();
+        contexts.next += 1;
+        let context = Context::new(contexts.next, options, facts, orders);
+        contexts.known.push(context.clone());
+        Ok(context)
+    }
+
+    async fn interpreter(&self, options: &ContextOptions) -> Result<(Facts, Orders), ContextError> {
+        let place = self.place();
+        let unborn = match self.machine.zygote().filter(|_| self.forks(options)) {
+            Some(zygote) => self.fork(zygote, &place, options).await?,
+            None => Unborn::execute(&place, options, self.next_group()?).await?,
+        };
+        Ok(unborn.wake(&place, options, None).await)
+    }
+
+    async fn fork(
+        &self,
+        zygote: &Arc<Zygote>,
+        place: &Place<'_>,
+        options: &ContextOptions,
+    ) -> Result<Unborn, ContextError> {
+        let forked = Unborn::fork(&self.link, &self.machine, zygote, self.next_group()?).await;
+        let Err(ContextError::Fork(why)) = &forked else { return forked }; eprintln!("{why:?}");
+        if let Some(family) = &self.family {
+            family.failed(zygote);
+        }
+        // Slower, and as well confined.
+        Unborn::execute(place, options, self.next_group()?).await
+    }
+
+    fn next_group(&self) -> Result<Option<CallGroup>, ContextError> {
+        self.next_call().map(|(_, group)| group).map_err(ContextError::Call)
+    }
+
+    /// Whether a context like this comes from the zygote.
+    fn forks(&self, options: &ContextOptions) -> bool {
+        let warm = self.family.as_ref().map(|family| &family.warmth.interpreter);
+        options.language == Language::Python && warm == Some(&options.interpreter)
+    }
+
+    fn place(&self) -> Place<'_> {
+        let temporary = self.machine.confinement().temporary.to_string_lossy().into_owned();
+        Place {
+            link: &self.link,
+            machine: &self.machine,
+            limits: &self.limits,
+            home: self.home(User::User),
+            temporary,
+            busy: &self.busy,
+        }
+    }
+
+    fn contexts_now(&self) -> std::sync::MutexGuard<'_, Contexts> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn contexts(&self) -> Vec<Context> {
+        self.contexts_now().known.clone()
+    }
+
+    pub fn find_context(&self, id: u32) -> Result<Context, ContextError> {
+        let contexts = self.contexts_now();
+        let found = contexts.known.iter().find(|context| context.id() == id).cloned();
+        found.ok_or(ContextError::Unknown(id))
+    }
+
+    /// Gives a context a new interpreter; what cells left in the old is gone.
+    pub async fn restart_context(&self, id: u32) -> Result<Context, ContextError> {
+        let context = self.find_context(id)?;
+        context.end().await;
+        let (facts, orders) = self.interpreter(context.options()).await?;
+        context.replace(orders, facts);
+        Ok(context)
+    }
+
+    pub async fn delete_context(&self, id: u32) -> Result<(), ContextError> {
+        let context = self.find_context(id)?;
+        context.end().await;
+        self.contexts_now().known.retain(|known| known.id() != id);
+        Ok(())
     }
 
     /// Stops every process of the sandbox where it stands.

@@ -56,6 +56,12 @@ impl SandboxGroup {
         Self { hierarchies: hierarchies.clone(), name }
     }
 
+    /// The groups of a zygote.
+    pub(crate) fn of_zygote(hierarchies: &Hierarchies, engine: u32, number: u32) -> Self {
+        let name = hierarchies.engine(engine).join(format!("z{number}"));
+        Self { hierarchies: hierarchies.clone(), name }
+    }
+
     fn dir(&self, site: &Site) -> PathBuf {
         site.root.join(&self.name)
     }
@@ -148,6 +154,15 @@ impl SandboxGroup {
         write(&self.dir(site).join("cgroup.freeze"), if frozen { "1" } else { "0" })
     }
 
+    /// Whether the process is in this sandbox's groups, every one of them.
+    pub(crate) fn holds(&self, pid: u32) -> bool {
+        let text = read(&PathBuf::from(format!("/proc/{pid}/cgroup"))).unwrap_or_default();
+        let name = self.name.to_string_lossy();
+        let in_it = |line: &str| line.contains(&*name);
+        let wanted = self.hierarchies.all_sites().count();
+        text.lines().filter(|line| in_it(line)).count() >= wanted
+    }
+
     /// How often a process could not be made because of the limit.
     pub fn refused_processes(&self) -> u64 {
         let Some(site) = self.hierarchies.site("pids") else { return 0 };
@@ -213,6 +228,26 @@ impl CallGroup {
             descriptors.push(open_write(&self.dir(site).join("tasks"))?);
         }
         Ok(CallEntry { descriptors, into_cgroup })
+    }
+
+    /// Files to which a process writes "0" to move itself into the groups.
+    pub(crate) fn open_files(&self) -> io::Result<Vec<OwnedFd>> {
+        let mut files = Vec::new();
+        if let Some(site) = &self.hierarchies.unified {
+            files.push(open_write(&self.dir(site).join("cgroup.procs"))?);
+        }
+        for site in self.hierarchies.v1_sites() {
+            // Some limits have no group for each call.
+            let own = self.dir(site).join("tasks");
+            let file = match open_write(&own) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    open_write(&self.dir(site).with_file_name("tasks"))
+                }
+                other => other,
+            };
+            files.push(file?);
+        }
+        Ok(files)
     }
 
     pub fn counters(&self) -> Counters {

@@ -1,13 +1,13 @@
 //! The engine: makes sandboxes by way of the spawner and hands them out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_model::{SandboxId, Spec, Tier};
@@ -25,7 +25,8 @@ use crate::machine::Machine;
 use crate::plan::Facts;
 use crate::spawner;
 use crate::state::{Lease, State};
-use crate::wire::{self, FromSpawner, ToSpawner};
+use crate::wire::{self, Ended, FromSpawner, ToSpawner};
+use crate::zygote::Zygote;
 
 /// Makes sandboxes of one or more tiers.
 pub trait Backend: Send + Sync {
@@ -89,7 +90,7 @@ type Answer = Result<(FromSpawner, Vec<OwnedFd>), Failure>;
 /// A handle on the spawner; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    connection: Arc<Connection>,
+    pub(crate) connection: Arc<Connection>,
 }
 
 /// Held by whoever needs the spawner; the last one's drop ends it.
@@ -117,13 +118,26 @@ pub(crate) struct Inner {
     /// A sequenced-packet socket, waited on as tokio waits on streams.
     socket: UnixStream,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    ends: Mutex<Ends>,
     sequence: AtomicU64,
+    zygotes: AtomicU32,
     facts: Facts,
     number: u32,
     pub(crate) hierarchies: Option<Hierarchies>,
     /// Closed when the spawner is gone.
     gone: Arc<Semaphore>,
 }
+
+/// Who waits for the end of which process, and the ends that came before
+/// anyone waited.
+#[derive(Debug, Default)]
+struct Ends {
+    expected: HashMap<u32, oneshot::Sender<Ended>>,
+    early: VecDeque<(u32, Ended)>,
+}
+
+/// Ends that are kept for someone who has not asked yet.
+const EARLY: usize = 64;
 
 impl Engine {
     /// Starts the spawner. Reclaims what dead engines left on the way.
@@ -146,7 +160,7 @@ impl Engine {
             privileged: rustix::process::geteuid().is_root(),
             ipv6: std::path::Path::new("/proc/sys/net/ipv6").exists(),
         };
-        let guest = sealed_memfd(config.guest).map_err(EngineError::Guest)?;
+        let guest = sealed_memfd("belljar-guest", config.guest).map_err(EngineError::Guest)?;
         let (socket, gone) = start_spawner().map_err(EngineError::Spawner)?;
         let init = ToSpawner::Init {
             state: state.dir.clone(),
@@ -174,7 +188,9 @@ impl Engine {
         let inner = Inner {
             socket: to_tokio(socket)?,
             waiting: Mutex::new(HashMap::new()),
+            ends: Mutex::default(),
             sequence: AtomicU64::new(0),
+            zygotes: AtomicU32::new(0),
             facts,
             number,
             hierarchies,
@@ -211,11 +227,22 @@ impl Engine {
         self.connection.hierarchies.is_some()
     }
 
+    /// As [`Backend::create`], for a sandbox that `zygote` can fork into.
+    pub async fn create_for(
+        &self,
+        id: SandboxId,
+        spec: &Spec,
+        zygote: Arc<Zygote>,
+    ) -> Result<Machine, StartError> {
+        self.make(id, spec, &Weakened::default(), Some(zygote)).await
+    }
+
     async fn make(
         &self,
         id: SandboxId,
         spec: &Spec,
         weakened: &Weakened,
+        zygote: Option<Arc<Zygote>>,
     ) -> Result<Machine, StartError> {
         spec.check().map_err(StartError::Limits)?;
         if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
@@ -228,6 +255,7 @@ impl Engine {
             id: id.clone(),
             spec: Box::new(spec.clone()),
             weakened: weakened.clone(),
+            zygote: zygote.as_ref().map(|zygote| zygote.number()),
         };
         // Whoever asked may give up meanwhile; then nobody else would end it.
         let unclaimed = Unclaimed { connection: self.connection.clone(), id: Some(id.clone()) };
@@ -241,6 +269,7 @@ impl Engine {
             doing: "use the guest's stream".into(),
             source,
         })?;
+        let pidfd = descriptors.next().ok_or(StartError::SpawnerGone)?;
         let group = self
             .connection
             .hierarchies
@@ -256,6 +285,10 @@ impl Engine {
             group,
             guest_uid: first_uid + crate::plan::guest_uid(spec.tier, weakened),
             pid,
+            pidfd,
+            first_uid,
+            landlock_abi: facts.landlock_abi,
+            zygote,
             engine: Mutex::new(Some(self.connection.clone())),
             id,
         })
@@ -289,13 +322,46 @@ impl Backend for Engine {
         spec: &'a Spec,
         weakened: &'a Weakened,
     ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
-        Box::pin(self.make(id, spec, weakened))
+        Box::pin(self.make(id, spec, weakened, None))
     }
 }
 
 impl Inner {
-    fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn next_zygote(&self) -> u32 {
+        self.zygotes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Answers when the spawner tells the end of the process `pid`.
+    pub(crate) fn expect_end(&self, pid: u32) -> oneshot::Receiver<Ended> {
+        let (sender, receiver) = oneshot::channel();
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        match ends.early.iter().position(|(ended, _)| *ended == pid) {
+            Some(at) => {
+                if let Some((_, status)) = ends.early.remove(at) {
+                    let _ = sender.send(status);
+                }
+            }
+            None => drop(ends.expected.insert(pid, sender)),
+        }
+        receiver
+    }
+
+    fn tell_end(&self, pid: u32, status: Ended) {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        match ends.expected.remove(&pid) {
+            // Whoever waited may have lost interest.
+            Some(sender) => drop(sender.send(status)),
+            None => {
+                ends.early.push_back((pid, status));
+                if ends.early.len() > EARLY {
+                    ends.early.pop_front();
+                }
+            }
+        }
     }
 
     async fn receive(&self) -> io::Result<(FromSpawner, Vec<OwnedFd>)> {
@@ -315,9 +381,13 @@ impl Inner {
         let (sequence, answer) = match message {
             FromSpawner::Ready => return false,
             FromSpawner::Failed { sequence, failure } => (sequence, Err(failure)),
-            FromSpawner::Created { sequence, .. } | FromSpawner::Destroyed { sequence } => {
-                (sequence, Ok((message, descriptors)))
+            FromSpawner::Ended { pid, status } => {
+                self.tell_end(pid, status);
+                return true;
             }
+            FromSpawner::Created { sequence, .. }
+            | FromSpawner::ZygoteStarted { sequence, .. }
+            | FromSpawner::Destroyed { sequence } => (sequence, Ok((message, descriptors))),
         };
         if let Some(waiter) = self.lock_waiting().remove(&sequence) {
             // Whoever asked may have given up, and has asked for the end then.
@@ -339,18 +409,31 @@ impl Inner {
         sequence: u64,
         request: &ToSpawner,
     ) -> Result<(FromSpawner, Vec<OwnedFd>), StartError> {
+        self.ask_with(sequence, request, &[]).await
+    }
+
+    pub(crate) async fn ask_with(
+        &self,
+        sequence: u64,
+        request: &ToSpawner,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(FromSpawner, Vec<OwnedFd>), StartError> {
         let (sender, receiver) = oneshot::channel();
         self.lock_waiting().insert(sequence, sender);
-        self.send(request).await.map_err(|_| StartError::SpawnerGone)?;
+        self.send(request, descriptors).await.map_err(|_| StartError::SpawnerGone)?;
         let answer = receiver.await.map_err(|_| StartError::SpawnerGone)?;
         Ok(answer?)
     }
 
-    async fn send(&self, request: &ToSpawner) -> io::Result<()> {
+    async fn send(
+        &self,
+        request: &ToSpawner,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
         loop {
             self.socket.writable().await?;
-            let sent =
-                self.socket.try_io(Interest::WRITABLE, || wire::send(&self.socket, request, &[]));
+            let send = || wire::send(&self.socket, request, descriptors);
+            let sent = self.socket.try_io(Interest::WRITABLE, send);
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
@@ -365,27 +448,31 @@ impl Inner {
 
     /// Asks for the end of a sandbox without waiting for it.
     pub(crate) fn destroy_later(&self, id: SandboxId) {
-        let request = ToSpawner::Destroy { sequence: self.next(), id };
         // A full socket is retried by nobody: the stream's end, which comes with
         // the machine's drop, ends the guest in any case.
-        let _ = wire::send(&self.socket, &request, &[]);
+        self.send_later(&ToSpawner::Destroy { sequence: self.next(), id });
+    }
+
+    /// Sends a request whose answer nobody waits for.
+    pub(crate) fn send_later(&self, request: &ToSpawner) {
+        let _ = wire::send(&self.socket, request, &[]);
     }
 }
 
-fn to_tokio(stream: OwnedFd) -> io::Result<UnixStream> {
+pub(crate) fn to_tokio(stream: OwnedFd) -> io::Result<UnixStream> {
     let stream = std::os::unix::net::UnixStream::from(stream);
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
 
-/// The guest's program in memory, sealed: nobody can change it, not even
+/// A program in memory, sealed: nobody can change it, not even
 /// through `/proc/1/exe`.
-fn sealed_memfd(program: &[u8]) -> io::Result<OwnedFd> {
+pub(crate) fn sealed_memfd(name: &str, program: &[u8]) -> io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Kernels before 6.3 do not know the flag and need not be told.
-    let memfd = memfd_create("belljar-guest", flags | MemfdFlags::EXEC)
-        .or_else(|_| memfd_create("belljar-guest", flags))?;
+    let memfd = memfd_create(name, flags | MemfdFlags::EXEC)
+        .or_else(|_| memfd_create(name, flags))?;
     let mut rest = program;
     while !rest.is_empty() {
         let count = rustix::io::write(&memfd, rest)?;

@@ -16,6 +16,7 @@ mod spawner;
 mod state;
 mod wait;
 mod wire;
+mod zygote;
 
 pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
@@ -23,3 +24,5 @@ pub use engine::{Backend, Config, Engine, EngineError, StartError};
 pub use machine::{DiskUse, Machine};
 pub use spawner::hook;
 pub use state::State;
+pub use wire::Ended;
+pub use zygote::{Ends, Interpreter, Program, Zygote};

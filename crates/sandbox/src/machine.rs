@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::engine::{Connection, StartError};
+use crate::zygote::Zygote;
 
 #[derive(Debug)]
 pub struct Machine {
@@ -21,6 +22,13 @@ pub struct Machine {
     pub(crate) group: Option<SandboxGroup>,
     pub(crate) guest_uid: u32,
     pub(crate) pid: u32,
+    /// Of the guest; what enters the sandbox later is led by it.
+    pub(crate) pidfd: OwnedFd,
+    /// The host's uid that inner 0 is mapped to.
+    pub(crate) first_uid: u32,
+    pub(crate) landlock_abi: u32,
+    /// Who can fork interpreters into it. It lives as long as its sandboxes.
+    pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
     pub(crate) engine: Mutex<Option<Arc<Connection>>>,
 }
@@ -40,6 +48,15 @@ impl Machine {
     /// The pid of the guest, as the host sees it.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    pub fn zygote(&self) -> Option<&Arc<Zygote>> {
+        self.zygote.as_ref()
+    }
+
+    /// 0: the kernel has no Landlock.
+    pub fn landlock_abi(&self) -> u32 {
+        self.landlock_abi
     }
 
     pub fn confinement(&self) -> &Confinement {

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use belljar_confine::domain::Writable;
 use belljar_model::{Disk, Spec, Tier};
 use belljar_sys::process::Namespaces;
 
@@ -85,18 +86,6 @@ pub enum Step {
         closed: bool,
     },
     RunGuest,
-}
-
-/// Where Landlock lets a sandbox write, if owners and mounts do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writable {
-    /// Everywhere but in procfs, `/sys` and `/dev`, without new names in `/`.
-    Usual,
-    /// Template builds install where they like.
-    Everywhere,
-    /// In the working directory only; and only programs, libraries and a few
-    /// settings of the host are read.
-    Work,
 }
 
 /// What the host can give: facts that planning depends on.
@@ -194,6 +183,39 @@ impl Plan {
         let uid = if own_uid { GUEST_UID } else { USER_UID };
         steps.push(Step::BecomeGuest { uid });
         Self::confine(&mut steps, spec, facts, weakened);
+        Self { namespaces, steps }
+    }
+
+    /// The steps of a zygote: an interpreter in a root of its own, without
+    /// network, rights or Landlock, whose rules for files would follow its
+    /// children into roots that they do not fit. It keeps the host's user and
+    /// pid namespaces, because only from there can its children enter those of
+    /// sandboxes; `/proc` shows it nobody but itself.
+    pub fn zygote(spec: &Spec) -> Self {
+        let namespaces =
+            Namespaces::MOUNT.and(Namespaces::NET).and(Namespaces::IPC).and(Namespaces::UTS);
+        let limits = &spec.limits;
+        let steps = vec![
+            Step::PrivateMounts,
+            Step::AwaitParent,
+            Step::JoinGroups,
+            Step::CgroupNamespace,
+            Step::Scratch { bytes: Some(limits.disk_bytes), inodes: Some(limits.inodes) },
+            Step::Layers { count: spec.root.layers.len() },
+            Step::Overlay { neutral: true },
+            Step::Proc { hidden: true },
+            Step::Devices { minimal: true },
+            Step::SharedMemory,
+            Step::EnterRoot,
+            Step::Hostname,
+            Step::NewKeyring,
+            Step::Capabilities { guest_keeps_some: false },
+            Step::BecomeGuest { uid: USER_UID },
+            Step::NoNewPrivs,
+            Step::Seccomp,
+            Step::Descriptors { closed: true },
+            Step::RunGuest,
+        ];
         Self { namespaces, steps }
     }
 

@@ -13,7 +13,7 @@ mod policy;
 mod tests;
 
 pub use assemble::assemble;
-pub use policy::{guest, user};
+pub use policy::{guest, user, zygote};
 
 use belljar_sys::seccomp::Instruction;
 

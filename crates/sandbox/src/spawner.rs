@@ -6,28 +6,32 @@
 //! engine goes away, however it goes, the socket between them ends, and the
 //! spawner ends every sandbox before it exits.
 
+mod burial;
+mod zygotes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use belljar_model::{SandboxId, Spec, Tier};
-use belljar_sys::fd;
+use belljar_sys::{fd, signal};
 use belljar_sys::seccomp::Instruction;
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
+use rustix::process::Pid;
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::defence::Weakened;
 use crate::jail::parent::{Cradle, bear};
+use crate::jail::apply::Program;
 use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
 use crate::seccomp;
 use crate::state::{Lease, SLOTS, State};
 use crate::wire::{self, FromSpawner, ToSpawner};
+use burial::{kill, remove_group, remove_work};
 
 /// What the spawner is called, as `argv[0]`.
 pub(crate) const NAME: &str = "belljar-spawner";
@@ -43,6 +47,8 @@ pub fn hook() {
 
 struct Spawner {
     socket: OwnedFd,
+    /// Readable when a child has ended.
+    children: OwnedFd,
     state: State,
     facts: Facts,
     guest: OwnedFd,
@@ -56,8 +62,11 @@ struct Spawner {
     /// given back last is handed out last.
     free: VecDeque<(u32, u32)>,
     sandboxes: BTreeMap<SandboxId, Sandbox>,
+    zygotes: BTreeMap<u32, Sandbox>,
+    zygote_filter: Vec<Instruction>,
 }
 
+/// A sandbox, or a zygote, which is much the same from here.
 struct Sandbox {
     pid: Pid,
     pidfd: OwnedFd,
@@ -71,7 +80,12 @@ fn run() -> io::Result<()> {
     // The guest's stream is placed at this number in every child; nothing that
     // a child still needs may ever be given it.
     let null = fs::File::open("/dev/null")?;
-    fd::place_at(null.as_fd(), apply::STREAM)?;
+    for number in [apply::STREAM, apply::LIBRARY] {
+        fd::place_at(null.as_fd(), number)?;
+    }
+    // Interpreters that zygotes forked into sandboxes come to us when they end.
+    let children = signal::descriptor(&[signal::CHILD])?;
+    belljar_sys::process::become_subreaper()?;
     // Signals of the terminal are for the engine, which ends us by its end.
     let _ = rustix::process::setsid();
     let (init, mut descriptors) = wire::receive(&socket)?;
@@ -90,6 +104,7 @@ fn run() -> io::Result<()> {
     let mut spawner = Spawner {
         devices,
         socket,
+        children,
         state,
         facts: facts.into(),
         guest,
@@ -99,6 +114,8 @@ fn run() -> io::Result<()> {
         free: (0..SLOTS).map(|slot| (engine, slot)).collect(),
         leases: vec![lease],
         sandboxes: BTreeMap::new(),
+        zygotes: BTreeMap::new(),
+        zygote_filter: seccomp::assemble(&seccomp::zygote()),
     };
     wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
     // Kernels without time namespaces show the host's uptime; nothing else.
@@ -112,25 +129,68 @@ impl Spawner {
     /// Serves until the engine is gone.
     fn serve(&mut self) -> io::Result<()> {
         loop {
-            let (message, _) = match wire::receive::<ToSpawner>(&self.socket) {
-                Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            match message {
-                ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
-                ToSpawner::Create { sequence, id, spec, weakened } => {
-                    self.answer_create(sequence, id, &spec, &weakened)?;
-                }
-                ToSpawner::Destroy { sequence, id } => {
-                    let answer = match self.destroy(&id) {
-                        Ok(()) => FromSpawner::Destroyed { sequence },
-                        Err(failure) => FromSpawner::Failed { sequence, failure },
-                    };
-                    wire::send(&self.socket, &answer, &[])?;
-                }
+            let mut fds = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.children, PollFlags::IN),
+            ];
+            match rustix::event::poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            let [asked, ended] = fds.map(|fd| !fd.revents().is_empty());
+            if ended {
+                self.reap()?;
+            }
+            if asked && !self.obey()? {
+                return Ok(());
             }
         }
+    }
+
+    /// Carries out one request. `false`: the engine is gone.
+    fn obey(&mut self) -> io::Result<bool> {
+        let (message, mut descriptors) = match wire::receive::<ToSpawner>(&self.socket) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match message {
+            ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
+            ToSpawner::Create { sequence, id, spec, weakened, zygote } => {
+                self.answer_create(sequence, id, &spec, &weakened, zygote)?;
+            }
+            ToSpawner::StartZygote { sequence, number, spec, argv, env } => {
+                let library = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
+                self.answer_zygote(sequence, number, &spec, (argv, env), library)?;
+            }
+            ToSpawner::EndZygote { number } => self.end_zygote(number),
+            ToSpawner::Destroy { sequence, id } => {
+                let answer = match self.destroy(&id) {
+                    Ok(()) => FromSpawner::Destroyed { sequence },
+                    Err(failure) => FromSpawner::Failed { sequence, failure },
+                };
+                wire::send(&self.socket, &answer, &[])?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in children that have ended, and passes on what became of those
+    /// that no sandbox is listed for.
+    fn reap(&self) -> io::Result<()> {
+        let mut discarded = [0u8; 1024];
+        while rustix::io::read(&self.children, &mut discarded).is_ok() {}
+        while let Some((pid, status, _)) = belljar_sys::process::reap_any()? {
+            let mut known = self.sandboxes.values().chain(self.zygotes.values());
+            if !known.any(|sandbox| sandbox.pid.as_raw_nonzero().get() == pid) {
+                let pid = u32::try_from(pid).unwrap_or(0);
+                let ended = FromSpawner::Ended { pid, status: status.into() };
+                // An engine that is gone is noticed elsewhere.
+                let _ = wire::send(&self.socket, &ended, &[]);
+            }
+        }
+        Ok(())
     }
 
     fn answer_create(
@@ -139,12 +199,13 @@ impl Spawner {
         id: SandboxId,
         spec: &Spec,
         weakened: &Weakened,
+        zygote: Option<u32>,
     ) -> io::Result<()> {
-        match self.create(id, spec, weakened) {
-            Ok((created, stream, scratch)) => {
+        match self.create(id, spec, weakened, zygote) {
+            Ok((created, stream, pidfd, scratch)) => {
                 let (first_uid, pid, work) = created;
                 let answer = FromSpawner::Created { sequence, first_uid, pid, work };
-                let descriptors = [Some(&stream), scratch.as_ref()];
+                let descriptors = [Some(&stream), Some(&pidfd), scratch.as_ref()];
                 let descriptors: Vec<_> =
                     descriptors.into_iter().flatten().map(AsFd::as_fd).collect();
                 wire::send(&self.socket, &answer, &descriptors)
@@ -161,23 +222,26 @@ impl Spawner {
         id: SandboxId,
         spec: &Spec,
         weakened: &Weakened,
-    ) -> Result<((u32, u32, Option<PathBuf>), OwnedFd, Option<OwnedFd>), Failure> {
+        zygote: Option<u32>,
+    ) -> Result<((u32, u32, Option<PathBuf>), OwnedFd, OwnedFd, Option<OwnedFd>), Failure> {
         if self.sandboxes.contains_key(&id) {
             let taken = io::ErrorKind::AlreadyExists.into();
             return Err(Failure::new("make a sandbox whose id is in use", &taken));
         }
+        let owner = zygote.map(|number| self.uid_of_zygote(number)).transpose()?;
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
         let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, &id));
         let work = (spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
-        let made = self.make(spec, weakened, first_uid, group.as_ref(), work.as_deref());
+        let made = self.make(spec, weakened, first_uid, group.as_ref(), work.as_deref(), owner);
         match made {
             Ok(born) => {
                 let pid = u32::try_from(born.pid.as_raw_nonzero().get()).unwrap_or(0);
+                let pidfd = born.pidfd.try_clone().doing("copy the pidfd");
                 let sandbox =
                     Sandbox { pid: born.pid, pidfd: born.pidfd, slot, group, work: work.clone() };
                 self.sandboxes.insert(id, sandbox);
-                Ok(((first_uid, pid, work), born.stream, born.scratch))
+                Ok(((first_uid, pid, work), born.stream, pidfd?, born.scratch))
             }
             Err(failure) => {
                 // Nothing may be left of a sandbox that did not start.
@@ -200,6 +264,7 @@ impl Spawner {
         first_uid: u32,
         group: Option<&SandboxGroup>,
         work: Option<&Path>,
+        owner: Option<u32>,
     ) -> Result<crate::jail::parent::Born, Failure> {
         let plan = Plan::new(spec, self.facts, weakened);
         if let Some(work) = work {
@@ -208,13 +273,14 @@ impl Spawner {
         }
         let base = self.state.base();
         let cradle = Cradle {
-            guest: &self.guest,
+            program: Program::Guest(&self.guest),
             filter: &self.filter,
             base: &base,
             devices: self.devices.as_deref(),
             work,
             privileged: self.facts.privileged,
             weakened,
+            owner,
         };
         bear(spec, &plan, &cradle, group, first_uid)
     }
@@ -237,7 +303,7 @@ impl Spawner {
         kill(sandbox);
         // A sandbox that cannot be buried stays listed: its user ids are given
         // to nobody else, and the next request for its end tries again.
-        bury(sandbox)?;
+        self.bury(sandbox)?;
         if let Some(sandbox) = self.sandboxes.remove(id) {
             self.free.push_back(sandbox.slot);
         }
@@ -246,11 +312,12 @@ impl Spawner {
 
     /// Ends everything: the engine is gone.
     fn end(&mut self) {
-        for sandbox in self.sandboxes.values() {
-            kill(sandbox);
-        }
-        for sandbox in std::mem::take(&mut self.sandboxes).into_values() {
-            let _ = bury(&sandbox);
+        let zygotes = std::mem::take(&mut self.zygotes).into_values();
+        let all: Vec<_> =
+            zygotes.chain(std::mem::take(&mut self.sandboxes).into_values()).collect();
+        all.iter().for_each(kill);
+        for sandbox in all {
+            let _ = self.bury(&sandbox);
         }
         if let Some(hierarchies) = &self.hierarchies {
             let _ = hierarchies.remove_engine(self.engine);
@@ -262,51 +329,6 @@ impl Spawner {
     }
 }
 
-/// How long a killed sandbox may take to be gone.
-const DEATH: Duration = Duration::from_secs(10);
-
-/// Waits for the dead and removes what they had.
-fn bury(sandbox: &Sandbox) -> Result<(), Failure> {
-    // The first process takes its pid namespace with it. One that is stuck in
-    // the kernel must not hold up everybody else.
-    let mut fds = [PollFd::new(&sandbox.pidfd, PollFlags::IN)];
-    let longest = rustix::event::Timespec { tv_sec: DEATH.as_secs().cast_signed(), tv_nsec: 0 };
-    let died = rustix::event::poll(&mut fds, Some(&longest));
-    if died.doing("wait for the sandbox's end")? == 0 {
-        let late = io::ErrorKind::TimedOut.into();
-        return Err(Failure::new("see the sandbox end; its ids are set aside", &late));
-    }
-    let _ = waitpid(Some(sandbox.pid), WaitOptions::NOHANG);
-    if let Some(group) = &sandbox.group {
-        remove_group(group).doing("remove the cgroups")?;
-    }
-    if let Some(work) = &sandbox.work {
-        remove_work(work).doing("remove the working directory")?;
-    }
-    Ok(())
-}
-
-fn kill(sandbox: &Sandbox) {
-    if let Some(group) = &sandbox.group {
-        // A frozen process dies at once of this, which is why it comes first.
-        let _ = group.kill();
-    }
-    let _ = pidfd_send_signal(&sandbox.pidfd, Signal::KILL);
-}
-
-/// Removes the groups of a sandbox whose processes are gone or going.
-fn remove_group(group: &SandboxGroup) -> io::Result<()> {
-    crate::wait::until(Duration::from_secs(10), || match group.remove() {
-        Ok(()) => Ok(Some(())),
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            // Something may have been born between the kill and the end.
-            group.kill()?;
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    })
-}
-
 fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
     for dir in [work.to_owned(), work.join("home"), work.join("tmp")] {
         fs::DirBuilder::new().mode(0o700).create(&dir)?;
@@ -315,14 +337,6 @@ fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Removes what code left in its working directory.
-fn remove_work(work: &Path) -> io::Result<()> {
-    match (work.parent(), work.file_name()) {
-        (Some(parent), Some(name)) => crate::state::remove_tree(parent, name),
-        _ => Err(io::ErrorKind::InvalidInput.into()),
-    }
 }
 
 /// One time namespace for all sandboxes, made once: how long the host has been

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use rustix::event::Timespec;
+
 /// Asks `ready` again and again, with growing pauses, until it answers a value.
 pub(crate) fn until<T>(
     longest: Duration,
@@ -21,5 +23,27 @@ pub(crate) fn until<T>(
         // Woken early by a signal, it just asks again sooner.
         let _ = rustix::thread::nanosleep(&spec);
         pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+/// Lets `wait` wait, for as long as is left, until it answers `true`. `false`:
+/// the time is over.
+pub(crate) fn deadline(
+    longest: Duration,
+    mut wait: impl FnMut(Timespec) -> io::Result<bool>,
+) -> io::Result<bool> {
+    let start = Instant::now();
+    loop {
+        let left = longest.saturating_sub(start.elapsed());
+        let spec = Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        if wait(spec)? {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
     }
 }

@@ -3,12 +3,14 @@
 //! All three are our own processes, so the format is whatever serde makes of
 //! the types; nothing of a sandbox ever speaks it.
 
+use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use belljar_model::{SandboxId, Spec};
+use belljar_sys::process::WaitStatus;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -36,6 +38,19 @@ pub(crate) enum ToSpawner {
         id: SandboxId,
         spec: Box<Spec>,
         weakened: Weakened,
+        /// The zygote that may enter it.
+        zygote: Option<u32>,
+    },
+    /// Carries the library that forks.
+    StartZygote {
+        sequence: u64,
+        number: u32,
+        spec: Box<Spec>,
+        argv: Vec<CString>,
+        env: Vec<CString>,
+    },
+    EndZygote {
+        number: u32,
     },
     Destroy {
         sequence: u64,
@@ -68,20 +83,47 @@ impl From<FactsWire> for Facts {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromSpawner {
     Ready,
-    /// Carries the stream, then the scratch if there is one.
+    /// Carries the stream, a pidfd, then the scratch if there is one.
     Created {
         sequence: u64,
         first_uid: u32,
         pid: u32,
         work: Option<PathBuf>,
     },
+    /// Carries its socket and what it complains to.
+    ZygoteStarted {
+        sequence: u64,
+        pid: u32,
+    },
     Destroyed {
         sequence: u64,
+    },
+    /// An interpreter that a zygote forked has ended; the spawner is who
+    /// inherits them.
+    Ended {
+        pid: u32,
+        status: Ended,
     },
     Failed {
         sequence: u64,
         failure: Failure,
     },
+}
+
+/// How a process ended, as its parent learns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    Exited(i32),
+    Signaled(i32),
+}
+
+impl From<WaitStatus> for Ended {
+    fn from(status: WaitStatus) -> Self {
+        match status {
+            WaitStatus::Exited(code) => Self::Exited(code),
+            WaitStatus::Signaled(signal) => Self::Signaled(signal),
+        }
+    }
 }
 
 /// From the spawner to a child that builds its sandbox.

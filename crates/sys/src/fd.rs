@@ -37,3 +37,41 @@ pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     };
     check(ret).map(drop)
 }
+
+/// A descriptor that the program around this library holds open.
+pub fn borrowed(number: RawFd) -> io::Result<BorrowedFd<'static>> {
+    // SAFETY: F_GETFD only asks whether the number is open.
+    let ret = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    check(ret.into())?;
+    // SAFETY: the number is open; that it stays so is the program's part.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// A copy of `fd` with a number of at least `lowest`.
+pub fn above(fd: BorrowedFd<'_>, lowest: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_DUPFD_CLOEXEC takes an integer.
+    let ret = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
+    check(ret.into())?;
+    // SAFETY: the call succeeded, so the number is new and nothing owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(ret) })
+}
+
+/// Closes the descriptor `number` when this process execs.
+pub fn close_on_exec(number: RawFd) -> io::Result<()> {
+    // SAFETY: F_SETFD takes an integer.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) }.into()).map(drop)
+}
+
+/// Closes one descriptor now, under the same contract as [`close_from`].
+pub fn close_one(number: RawFd) -> io::Result<()> {
+    // SAFETY: close takes an integer; the contract is about its owner.
+    check(unsafe { libc::close(number) }.into()).map(drop)
+}
+
+/// Closes every descriptor from `first` on, now. Whoever owned one must never
+/// use or close it again: for a process that has just been forked.
+pub fn close_from(first: RawFd) -> io::Result<()> {
+    let first = libc::c_uint::try_from(first).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: close_range takes integers; the contract above is about owners.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) }).map(drop)
+}

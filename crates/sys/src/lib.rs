@@ -6,7 +6,9 @@
 #![expect(unsafe_code, reason = "the one home of unsafe code: each block states why it is sound")]
 
 pub mod caps;
+pub mod enter;
 pub mod exec;
+mod export;
 pub mod fd;
 pub mod identity;
 pub mod keyring;

@@ -19,6 +19,7 @@ impl Namespaces {
     pub const NET: Self = Self(libc::CLONE_NEWNET as u64);
     pub const IPC: Self = Self(libc::CLONE_NEWIPC as u64);
     pub const UTS: Self = Self(libc::CLONE_NEWUTS as u64);
+    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
 
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

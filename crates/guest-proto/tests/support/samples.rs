@@ -77,6 +77,8 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("write", Request::Write { user: 1000, path: path.clone(), mode: 0o644 }),
         ("watch", Request::Watch { user: 1000, path: path.clone(), recursive: true }),
         ("changed", Request::Changed { user: 1000, paths: vec![path, b"/tmp".to_vec()], limit: 9 }),
+        ("context", Request::Context(spawn())),
+        ("adopt", Request::Adopt { pid: 2 }),
     ]
 }
 

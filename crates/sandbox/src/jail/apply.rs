@@ -10,13 +10,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use belljar_confine::domain::{self, Rules};
 use belljar_model::{Disk, Spec};
 use belljar_sys::mount::{Attributes, Propagation, Reach};
 use belljar_sys::seccomp::Instruction;
-use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp};
+use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp, signal};
 use rustix::fs::{Mode, OFlags};
 
-use super::{Attempt, Failure, domain, mounts};
+use super::{Attempt, Failure, mounts};
 use crate::plan::{Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
 
@@ -28,7 +29,7 @@ pub(crate) struct Birth<'a> {
     pub(crate) sync: &'a OwnedFd,
     /// The guest's end of the stream to the host.
     pub(crate) stream: &'a OwnedFd,
-    pub(crate) guest: &'a OwnedFd,
+    pub(crate) program: Program<'a>,
     pub(crate) filter: &'a [Instruction],
     /// An empty directory to mount over.
     pub(crate) base: &'a Path,
@@ -38,6 +39,24 @@ pub(crate) struct Birth<'a> {
     pub(crate) privileged: bool,
     /// The working directory, in tiers without a root of their own.
     pub(crate) work: Option<&'a Path>,
+}
+
+/// What the child becomes.
+#[derive(Clone, Copy)]
+pub(crate) enum Program<'a> {
+    /// A sandbox's guest, from a sealed file in memory.
+    Guest(&'a OwnedFd),
+    Zygote(&'a Interpreter),
+}
+
+/// An interpreter of the template, to be forked from.
+pub(crate) struct Interpreter {
+    pub(crate) argv: Vec<CString>,
+    pub(crate) env: Vec<CString>,
+    /// The library that forks, a sealed file in memory.
+    pub(crate) library: OwnedFd,
+    /// Where it says why it cannot start.
+    pub(crate) complaints: OwnedFd,
 }
 
 /// What steps leave for later steps.
@@ -115,11 +134,12 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::BecomeGuest { uid } => become_uid(*uid, birth),
         Step::NoNewPrivs => caps::set_no_new_privs().doing("forbid new privileges"),
         Step::Landlock { abi, device_free, writable } => {
-            domain::enter(*abi, *device_free, *writable, birth.work)
+            let (abi, device_free, writable) = (*abi, *device_free, *writable);
+            domain::enter(Rules { abi, device_free, writable, apart: true }, birth.work)
         }
         Step::Seccomp => seccomp::install(birth.filter).doing("install the guest's filter"),
         Step::Descriptors { closed } => descriptors(birth, hands, *closed),
-        Step::RunGuest => run_guest(birth),
+        Step::RunGuest => run_program(birth),
     }
 }
 
@@ -212,20 +232,38 @@ fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(),
     for number in 0..=2 {
         fd::place_at(null.as_fd(), number).doing("close the standard streams")?;
     }
+    if let Program::Zygote(interpreter) = birth.program {
+        fd::place_at(interpreter.complaints.as_fd(), 2).doing("place stderr")?;
+    }
     // Everything else ends at the exec; the stream is placed after, because a
     // descriptor that is already at its number keeps its flag.
     if closed {
         fd::close_on_exec_from(3).doing("mark descriptors")?;
     }
+    // Both numbers are taken in the spawner, so that neither can be the other.
+    if let Program::Zygote(interpreter) = birth.program {
+        fd::place_at(interpreter.library.as_fd(), LIBRARY).doing("place the library")?;
+    }
     fd::place_at(birth.stream.as_fd(), STREAM).doing("place the stream")
 }
 
-/// Where the guest expects its stream.
+/// Where the guest, or a zygote, expects its stream.
 pub(crate) const STREAM: i32 = 3;
+/// Where a zygote finds the library that forks.
+pub(crate) const LIBRARY: i32 = 4;
 
-fn run_guest(birth: &Birth<'_>) -> Result<(), Failure> {
-    let name = CString::from(c"belljar-guest");
-    Err(exec::exec_descriptor(birth.guest.as_fd(), &[name], &[])).doing("run the guest")
+fn run_program(birth: &Birth<'_>) -> Result<(), Failure> {
+    match birth.program {
+        Program::Guest(guest) => {
+            let name = CString::from(c"belljar-guest");
+            Err(exec::exec_descriptor(guest.as_fd(), &[name], &[])).doing("run the guest")
+        }
+        Program::Zygote(Interpreter { argv, env, .. }) => {
+            // The guest does this itself.
+            signal::reset().doing("reset signals")?;
+            Err(exec::exec_path(&argv[0], argv, env)).doing("run the interpreter")
+        }
+    }
 }
 
 /// Gives the spawner a mount namespace of its own, with the `/dev` that all its

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use belljar_model::{Disk, Spec};
+use belljar_sys::enter::owned_by;
+use belljar_sys::fd;
 use belljar_sys::mount::{Attributes, Reach};
 use belljar_sys::process::{Forked, Namespaces, fork};
 use belljar_sys::seccomp::Instruction;
@@ -14,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::Pid;
 
-use super::apply::{Birth, become_guest};
+use super::apply::{Birth, Program, become_guest};
 use super::{Attempt, Failure, mounts};
 use crate::cgroup::{SandboxGroup, Unlimited};
 use crate::defence::{Defence, Weakened};
@@ -29,7 +31,7 @@ pub(crate) const IDS: u32 = 65_536;
 
 /// What the spawner brings to every birth.
 pub(crate) struct Cradle<'a> {
-    pub(crate) guest: &'a OwnedFd,
+    pub(crate) program: Program<'a>,
     pub(crate) filter: &'a [Instruction],
     pub(crate) base: &'a Path,
     /// A `/dev` made once for all, if there is one.
@@ -38,6 +40,8 @@ pub(crate) struct Cradle<'a> {
     pub(crate) work: Option<&'a Path>,
     pub(crate) privileged: bool,
     pub(crate) weakened: &'a Weakened,
+    /// Who may enter the sandbox's namespaces from outside, besides root.
+    pub(crate) owner: Option<u32>,
 }
 
 impl Cradle<'_> {
@@ -72,7 +76,11 @@ pub(crate) fn bear(
 ) -> Result<Born, Failure> {
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
-    let (stream, guest_stream) = pair(SocketType::STREAM).doing("make the guest's stream")?;
+    let kind = match cradle.program {
+        Program::Guest(_) => SocketType::STREAM,
+        Program::Zygote(_) => SocketType::SEQPACKET,
+    };
+    let (stream, guest_stream) = pair(kind).doing("make the guest's stream")?;
     for end in [&stream, &guest_stream] {
         // A file passes in fewer, larger steps. Without the right to it, the
         // host's own size serves.
@@ -86,15 +94,13 @@ pub(crate) fn bear(
     };
     let into = into.doing("make the sandbox's cgroup")?;
     let into = into.as_ref().map(AsFd::as_fd);
-    let forked = fork(plan.namespaces, into).doing("clone the sandbox's first process")?;
-    let Forked::Parent { pid, pidfd } = forked else {
-        drop(sync);
+    let become_it = || -> ! {
         become_guest(&Birth {
             spec,
             plan,
             sync: &child_sync,
             stream: &guest_stream,
-            guest: cradle.guest,
+            program: cradle.program,
             filter: cradle.filter,
             base: cradle.base,
             devices: cradle.devices,
@@ -103,6 +109,21 @@ pub(crate) fn bear(
             privileged: cradle.privileged,
         })
     };
+    let sync_number = sync.as_raw_fd();
+    let clone = || match fork(plan.namespaces, into) {
+        Ok(Forked::Child) => {
+            // The parent's end would keep the child from seeing its death.
+            let _ = fd::close_one(sync_number);
+            become_it()
+        }
+        Ok(Forked::Parent { pid, pidfd }) => Ok((pid, pidfd)),
+        Err(error) => Err(error),
+    };
+    let forked = match cradle.owner {
+        Some(owner) => owned_by(owner, clone).and_then(|forked| forked),
+        None => clone(),
+    };
+    let (pid, pidfd) = forked.doing("clone the sandbox's first process")?;
     drop((child_sync, guest_stream));
     let raised = raise(spec, plan, cradle, group, pid, first_uid, &sync);
     match raised {
@@ -134,8 +155,13 @@ fn raise(
         let proc = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
         write_maps(&proc, cradle.privileged, first_uid)?;
         if cradle.privileged {
-            descriptors.extend(hand_over(spec, cradle.weakened, &proc)?);
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let namespace = rustix::fs::open(proc.join("ns/user"), flags, Mode::empty())
+                .doing("open the sandbox's user namespace")?;
+            descriptors.extend(hand_over(spec, cradle.weakened, Some(namespace.as_fd()))?);
         }
+    } else if plan.namespaces.contains(Namespaces::MOUNT) {
+        descriptors.extend(hand_over(spec, cradle.weakened, None)?);
     }
     let go = ToChild::Go {
         tasks,
@@ -188,15 +214,16 @@ fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Result<(), Failu
 
 /// Copies the mounts that the sandbox stands on, read-only and with ids shown
 /// through the sandbox's own map: layers are shared and never changed.
-fn hand_over(spec: &Spec, weakened: &Weakened, proc: &Path) -> Result<Vec<OwnedFd>, Failure> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let namespace = rustix::fs::open(proc.join("ns/user"), flags, Mode::empty())
-        .doing("open the sandbox's user namespace")?;
+fn hand_over(
+    spec: &Spec,
+    weakened: &Weakened,
+    namespace: Option<BorrowedFd<'_>>,
+) -> Result<Vec<OwnedFd>, Failure> {
     let shared = Attributes {
         read_only: weakened.keeps(Defence::ReadOnlyLower),
         no_suid: weakened.keeps(Defence::NoSuid),
         no_dev: weakened.keeps(Defence::NoDev),
-        idmap: Some(namespace.as_fd()),
+        idmap: namespace,
         ..Attributes::default()
     };
     let layers = spec.root.layers.iter();

@@ -524,3 +524,21 @@ pub fn guest() -> Policy {
     );
     policy
 }
+
+/// The filter of a zygote, which every interpreter forked from it inherits
+/// beneath its own. It may enter namespaces, which takes being their owner.
+pub fn zygote() -> Policy {
+    const JOIN_SESSION_KEYRING: u32 = 1;
+    let mut policy = guest();
+    policy.set(&["setns"], Now(Allow));
+    policy.set(
+        &["keyctl"],
+        Switch {
+            arg: 0,
+            mask: u32::MAX,
+            cases: &[(JOIN_SESSION_KEYRING, Now(Allow))],
+            otherwise: EPERM,
+        },
+    );
+    policy
+}

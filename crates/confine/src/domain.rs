@@ -11,8 +11,29 @@ use std::path::Path;
 use belljar_sys::landlock::{Ruleset, Scope, access};
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::{Attempt, Failure};
-use crate::plan::Writable;
+use crate::{Attempt, Failure};
+
+/// Where Landlock lets a sandbox write, if owners and mounts do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writable {
+    /// Everywhere but in procfs, `/sys` and `/dev`, without new names in `/`.
+    Usual,
+    /// Template builds install where they like.
+    Everywhere,
+    /// In the working directory only; and only programs, libraries and a few
+    /// settings of the host are read.
+    Work,
+}
+
+/// What a domain forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    pub abi: u32,
+    pub device_free: bool,
+    pub writable: Writable,
+    /// Whether signals and abstract sockets stay inside.
+    pub apart: bool,
+}
 
 /// Directories of the kernel's, where nothing is written.
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -46,14 +67,10 @@ const HOST: [&str; 20] = [
 ];
 
 /// Enters the domain for good. Needs `no_new_privs`.
-pub(super) fn enter(
-    abi: u32,
-    device_free: bool,
-    writable: Writable,
-    work: Option<&Path>,
-) -> Result<(), Failure> {
+pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
+    let Rules { abi, device_free, writable, apart } = rules;
     // Without a network namespace nothing else keeps TCP away.
-    let scope = Scope { no_tcp: writable == Writable::Work, ipc: true };
+    let scope = Scope { no_tcp: writable == Writable::Work, ipc: apart };
     let ruleset = Ruleset::new(abi, scope).doing("make a ruleset")?;
     let allow = |path: &Path, rights| allow(&ruleset, path, rights);
     let nodes = if device_free { 0 } else { access::MAKE_CHAR | access::MAKE_BLOCK };

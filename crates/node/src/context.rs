@@ -1,0 +1,177 @@
+//! Stateful code contexts: an interpreter that keeps what cells leave in it.
+//!
+//! A cell is a call like any other: it has output, usage and an end reason. What
+//! is different is that the process goes on after it. An interpreter that dies
+//! takes its context with it; the context says why, and can be restarted.
+
+mod actor;
+mod birth;
+mod cell;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use belljar_model::EndReason;
+use belljar_sandbox::StartError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::link::LinkError;
+use crate::runtime::Language;
+use crate::sandbox::CallError;
+
+pub(crate) use actor::Order;
+pub(crate) use birth::{Place, Unborn};
+pub use cell::{CellEnd, CellError, CellEvent, Ran, Running};
+
+/// What a context should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextOptions {
+    pub language: Language,
+    /// Path of the interpreter inside the sandbox.
+    pub interpreter: PathBuf,
+    /// The home directory when `None`.
+    pub cwd: Option<String>,
+    /// Added to the standard environment.
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a context's interpreter came to be. Every answer says it, because what
+/// a cell may find in the interpreter depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A program that was executed.
+    Executed,
+    /// Forked from a warm interpreter that nobody's code had run in.
+    Forked,
+    /// A copy of another context's memory.
+    Copied,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Executed => "executed",
+            Self::Forked => "forked",
+            Self::Copied => "copied",
+        }
+    }
+}
+
+/// Why a context did not start, or does not run a cell.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    #[error("the interpreter did not start")]
+    Call(#[source] CallError),
+    #[error("the interpreter could not be forked")]
+    Fork(#[source] StartError),
+    #[error("the sandbox does not answer")]
+    Link(#[source] LinkError),
+    #[error("this interpreter cannot be a context: {0}")]
+    Unfit(String),
+    #[error("the interpreter ended before it was ready ({0})")]
+    Stillborn(String),
+    #[error("the context has ended ({0}); restart it, or make a new one")]
+    Over(EndReason),
+    #[error("there is no context {0}")]
+    Unknown(u32),
+    #[error("cannot copy the context: {0}")]
+    Copy(String),
+}
+
+/// A handle on one context; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Context {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: u32,
+    options: ContextOptions,
+    life: Mutex<Life>,
+}
+
+/// The interpreter of now; a restart gives a context another.
+#[derive(Debug)]
+struct Life {
+    orders: mpsc::UnboundedSender<Order>,
+    facts: Facts,
+}
+
+/// What is known of an interpreter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    pub origin: Origin,
+    pub version: String,
+    /// As the host sees it, when it was forked.
+    pub pid: Option<u32>,
+}
+
+impl Context {
+    pub(crate) fn new(id: u32, options: ContextOptions, facts: Facts, orders: Orders) -> Self {
+        let life = Mutex::new(Life { orders, facts });
+        Self { shared: Arc::new(Shared { id, options, life }) }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.shared.id
+    }
+
+    pub fn options(&self) -> &ContextOptions {
+        &self.shared.options
+    }
+
+    pub fn facts(&self) -> Facts {
+        self.life(|life| life.facts.clone())
+    }
+
+    fn life<T>(&self, look: impl FnOnce(&mut Life) -> T) -> T {
+        look(&mut self.shared.life.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Starts a cell; cells of a context run one after the other. `wall` is
+    /// instead of the sandbox's own limit.
+    pub fn run(&self, code: impl Into<String>, wall: Option<Duration>) -> Running {
+        let (events, receiver) = mpsc::channel(64);
+        let order = Order::Run { code: code.into(), wall, events };
+        let origin = self.life(|life| {
+            // An actor that is gone drops the events: the run ends as lost.
+            let _ = life.orders.send(order);
+            life.facts.origin
+        });
+        Running::new(receiver, origin)
+    }
+
+    /// Runs a cell to its end and keeps what it showed.
+    pub async fn execute(&self, code: impl Into<String>, wall: Option<Duration>) -> Ran {
+        self.run(code, wall).collect().await
+    }
+
+    /// Raises `KeyboardInterrupt`, or what the language has for it, in the cell
+    /// that runs.
+    pub fn interrupt(&self) {
+        self.order(Order::Interrupt);
+    }
+
+    /// Ends the interpreter; the context is over.
+    pub async fn end(&self) {
+        let (done, over) = oneshot::channel();
+        self.order(Order::End(done));
+        // Gone already: as good as ended.
+        let _ = over.await;
+    }
+
+    pub(crate) fn order(&self, order: Order) {
+        self.life(|life| {
+            let _ = life.orders.send(order);
+        });
+    }
+
+    pub(crate) fn replace(&self, orders: Orders, facts: Facts) {
+        self.life(|life| *life = Life { orders, facts });
+    }
+}
+
+pub(crate) type Orders = mpsc::UnboundedSender<Order>;

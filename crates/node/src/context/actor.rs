@@ -1,0 +1,394 @@
+//! The task that keeps one interpreter: passes cells in, takes events out,
+//! watches its limits, and says why it ended.
+//!
+//! ```text
+//!          run               done
+//!   idle ───────► running ─────────► idle
+//!                    │ time is up, output too long: interrupt, then kill
+//!                    ▼
+//!                  over ◄── stream ended, killed, out of memory
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use belljar_guest_proto::context::{FromContext, Parked, Reader, ToContext};
+use belljar_guest_proto::{Exit, Request};
+use belljar_model::{EndReason, Limits, Usage};
+use belljar_sandbox::cgroup::{CallGroup, Counters};
+use belljar_sandbox::{Ended, Machine};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use super::cell::{CellEnd, CellError, CellEvent};
+use crate::call::{InputQueue, Waiting};
+use crate::link::{Channel, Incoming};
+use crate::supervisor::remove_group;
+
+/// What the owner asks for.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Run { code: String, wall: Option<Duration>, events: mpsc::Sender<CellEvent> },
+    Interrupt,
+    Park(oneshot::Sender<Parked>),
+    End(oneshot::Sender<()>),
+}
+
+/// How long an interrupted cell may take to come to its end.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often counters are read while a cell runs.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the end of a process may take to be told after its stream ended.
+const TOLD: Duration = Duration::from_secs(1);
+
+const SIGINT: i32 = 2;
+const SIGSYS: i32 = 31;
+
+/// An interpreter and what it is held to.
+pub(crate) struct Actor {
+    pub(super) channel: Channel,
+    pub(super) machine: Arc<Machine>,
+    pub(super) group: Option<CallGroup>,
+    pub(super) limits: Limits,
+    pub(super) ended: Option<oneshot::Receiver<Ended>>,
+    pub(super) reader: Reader,
+    pub(super) input: InputQueue,
+    /// Cells and calls that run in this node now.
+    pub(super) busy: Arc<AtomicUsize>,
+    pub(super) language: Option<&'static str>,
+}
+
+/// The cell that runs.
+struct Cell {
+    id: u64,
+    events: mpsc::Sender<CellEvent>,
+    started: Instant,
+    deadline: Instant,
+    next_look: Instant,
+    before: Counters,
+    disk_before: u64,
+    refused_before: u64,
+    output_bytes: u64,
+    /// Why it was told to stop, and when that is over.
+    stopping: Option<(EndReason, Instant)>,
+}
+
+impl Actor {
+    pub(super) fn new_input(given: Arc<Waiting>) -> InputQueue {
+        InputQueue::new(given)
+    }
+
+    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let mut waiting = VecDeque::new();
+        let mut cell: Option<Cell> = None;
+        let mut parking: Option<oneshot::Sender<Parked>> = None;
+        let mut next_id = 0;
+        let (exit, ask_end) = loop {
+            if cell.is_none()
+                && let Some((code, wall, events)) = waiting.pop_front()
+            {
+                next_id += 1;
+                cell = Some(self.begin(next_id, code, wall, events).await);
+            }
+            let wake = cell.as_ref().map(Cell::wake);
+            tokio::select! {
+                biased;
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                    if let Some(cell) = &mut cell
+                        && let Some(reason) = self.look(cell)
+                    {
+                        break (Some(reason), None);
+                    }
+                }
+                order = orders.recv() => match order {
+                    Some(Order::Run { code, wall, events }) => waiting.push_back((code, wall, events)),
+                    Some(Order::Interrupt) => if cell.is_some() { self.interrupt() },
+                    Some(Order::Park(answer)) => {
+                        self.say(&ToContext::Park).await;
+                        parking = Some(answer);
+                    }
+                    Some(Order::End(done)) => break (Some(EndReason::Killed), Some(done)),
+                    // Nobody can ask for anything any more.
+                    None => break (Some(EndReason::Killed), None),
+                },
+                incoming = self.channel.next() => {
+                    let Ok(incoming) = incoming else { break (None, None) };
+                    match self.take(incoming, &mut cell, &mut parking).await {
+                        Taken::On => {}
+                        Taken::Over(reason) => break (reason, None),
+                    }
+                }
+            }
+        };
+        self.finish(exit, cell, waiting).await;
+        if let Some(done) = ask_end {
+            let _ = done.send(());
+        }
+    }
+
+    async fn begin(
+        &mut self,
+        id: u64,
+        code: String,
+        wall: Option<Duration>,
+        events: mpsc::Sender<CellEvent>,
+    ) -> Cell {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let before = self.counters();
+        let started = Instant::now();
+        let cell = Cell {
+            id,
+            events,
+            started,
+            deadline: started + wall.unwrap_or(self.limits.wall),
+            next_look: started + LOOK,
+            before,
+            disk_before: self.machine.disk().used_bytes,
+            refused_before: self.machine.refused_processes(),
+            output_bytes: 0,
+            stopping: None,
+        };
+        let language = self.language;
+        self.say(&ToContext::Run { id, code: &code, language }).await;
+        cell
+    }
+
+    fn counters(&self) -> Counters {
+        self.group.as_ref().map(CallGroup::counters).unwrap_or_default()
+    }
+
+    pub(super) async fn say(&mut self, message: &ToContext<'_>) {
+        self.input.give(&message.encode());
+        // A link that failed shows itself at the next receive.
+        let _ = self.input.flush(&self.channel).await;
+    }
+
+    fn interrupt(&self) {
+        let (link, call) = (self.channel.link().clone(), self.channel.number);
+        tokio::spawn(async move {
+            let _ = link.ask(Request::Signal { call, signal: SIGINT }).await;
+        });
+    }
+
+    /// Looks at clock and counters. A reason ends the interpreter.
+    fn look(&self, cell: &mut Cell) -> Option<EndReason> {
+        let now = Instant::now();
+        if let Some((reason, until)) = cell.stopping {
+            return (now >= until).then_some(reason);
+        }
+        cell.next_look = now + LOOK;
+        if now >= cell.deadline {
+            self.stop(cell, EndReason::TimeoutWall);
+            return None;
+        }
+        let counters = self.counters();
+        let used = counters.cpu.saturating_sub(cell.before.cpu);
+        if self.limits.cpu.is_some_and(|limit| used >= limit) {
+            self.stop(cell, EndReason::TimeoutCpu);
+        }
+        (counters.oom_kills > cell.before.oom_kills).then_some(EndReason::Oom)
+    }
+
+    fn stop(&self, cell: &mut Cell, reason: EndReason) {
+        cell.stopping = Some((reason, Instant::now() + GRACE));
+        self.interrupt();
+    }
+
+    async fn take(
+        &mut self,
+        incoming: Incoming,
+        cell: &mut Option<Cell>,
+        parking: &mut Option<oneshot::Sender<Parked>>,
+    ) -> Taken {
+        match incoming {
+            Incoming::Stdout(bytes) => {
+                let size = bytes.len();
+                let taken = self.show(cell, CellEvent::Stdout(bytes), size).await;
+                let _ = self.channel.grant(size).await;
+                taken
+            }
+            Incoming::Stderr(bytes) => {
+                let size = bytes.len();
+                let taken = self.show(cell, CellEvent::Stderr(bytes), size).await;
+                let _ = self.channel.grant(size).await;
+                taken
+            }
+            Incoming::Data(bytes) => {
+                self.reader.push(&bytes);
+                loop {
+                    match self.reader.next_message() {
+                        Ok(Some(message)) => {
+                            if let Taken::Over(reason) = self.hear(message, cell, parking).await {
+                                return Taken::Over(reason);
+                            }
+                        }
+                        Ok(None) => break,
+                        // It does not speak the protocol any more.
+                        Err(_) => return Taken::Over(Some(EndReason::Policy)),
+                    }
+                }
+                let _ = self.channel.grant(bytes.len()).await;
+                Taken::On
+            }
+            Incoming::Credit(bytes) => {
+                self.input.grant(bytes);
+                let _ = self.input.flush(&self.channel).await;
+                Taken::On
+            }
+            Incoming::Exited(exit) => Taken::Over(reason_of(exit)),
+            Incoming::Eof => Taken::Over(None),
+            Incoming::Reply(_) | Incoming::Changed(_) => Taken::On,
+        }
+    }
+
+    async fn hear(
+        &mut self,
+        message: FromContext,
+        cell: &mut Option<Cell>,
+        parking: &mut Option<oneshot::Sender<Parked>>,
+    ) -> Taken {
+        let event = match message {
+            FromContext::Stdout { text } => CellEvent::Stdout(text.into_bytes()),
+            FromContext::Stderr { text } => CellEvent::Stderr(text.into_bytes()),
+            FromContext::Display(display) => CellEvent::Display(display),
+            FromContext::Result { data, metadata, .. } => CellEvent::Result { data, metadata },
+            FromContext::Error { name, value, traceback } => {
+                CellEvent::Error(CellError { name, value, traceback })
+            }
+            FromContext::Done { id, ok, count } => {
+                if let Some(done) = cell.take_if(|cell| cell.id == id) {
+                    let reason = done.stopping.map_or(EndReason::Done, |(reason, _)| reason);
+                    self.conclude(done, reason, ok, count, true).await;
+                }
+                return Taken::On;
+            }
+            FromContext::Parked(parked) => {
+                if let Some(answer) = parking.take() {
+                    let _ = answer.send(parked);
+                }
+                return Taken::On;
+            }
+            FromContext::Ready { .. } | FromContext::Awake {} | FromContext::Unfit { .. } => {
+                return Taken::On;
+            }
+        };
+        let size = size_of(&event);
+        self.show(cell, event, size).await
+    }
+
+    /// Passes an event on to whoever runs the cell.
+    async fn show(&mut self, cell: &mut Option<Cell>, event: CellEvent, size: usize) -> Taken {
+        // Between cells there is nobody to show it to.
+        let Some(cell) = cell else { return Taken::On };
+        cell.output_bytes += size as u64;
+        if cell.output_bytes > self.limits.output_bytes {
+            return Taken::Over(Some(EndReason::Output));
+        }
+        // When nobody listens any more, the cell runs on all the same. One that
+        // listens slowly holds the interpreter back, not its time.
+        let room = tokio::time::timeout_at(cell.deadline + GRACE, cell.events.send(event));
+        let _ = room.await;
+        Taken::On
+    }
+
+    async fn conclude(&self, cell: Cell, reason: EndReason, ok: bool, count: u64, alive: bool) {
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        let now = self.counters();
+        let disk = self.machine.disk();
+        let usage = Usage {
+            wall: cell.started.elapsed(),
+            cpu: now.cpu.saturating_sub(cell.before.cpu),
+            peak_memory_bytes: now.peak_memory_bytes,
+            written_bytes: disk.used_bytes.saturating_sub(cell.disk_before),
+            output_bytes: cell.output_bytes,
+        };
+        let end = CellEnd { reason, ok, count, usage, alive };
+        let _ = cell.events.send(CellEvent::End(end)).await;
+    }
+
+    /// Ends the interpreter and answers everyone who still waits.
+    async fn finish(
+        mut self,
+        reason: Option<EndReason>,
+        cell: Option<Cell>,
+        waiting: VecDeque<(String, Option<Duration>, mpsc::Sender<CellEvent>)>,
+    ) {
+        let status = match self.ended.take() {
+            Some(ended) if reason.is_none() => {
+                tokio::time::timeout(TOLD, ended).await.ok().and_then(Result::ok)
+            }
+            _ => None,
+        };
+        if let Some(group) = &self.group {
+            let _ = group.kill();
+        }
+        let reason = reason.unwrap_or_else(|| self.reason(status, cell.as_ref()));
+        if let Some(cell) = cell {
+            let reason = cell.stopping.map_or(reason, |(stopped, _)| stopped);
+            self.conclude(cell, reason, false, 0, false).await;
+        }
+        for (_, _, events) in waiting {
+            let _ = events.send(CellEvent::End(CellEnd::lost(reason))).await;
+        }
+        if let Some(group) = self.group.take() {
+            remove_group(group).await;
+        }
+    }
+
+    /// Why the interpreter is gone, from what the kernel counted.
+    fn reason(&self, status: Option<Ended>, cell: Option<&Cell>) -> EndReason {
+        let before = cell.map(|cell| cell.before.oom_kills).unwrap_or_default();
+        let refused = cell.map_or(u64::MAX, |cell| cell.refused_before);
+        if self.counters().oom_kills > before || self.machine.ran_out_of_memory() {
+            EndReason::Oom
+        } else if status == Some(Ended::Signaled(SIGSYS)) {
+            EndReason::Seccomp
+        } else if self.machine.refused_processes() > refused {
+            EndReason::Pids
+        } else if self.machine.disk().is_full {
+            EndReason::Disk
+        } else if status.is_some() {
+            EndReason::Exit
+        } else {
+            EndReason::Lost
+        }
+    }
+}
+
+impl Cell {
+    fn wake(&self) -> Instant {
+        self.stopping.map_or_else(|| self.next_look.min(self.deadline), |(_, until)| until)
+    }
+}
+
+enum Taken {
+    On,
+    /// The interpreter is over; `None`: find out why.
+    Over(Option<EndReason>),
+}
+
+/// What a wait status alone says. One that was adopted has none here.
+fn reason_of(exit: Exit) -> Option<EndReason> {
+    match (exit.code, exit.signal) {
+        (_, Some(SIGSYS)) => Some(EndReason::Seccomp),
+        (Some(_), _) => Some(EndReason::Exit),
+        // A kill may have been for want of memory: the counters know.
+        _ => None,
+    }
+}
+
+fn size_of(event: &CellEvent) -> usize {
+    match event {
+        CellEvent::Stdout(bytes) | CellEvent::Stderr(bytes) => bytes.len(),
+        CellEvent::Display(display) => bundle_size(display.data.values()),
+        CellEvent::Result { data, .. } => bundle_size(data.values()),
+        CellEvent::Error(error) => error.traceback.iter().map(String::len).sum(),
+        CellEvent::End(_) => 0,
+    }
+}
+
+fn bundle_size<'a>(values: impl Iterator<Item = &'a serde_json::Value>) -> usize {
+    values.map(|value| value.as_str().map_or(64, str::len)).sum()
+}

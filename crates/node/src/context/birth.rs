@@ -1,0 +1,253 @@
+//! How a context's interpreter comes to be: executed by the guest, or forked
+//! from a zygote and handed to the guest.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use belljar_guest_proto::context::{FromContext, Reader, ToContext};
+use belljar_guest_proto::zygote::Entry;
+use belljar_guest_proto::{Reply, Request, Spawn, Stdin, ToGuest};
+use belljar_model::{Limits, User};
+use belljar_sandbox::cgroup::CallGroup;
+use belljar_sandbox::{Ended, Ends, Interpreter, Machine, StartError, Zygote};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::{mpsc, oneshot};
+
+use super::actor::Actor;
+use super::{ContextError, ContextOptions, Facts, Orders, Origin};
+use crate::call::Waiting;
+use crate::command::Command;
+use crate::link::{Channel, Incoming, Link};
+use crate::runtime::Language;
+use crate::sandbox::CallError;
+
+/// How long an interpreter may take from its start to its first word.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An interpreter that runs and has not been given to anyone.
+#[derive(Debug)]
+pub(crate) struct Unborn {
+    channel: Channel,
+    group: Option<CallGroup>,
+    ended: Option<oneshot::Receiver<Ended>>,
+    reader: Reader,
+    pub(crate) facts: Facts,
+}
+
+/// The sandbox that a context is made in.
+pub(crate) struct Place<'a> {
+    pub(crate) link: &'a Link,
+    pub(crate) machine: &'a Arc<Machine>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) home: String,
+    pub(crate) temporary: String,
+    pub(crate) busy: &'a Arc<AtomicUsize>,
+}
+
+impl Unborn {
+    /// Has the guest execute the interpreter.
+    pub(crate) async fn execute(
+        place: &Place<'_>,
+        options: &ContextOptions,
+        group: Option<CallGroup>,
+    ) -> Result<Self, ContextError> {
+        let entry = group.as_ref().map(CallGroup::open).transpose().map_err(group_error)?;
+        let (argv, boot) = options.language.boot(&options.interpreter);
+        let cwd = options.cwd.clone().unwrap_or_else(|| place.home.clone());
+        let count = entry.as_ref().map_or(0, |entry| entry.descriptors.len());
+        let spawn = Spawn {
+            argv,
+            env: place.environment(options),
+            cwd: cwd.into_bytes(),
+            user: User::User.id(),
+            stdin: Stdin::Empty,
+            pty: None,
+            descriptors: u8::try_from(count).unwrap_or(u8::MAX),
+            into_cgroup: entry.as_ref().is_some_and(|entry| entry.into_cgroup),
+        };
+        let descriptors: Vec<_> =
+            entry.iter().flat_map(|entry| entry.descriptors.iter().map(AsFd::as_fd)).collect();
+        let mut channel = place.link.open();
+        let request = ToGuest::Request(Request::Context(spawn));
+        channel.send(&request, &descriptors).await.map_err(ContextError::Link)?;
+        started(&mut channel).await?;
+        channel.send(&ToGuest::Data(&boot), &[]).await.map_err(ContextError::Link)?;
+        let facts = Facts { origin: Origin::Executed, version: String::new(), pid: None };
+        let unborn = Self { channel, group, ended: None, reader: Reader::default(), facts };
+        unborn.ready().await
+    }
+
+    /// Has the zygote fork into the sandbox, and the guest take over.
+    pub(crate) async fn fork(
+        link: &Link,
+        machine: &Machine,
+        zygote: &Zygote,
+        group: Option<CallGroup>,
+    ) -> Result<Self, ContextError> {
+        let step = |source: io::Error| {
+            ContextError::Fork(StartError::Step { doing: "make the context's streams".into(), source })
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, stream) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(io::Error::from)
+            .map_err(step)?;
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(step);
+        let ((out, stdout), (err, stderr)) = (pipe()?, pipe()?);
+        let ends = Ends { stream, stdout, stderr };
+        let entry = entry(machine);
+        let forked = zygote.fork(machine, &entry.encode(), ends, group.as_ref()).await;
+        let Interpreter { pid, inner, ended } = forked.map_err(ContextError::Fork)?;
+        let channel = link.open();
+        let request = ToGuest::Request(Request::Adopt { pid: inner });
+        let streams: [&OwnedFd; 3] = [&ours, &out, &err];
+        let streams = streams.map(AsFd::as_fd);
+        channel.send(&request, &streams).await.map_err(ContextError::Link)?;
+        let facts = Facts { origin: Origin::Forked, version: String::new(), pid: Some(pid) };
+        let unborn =
+            Self { channel, group, ended: Some(ended), reader: Reader::default(), facts };
+        unborn.ready().await
+    }
+
+    /// Waits for its first word.
+    async fn ready(mut self) -> Result<Self, ContextError> {
+        let mut complaints = Vec::new();
+        let word = async {
+            loop {
+                match self.channel.next().await.map_err(ContextError::Link)? {
+                    Incoming::Data(bytes) => {
+                        self.reader.push(&bytes);
+                        let _ = self.channel.grant(bytes.len()).await;
+                        match self.reader.next_message() {
+                            Ok(Some(FromContext::Ready { version })) => return Ok(version),
+                            Ok(Some(FromContext::Unfit { reason })) => {
+                                return Err(ContextError::Unfit(reason));
+                            }
+                            Ok(None) => {}
+                            Ok(Some(_)) | Err(_) => {
+                                return Err(ContextError::Stillborn("it said nonsense".into()));
+                            }
+                        }
+                    }
+                    Incoming::Stderr(bytes) => {
+                        let _ = self.channel.grant(bytes.len()).await;
+                        complaints.extend(bytes);
+                        complaints.truncate(4096);
+                    }
+                    Incoming::Stdout(bytes) => drop(self.channel.grant(bytes.len()).await),
+                    Incoming::Exited(_) | Incoming::Eof => {
+                        let said = String::from_utf8_lossy(&complaints).trim().to_owned();
+                        return Err(ContextError::Stillborn(said));
+                    }
+                    Incoming::Reply(Err(failure)) => return Err(ContextError::Call(failure.into())),
+                    Incoming::Reply(_) | Incoming::Changed(_) | Incoming::Credit(_) => {}
+                }
+            }
+        };
+        let word = tokio::time::timeout(PATIENCE, word).await;
+        let word = word.unwrap_or_else(|_| Err(ContextError::Stillborn("it said nothing".into())));
+        match word {
+            Ok(version) => {
+                self.facts.version = version;
+                Ok(self)
+            }
+            Err(error) => {
+                self.discard();
+                Err(error)
+            }
+        }
+    }
+
+    fn discard(self) {
+        if let Some(group) = self.group {
+            let _ = group.kill();
+            tokio::spawn(crate::supervisor::remove_group(group));
+        }
+    }
+
+    /// Makes it a session's own: its environment, directory and limits, and
+    /// randomness that no other has.
+    pub(crate) async fn wake(
+        self,
+        place: &Place<'_>,
+        options: &ContextOptions,
+        cwd: Option<&str>,
+    ) -> (Facts, Orders) {
+        let mut actor = Actor {
+            channel: self.channel,
+            machine: place.machine.clone(),
+            group: self.group,
+            limits: place.limits.clone(),
+            ended: self.ended,
+            reader: self.reader,
+            input: Actor::new_input(Arc::new(Waiting::default())),
+            busy: place.busy.clone(),
+            language: (options.language == Language::TypeScript).then_some("typescript"),
+        };
+        if self.facts.origin != Origin::Executed {
+            let env = place.environment(options);
+            let env: Vec<_> = env
+                .iter()
+                .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
+                .collect();
+            let env: BTreeMap<&str, &str> =
+                env.iter().map(|(key, value)| (&**key, &**value)).collect();
+            let wake = ToContext::Wake {
+                entropy: entropy(),
+                cwd: cwd.or(options.cwd.as_deref()).or(Some(&place.home)),
+                env,
+                rlimits: place.machine.confinement().rlimits.clone(),
+            };
+            actor.say(&wake).await;
+        }
+        let (orders, inbox) = mpsc::unbounded_channel();
+        tokio::spawn(actor.run(inbox));
+        (self.facts, orders)
+    }
+}
+
+impl Place<'_> {
+    fn environment(&self, options: &ContextOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut command = Command::new([""]);
+        let given = options.env.iter();
+        command.env = given.map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
+        command.environment(&self.home, &self.temporary)
+    }
+}
+
+/// How a forked interpreter is confined: as calls are, in every respect.
+fn entry(machine: &Machine) -> Entry {
+    let confinement = machine.confinement();
+    Entry {
+        user: User::User.id(),
+        cwd: confinement.home.as_os_str().as_encoded_bytes().to_vec(),
+        seccomp: confinement.seccomp.clone(),
+        rlimits: confinement.rlimits.clone(),
+        landlock_abi: machine.landlock_abi(),
+    }
+}
+
+async fn started(channel: &mut Channel) -> Result<(), ContextError> {
+    match channel.reply().await.map_err(ContextError::Link)? {
+        Ok(Reply::Started { .. } | Reply::Done) => Ok(()),
+        Ok(_) => Err(ContextError::Stillborn("the guest answered something else".into())),
+        Err(failure) => Err(ContextError::Call(failure.into())),
+    }
+}
+
+fn group_error(error: io::Error) -> ContextError {
+    ContextError::Call(CallError::Group(error))
+}
+
+/// Random bytes of the host's kernel, in hexadecimal.
+fn entropy() -> String {
+    use std::io::Read as _;
+    let mut bytes = [0u8; 32];
+    // Without it the interpreter still has its own.
+    let _ = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,78 @@
+//! The end of a sandbox: kill, wait, remove.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
+
+use super::{Sandbox, Spawner};
+use crate::cgroup::SandboxGroup;
+use crate::jail::{Attempt, Failure};
+
+/// How long a killed sandbox may take to be gone.
+const DEATH: Duration = Duration::from_secs(10);
+
+impl Spawner {
+    /// Waits for the dead and removes what they had.
+    pub(super) fn bury(&self, sandbox: &Sandbox) -> Result<(), Failure> {
+        // The first process takes its pid namespace with it, and is gone only
+        // when the last one of it has been reaped: by us, if a zygote forked
+        // it. One that is stuck in the kernel must not hold up everybody else.
+        let dead = crate::wait::deadline(DEATH, |left| {
+            let mut fds = [
+                PollFd::new(&sandbox.pidfd, PollFlags::IN),
+                PollFd::new(&self.children, PollFlags::IN),
+            ];
+            rustix::event::poll(&mut fds, Some(&left))?;
+            let [died, ended] = fds.map(|fd| !fd.revents().is_empty());
+            if ended {
+                self.reap()?;
+            }
+            Ok(died)
+        });
+        if !dead.doing("wait for the sandbox's end")? {
+            let late = io::ErrorKind::TimedOut.into();
+            return Err(Failure::new("see the sandbox end; its ids are set aside", &late));
+        }
+        let _ = waitpid(Some(sandbox.pid), WaitOptions::NOHANG);
+        if let Some(group) = &sandbox.group {
+            remove_group(group).doing("remove the cgroups")?;
+        }
+        if let Some(work) = &sandbox.work {
+            remove_work(work).doing("remove the working directory")?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn kill(sandbox: &Sandbox) {
+    if let Some(group) = &sandbox.group {
+        // A frozen process dies at once of this, which is why it comes first.
+        let _ = group.kill();
+    }
+    let _ = pidfd_send_signal(&sandbox.pidfd, Signal::KILL);
+}
+
+/// Removes the groups of a sandbox whose processes are gone or going.
+pub(super) fn remove_group(group: &SandboxGroup) -> io::Result<()> {
+    crate::wait::until(Duration::from_secs(10), || match group.remove() {
+        Ok(()) => Ok(Some(())),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            // Something may have been born between the kill and the end.
+            group.kill()?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    })
+}
+
+/// Removes what code left in its working directory.
+pub(super) fn remove_work(work: &Path) -> io::Result<()> {
+    match (work.parent(), work.file_name()) {
+        (Some(parent), Some(name)) => crate::state::remove_tree(parent, name),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+

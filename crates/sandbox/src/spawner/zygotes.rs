@@ -1,0 +1,99 @@
+//! Warm interpreters, from which those of sandboxes are forked.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use belljar_model::Spec;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::burial::{kill, remove_group};
+use super::{Sandbox, Spawner};
+use crate::cgroup::SandboxGroup;
+use crate::defence::Weakened;
+use crate::jail::apply::{Interpreter, Program};
+use crate::jail::parent::{Born, Cradle, bear};
+use crate::jail::Failure;
+use crate::plan::{Plan, USER_UID};
+use crate::state::Lease;
+use crate::wire::{self, FromSpawner};
+
+impl Spawner {
+    /// The host's uid of a zygote, which has a range of its own like a sandbox.
+    pub(super) fn uid_of_zygote(&self, number: u32) -> Result<u32, Failure> {
+        let gone = || Failure::new("find the zygote", &io::ErrorKind::NotFound.into());
+        let (lease, slot) = self.zygotes.get(&number).ok_or_else(gone)?.slot;
+        Ok(Lease::first_uid(lease, slot) + USER_UID)
+    }
+
+    pub(super) fn answer_zygote(
+        &mut self,
+        sequence: u64,
+        number: u32,
+        spec: &Spec,
+        (argv, env): (Vec<CString>, Vec<CString>),
+        library: OwnedFd,
+    ) -> io::Result<()> {
+        let (complaints, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let interpreter = Interpreter { argv, env, library, complaints: theirs };
+        match self.start_zygote(number, spec, &interpreter) {
+            Ok((pid, stream)) => {
+                let answer = FromSpawner::ZygoteStarted { sequence, pid };
+                wire::send(&self.socket, &answer, &[stream.as_fd(), complaints.as_fd()])
+            }
+            Err(failure) => {
+                wire::send(&self.socket, &FromSpawner::Failed { sequence, failure }, &[])
+            }
+        }
+    }
+
+    fn start_zygote(
+        &mut self,
+        number: u32,
+        spec: &Spec,
+        interpreter: &Interpreter,
+    ) -> Result<(u32, OwnedFd), Failure> {
+        if !self.facts.privileged {
+            // Without root there are no user ids to give a zygote one of.
+            let denied = io::ErrorKind::PermissionDenied.into();
+            return Err(Failure::new("start a zygote without root", &denied));
+        }
+        let slot = self.take_slot()?;
+        let first_uid = Lease::first_uid(slot.0, slot.1);
+        let group =
+            self.hierarchies.as_ref().map(|h| SandboxGroup::of_zygote(h, self.engine, number));
+        let base = self.state.base();
+        let cradle = Cradle {
+            program: Program::Zygote(interpreter),
+            filter: &self.zygote_filter,
+            base: &base,
+            devices: self.devices.as_deref(),
+            work: None,
+            privileged: true,
+            weakened: &Weakened::default(),
+            owner: None,
+        };
+        match bear(spec, &Plan::zygote(spec), &cradle, group.as_ref(), first_uid) {
+            Ok(Born { pid, pidfd, stream, .. }) => {
+                let number_of = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
+                self.zygotes.insert(number, Sandbox { pid, pidfd, slot, group, work: None });
+                Ok((number_of, stream))
+            }
+            Err(failure) => {
+                if group.map_or(Ok(()), |group| remove_group(&group)).is_ok() {
+                    self.free.push_back(slot);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    pub(super) fn end_zygote(&mut self, number: u32) {
+        let Some(zygote) = self.zygotes.remove(&number) else { return };
+        kill(&zygote);
+        // One that cannot be buried keeps its user ids for good.
+        if self.bury(&zygote).is_ok() {
+            self.free.push_back(zygote.slot);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+"""Starts a runtime over a socket pair and speaks its frames."""
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RUNTIMES = Path(__file__).resolve().parent.parent
+PATIENCE = 60
+
+
+def python_command():
+    return shlex.split(os.environ.get("BELLJAR_TEST_PYTHON") or shlex.quote(sys.executable))
+
+
+def python_sources():
+    folder = RUNTIMES / "python" / "belljar"
+    return {path.stem: path.read_text() for path in folder.glob("*.py")}
+
+
+def python_boot(role, config=None):
+    return {"sources": python_sources(), "role": role, "config": config or {}}
+
+
+def start(command, descriptor, environment=None):
+    """Runs `command` with `descriptor` as its descriptor 3."""
+    def place():
+        os.dup2(descriptor, 3)
+        os.set_inheritable(3, True)
+
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=place, close_fds=False, env={**os.environ, **(environment or {})},
+    )
+
+
+def framed(message):
+    body = json.dumps(message).encode()
+    return len(body).to_bytes(4, "little") + body
+
+
+class Wire:
+    """The host's end of a context."""
+
+    def __init__(self, sock, process=None):
+        self.sock, self.process = sock, process
+        self.sock.settimeout(PATIENCE)
+        self.unread = b""
+        self.cells = 0
+
+    def send(self, message):
+        self.sock.sendall(framed(message))
+
+    def receive(self):
+        while len(self.unread) < 4 or len(self.unread) < 4 + int.from_bytes(self.unread[:4], "little"):
+            chunk = self.sock.recv(1 << 20)
+            if not chunk:
+                raise EOFError("the context closed its end")
+            self.unread += chunk
+        end = 4 + int.from_bytes(self.unread[:4], "little")
+        body, self.unread = self.unread[4:end], self.unread[end:]
+        # Strict, as the host's parser is.
+        return json.loads(body.decode("utf-8"), parse_constant=lambda name: 1 / 0)
+
+    def until(self, kind):
+        events = []
+        while not events or events[-1]["ev"] != kind:
+            events.append(self.receive())
+        return events
+
+    def begin(self, code, **options):
+        self.cells += 1
+        self.send({"op": "run", "id": self.cells, "code": code, "store": True, **options})
+
+    def run(self, code, **options):
+        self.begin(code, **options)
+        return Outcome(self.until("done"))
+
+    def ask(self, operation, answer, **fields):
+        self.send({"op": operation, **fields})
+        return self.until(answer)[-1]
+
+    def close(self):
+        self.sock.close()
+        if self.process:
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+                pipe.close()
+
+
+class Outcome:
+    def __init__(self, events):
+        self.events = events
+        self.done = events[-1]
+
+    def all(self, kind):
+        return [event for event in self.events if event["ev"] == kind]
+
+    def text(self, kind="stdout"):
+        return "".join(event["text"] for event in self.all(kind))
+
+    @property
+    def error(self):
+        return (self.all("error") or [None])[0]
+
+    @property
+    def result(self):
+        return (self.all("result") or [None])[0]
+
+    @property
+    def plain(self):
+        return self.result and self.result["data"]["text/plain"]
+
+
+def python_context():
+    ours, theirs = socket.socketpair()
+    boot = (RUNTIMES / "python" / "boot.py").read_text()
+    process = start([*python_command(), "-c", boot], theirs.fileno())
+    theirs.close()
+    wire = Wire(ours, process)
+    wire.send(python_boot("context"))
+    wire.ready = wire.receive()
+    return wire
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("the condition never held")
+        time.sleep(0.005)
+
+
+class Zygote:
+    """The host's end of a zygote."""
+
+    def __init__(self, warm="", shim=None):
+        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(PATIENCE * 2)
+        boot = (RUNTIMES / "python" / "boot.py").read_text()
+        self.process = start([*python_command(), "-c", boot], theirs.fileno())
+        theirs.close()
+        config = {"warm": warm, "shim": shim, "env": {"LANG": "C.UTF-8"}}
+        data = framed(python_boot("zygote", config))
+        for at in range(0, len(data), 65536):
+            self.sock.send(data[at:at + 65536])
+        self.ready = json.loads(self.sock.recv(65536))
+
+    def fork(self):
+        ours, theirs = socket.socketpair()
+        socket.send_fds(self.sock, [b"fork"], [theirs.fileno()])
+        theirs.close()
+        wire = Wire(ours)
+        wire.ready = wire.receive()
+        return wire
+
+    def close(self):
+        Wire(self.sock, self.process).close()
