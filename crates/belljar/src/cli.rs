@@ -205,6 +205,9 @@ pub(crate) struct BenchFirstResult {
     /// How many rounds
     #[arg(long, short = 'n', default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) count: u32,
+    /// From the pool
+    #[arg(long)]
+    pub(crate) pool: bool,
     /// A template with Python, pandas and IPython
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,

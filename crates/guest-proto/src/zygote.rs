@@ -13,6 +13,9 @@ pub struct Entry {
     pub rlimits: Vec<(u32, u64)>,
     /// 0: the kernel has no Landlock.
     pub landlock_abi: u32,
+    /// Whether the first descriptor of the groups is a version 2 directory that
+    /// the child is born into.
+    pub into_cgroup: bool,
 }
 
 impl Entry {
@@ -43,6 +46,7 @@ impl Descriptors {
     pub const STREAM: usize = 2;
     pub const STDOUT: usize = 3;
     pub const STDERR: usize = 4;
-    /// From here on: files of cgroups to which the child writes itself.
+    /// From here on: a cgroup to be born into if there is one, then files of
+    /// others to which the child writes itself.
     pub const GROUPS: usize = 5;
 }

@@ -28,6 +28,8 @@ pub(crate) struct Agent {
     incoming: BTreeMap<u32, Incoming>,
     watches: BTreeMap<u32, Watch>,
     started: (i64, i64),
+    /// Whether anything was asked for that the profile decides about.
+    settled: bool,
 }
 
 /// What a descriptor in the poll list belongs to.
@@ -64,6 +66,7 @@ impl Agent {
             incoming: BTreeMap::new(),
             watches: BTreeMap::new(),
             started: (now.tv_sec, now.tv_nsec),
+            settled: false,
         })
     }
 
@@ -175,13 +178,14 @@ impl Agent {
     fn take(&mut self, channel: u32, message: ToGuest<'_>) -> io::Result<()> {
         match message {
             ToGuest::Configure(profile) => {
-                // The first word counts: a profile cannot be loosened later.
-                if self.confiner.is_some() {
+                // Once anything was asked for, the profile stays.
+                if self.settled {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 self.confiner = Some(Confiner::new(profile));
             }
             ToGuest::Request(request) => {
+                self.settled |= !matches!(request, Request::Adopt { .. });
                 let outcome = self.request(channel, request);
                 if let Some(outcome) = outcome.transpose() {
                     self.wire.send(channel, &FromGuest::Reply(outcome));

@@ -11,6 +11,7 @@ mod context;
 mod files;
 mod link;
 mod node;
+mod pool;
 mod profile;
 mod runtime;
 mod sandbox;
@@ -26,6 +27,7 @@ pub use context::{
 pub use files::{Changes, FileError, Listing};
 pub use link::LinkError;
 pub use node::{Node, NodeError};
+pub use pool::{PoolFigures, PoolSize};
 pub use runtime::Language;
 pub use sandbox::{CallError, Finished, Sandbox};
 

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{Disk, SandboxId, Spec, Tier};
+use belljar_model::{Disk, Limits, RootFs, SandboxId, Spec, Tier};
 use belljar_sandbox::{Backend, Config, Engine, EngineError, Machine, StartError, State, Weakened};
 
 use crate::GUEST;
+use crate::context::ContextError;
 use crate::link::LinkError;
+use crate::pool::{Pool, PoolFigures, PoolSize};
 use crate::sandbox::Sandbox;
 use crate::warm::{Family, WarmError, Warmth};
 
@@ -26,12 +28,29 @@ pub enum NodeError {
     Id(#[source] std::io::Error),
     #[error("the template has no warm interpreter")]
     Warm(#[source] WarmError),
+    #[error("the waiting interpreter did not start")]
+    Context(#[source] ContextError),
+    #[error("the limits could not be applied to a waiting sandbox")]
+    Limits(#[source] std::io::Error),
 }
 
 #[derive(Debug, Clone)]
 pub struct Node {
+    maker: Maker,
+    warm: Arc<Mutex<Vec<Warm>>>,
+}
+
+/// A template whose interpreter is warm.
+#[derive(Debug, Clone)]
+struct Warm {
+    family: Arc<Family>,
+    pool: Option<Arc<Pool>>,
+}
+
+/// Makes sandboxes.
+#[derive(Debug, Clone)]
+pub(crate) struct Maker {
     engine: Engine,
-    families: Arc<Mutex<Vec<Arc<Family>>>>,
     /// Cells and calls that run now.
     busy: Arc<AtomicUsize>,
 }
@@ -43,49 +62,97 @@ impl Node {
             state_dir.map_or_else(|| State::default_dir(runtime_dir().as_deref()), Path::to_owned);
         let config = Config { state_dir, guest: GUEST };
         let engine = Engine::start(config).await.map_err(NodeError::Engine)?;
-        Ok(Self { engine, families: Arc::default(), busy: Arc::default() })
+        Ok(Self { maker: Maker { engine, busy: Arc::default() }, warm: Arc::default() })
     }
 
     /// Warms an interpreter up, from which sandboxes of the same template get
-    /// theirs from now on. Answers when it is ready.
-    pub async fn warm_up(&self, warmth: Warmth) -> Result<(), NodeError> {
-        let family = Family::start(self.engine.clone(), warmth).await.map_err(NodeError::Warm)?;
-        let mut families = self.families();
-        families.retain(|known| known.warmth.root != family.warmth.root);
-        families.push(family);
+    /// theirs from now on. Answers when it is ready. A pool keeps sandboxes
+    /// waiting, which have these limits until a request says otherwise.
+    pub async fn warm_up(
+        &self,
+        warmth: Warmth,
+        pool: Option<(PoolSize, Limits)>,
+    ) -> Result<(), NodeError> {
+        let root = warmth.root.clone();
+        let Maker { engine, busy } = &self.maker;
+        let family = Family::start(engine.clone(), warmth).await.map_err(NodeError::Warm)?;
+        let pool = pool.map(|(size, limits)| {
+            let spec = Spec { limits, ..Spec::new(Tier::Jail, root.clone()) };
+            Pool::start(size, spec, &family, self.maker.clone(), busy.clone())
+        });
+        let mut warm = self.warm();
+        warm.retain(|known| known.family.warmth.root != root);
+        warm.push(Warm { family, pool });
         Ok(())
     }
 
-    fn families(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Family>>> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    fn warm(&self) -> std::sync::MutexGuard<'_, Vec<Warm>> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who can fork interpreters into a sandbox like this.
-    fn family(&self, spec: &Spec) -> Option<Arc<Family>> {
+    fn warm_for(&self, spec: &Spec) -> Option<Warm> {
         let fits = spec.tier == Tier::Jail && spec.disk == Disk::Memory;
-        let families = self.families();
-        families.iter().find(|family| fits && family.warmth.root == spec.root).cloned()
+        let warm = self.warm();
+        warm.iter().find(|warm| fits && warm.family.warmth.root == spec.root).cloned()
+    }
+
+    /// What the pools have done so far, by template.
+    pub fn pools(&self) -> Vec<(RootFs, PoolFigures)> {
+        let figures = |warm: &Warm| {
+            let pool = warm.pool.as_ref()?;
+            Some((warm.family.warmth.root.clone(), pool.figures()))
+        };
+        self.warm().iter().filter_map(figures).collect()
     }
 
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        &self.maker.engine
     }
 
     /// Waits until the engine has put everything away. Sandboxes that still
     /// exist are ended.
     pub async fn stop(self) {
-        self.families().clear();
-        self.engine.stop().await;
+        let Self { maker: Maker { engine, .. }, warm } = self;
+        drop(warm);
+        engine.stop().await;
     }
 
     pub async fn create(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
-        let Some(family) = self.family(spec) else {
+        let Some(Warm { family, pool }) = self.warm_for(spec) else {
             return self.create_weakened(spec, &Weakened::default()).await;
         };
+        spec.check().map_err(|error| NodeError::Start(StartError::Limits(error)))?;
+        if let Some(claimed) = pool.and_then(|pool| pool.claim(spec)) {
+            return claimed.claimed(spec).await;
+        }
+        self.maker.make(spec, &family).await
+    }
+
+    /// Makes a sandbox without some defence, to show that it is needed. Only
+    /// the engine's `test-util` feature can name one.
+    pub async fn create_weakened(
+        &self,
+        spec: &Spec,
+        weakened: &Weakened,
+    ) -> Result<Sandbox, NodeError> {
+        let id = new_id().map_err(NodeError::Id)?;
+        let machine = self.engine().create(id, spec, weakened).await.map_err(NodeError::Start)?;
+        self.maker.greet(machine, spec, weakened, None).await
+    }
+}
+
+impl Maker {
+    /// Makes a sandbox that the family's zygote can fork into.
+    pub(crate) async fn make(
+        &self,
+        spec: &Spec,
+        family: &Arc<Family>,
+    ) -> Result<Sandbox, NodeError> {
         let id = new_id().map_err(NodeError::Id)?;
         let machine = self.engine.create_for(id, spec, family.zygote()).await;
         let machine = machine.map_err(NodeError::Start)?;
-        self.greet(machine, spec, &Weakened::default(), Some(family)).await
+        self.greet(machine, spec, &Weakened::default(), Some(family.clone())).await
     }
 
     async fn greet(
@@ -101,18 +168,6 @@ impl Node {
         sandbox.family = family;
         sandbox.busy = self.busy.clone();
         Ok(sandbox)
-    }
-
-    /// Makes a sandbox without some defence, to show that it is needed. Only
-    /// the engine's `test-util` feature can name one.
-    pub async fn create_weakened(
-        &self,
-        spec: &Spec,
-        weakened: &Weakened,
-    ) -> Result<Sandbox, NodeError> {
-        let id = new_id().map_err(NodeError::Id)?;
-        let machine = self.engine.create(id, spec, weakened).await.map_err(NodeError::Start)?;
-        self.greet(machine, spec, weakened, None).await
     }
 }
 

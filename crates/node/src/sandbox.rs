@@ -17,6 +17,7 @@ use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
 use crate::context::{Context, ContextError, ContextOptions, Facts, Orders, Place, Unborn};
 use crate::link::{Link, LinkError};
+use crate::node::NodeError;
 use crate::profile::profile;
 use crate::runtime::Language;
 use crate::supervisor::{self, Before, Supervisor, Terms};
@@ -60,6 +61,8 @@ pub struct Sandbox {
     /// Who forks its interpreters, if anyone does.
     pub(crate) family: Option<Arc<Family>>,
     pub(crate) busy: Arc<AtomicUsize>,
+    /// An interpreter that was forked before anyone asked for it.
+    prepared: Mutex<Option<Unborn>>,
     contexts: Mutex<Contexts>,
 }
 
@@ -103,8 +106,32 @@ impl Sandbox {
             ahead: Mutex::new(ahead),
             family: None,
             busy: Arc::default(),
+            prepared: Mutex::default(),
             contexts: Mutex::default(),
         })
+    }
+
+    /// Has an interpreter forked ahead, for whoever gets this sandbox.
+    pub(crate) async fn prepare(&self) -> Result<(), ContextError> {
+        let Some(zygote) = self.machine.zygote() else { return Ok(()) };
+        let unborn = Unborn::fork(&self.link, &self.machine, zygote, self.next_group()?).await?;
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(unborn);
+        Ok(())
+    }
+
+    /// Makes a sandbox that waited what `spec` asks for.
+    pub(crate) async fn claimed(mut self, spec: &Spec) -> Result<Self, NodeError> {
+        if self.limits != spec.limits {
+            let machine = Arc::get_mut(&mut self.machine);
+            let held = || NodeError::Limits(io::ErrorKind::ResourceBusy.into());
+            let machine = machine.ok_or_else(held)?;
+            machine.relimit(&self.limits, spec).map_err(NodeError::Limits)?;
+            let profile = profile(machine.confinement());
+            let told = self.link.send(0, &ToGuest::Configure(profile), &[]).await;
+            told.map_err(NodeError::Link)?;
+            self.limits = spec.limits.clone();
+        }
+        Ok(self)
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -232,8 +259,12 @@ impl Sandbox {
 
     async fn interpreter(&self, options: &ContextOptions) -> Result<(Facts, Orders), ContextError> {
         let place = self.place();
+        let prepared = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
         let unborn = match self.machine.zygote().filter(|_| self.forks(options)) {
-            Some(zygote) => self.fork(zygote, &place, options).await?,
+            Some(zygote) => match prepared() {
+                Some(prepared) => prepared,
+                None => self.fork(zygote, &place, options).await?,
+            },
             None => Unborn::execute(&place, options, self.next_group()?).await?,
         };
         Ok(unborn.wake(&place, options, None).await)
@@ -246,7 +277,7 @@ impl Sandbox {
         options: &ContextOptions,
     ) -> Result<Unborn, ContextError> {
         let forked = Unborn::fork(&self.link, &self.machine, zygote, self.next_group()?).await;
-        let Err(ContextError::Fork(why)) = &forked else { return forked }; eprintln!("{why:?}");
+        let Err(ContextError::Fork(_)) = &forked else { return forked };
         if let Some(family) = &self.family {
             family.failed(zygote);
         }

@@ -59,7 +59,7 @@ pub(crate) struct Family {
     pub(crate) warmth: Warmth,
     current: Mutex<Current>,
     replacing: AtomicBool,
-    pub(crate) replaced: AtomicU64,
+    replaced: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -90,6 +90,11 @@ impl Family {
             self.replace();
         }
         current.zygote.clone()
+    }
+
+    /// Changes when another zygote takes over.
+    pub(crate) fn generation(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
     }
 
     /// Says that a zygote does not fork any more.

@@ -9,12 +9,15 @@
 //! belljar/e<engine>/<sandbox>        limits
 //!                           /g       the guest (version 2 with controllers)
 //!                           /c<call> one call
+//!                  /z<number>        a zygote and its family
+//!                            /z      the zygote
+//!                            /<sandbox> as above
 //! ```
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,14 +54,22 @@ pub struct Unlimited {
 const PERIOD_MICROS: u64 = 100_000;
 
 impl SandboxGroup {
-    pub fn new(hierarchies: &Hierarchies, engine: u32, id: &SandboxId) -> Self {
-        let name = hierarchies.engine(engine).join(id.as_str());
-        Self { hierarchies: hierarchies.clone(), name }
+    pub fn new(
+        hierarchies: &Hierarchies,
+        engine: u32,
+        zygote: Option<u32>,
+        id: &SandboxId,
+    ) -> Self {
+        let parent = match zygote {
+            Some(zygote) => hierarchies.family(engine, zygote),
+            None => hierarchies.engine(engine),
+        };
+        Self { hierarchies: hierarchies.clone(), name: parent.join(id.as_str()) }
     }
 
     /// The groups of a zygote.
     pub(crate) fn of_zygote(hierarchies: &Hierarchies, engine: u32, number: u32) -> Self {
-        let name = hierarchies.engine(engine).join(format!("z{number}"));
+        let name = hierarchies.family(engine, number).join("z");
         Self { hierarchies: hierarchies.clone(), name }
     }
 
@@ -122,15 +133,49 @@ impl SandboxGroup {
         Ok(())
     }
 
-    /// Makes the group of one call.
-    pub fn create_call(&self, number: u32, owner: u32) -> io::Result<CallGroup> {
+    /// Changes the limits that differ.
+    pub(crate) fn relimit(&self, now: &Limits, wanted: &Limits) -> io::Result<()> {
+        let keeps = Unlimited {
+            memory: now.memory_bytes == wanted.memory_bytes,
+            pids: now.pids == wanted.pids,
+            cpu: now.cpu_millis == wanted.cpu_millis,
+        };
+        if let Some(site) = self.hierarchies.unified.as_ref().filter(|s| s.has_controllers()) {
+            limit_v2(&self.dir(site), wanted, keeps)?;
+        }
+        for site in self.hierarchies.v1_sites() {
+            let dir = self.dir(site);
+            let raised = wanted.memory_bytes > now.memory_bytes;
+            if site.has("memory") && raised && self.hierarchies.counts_swap {
+                // The limit with swap may never be below the one without.
+                let bytes = wanted.memory_bytes.to_string();
+                write(&dir.join("memory.memsw.limit_in_bytes"), &bytes)?;
+            }
+            self.limit_v1(site, &dir, wanted, keeps)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the group of one call. The guest, `owner`, has calls born into it,
+    /// and so has a `zygote`.
+    pub fn create_call(
+        &self,
+        number: u32,
+        owner: u32,
+        zygote: Option<u32>,
+    ) -> io::Result<CallGroup> {
         let call = self.call(number);
         for site in self.hierarchies.call_sites() {
             fs::create_dir(call.dir(site))?;
         }
-        if let Some(site) = self.hierarchies.unified.as_ref().filter(|s| !s.has_controllers()) {
+        if let Some(site) = &self.hierarchies.unified
+            && (zygote.is_some() || !site.has_controllers())
+        {
             let procs = call.dir(site).join("cgroup.procs");
-            std::os::unix::fs::chown(procs, Some(owner), None)?;
+            std::os::unix::fs::chown(&procs, Some(owner), zygote)?;
+            if zygote.is_some() {
+                fs::set_permissions(&procs, fs::Permissions::from_mode(0o664))?;
+            }
         }
         Ok(call)
     }
@@ -230,24 +275,20 @@ impl CallGroup {
         Ok(CallEntry { descriptors, into_cgroup })
     }
 
-    /// Files to which a process writes "0" to move itself into the groups.
-    pub(crate) fn open_files(&self) -> io::Result<Vec<OwnedFd>> {
-        let mut files = Vec::new();
+    /// What a zygote needs to have a child born into the groups: the version 2
+    /// directory if there is one, then files to which the child writes "0".
+    pub(crate) fn open_for_zygote(&self) -> io::Result<CallEntry> {
+        let mut descriptors = Vec::new();
         if let Some(site) = &self.hierarchies.unified {
-            files.push(open_write(&self.dir(site).join("cgroup.procs"))?);
+            descriptors.push(open_alone(&self.dir(site))?);
         }
         for site in self.hierarchies.v1_sites() {
-            // Some limits have no group for each call.
-            let own = self.dir(site).join("tasks");
-            let file = match open_write(&own) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    open_write(&self.dir(site).with_file_name("tasks"))
-                }
-                other => other,
-            };
-            files.push(file?);
+            let own = self.hierarchies.v1_call_sites().any(|other| other.root == site.root);
+            let dir = self.dir(site);
+            let tasks = if own { dir.join("tasks") } else { dir.with_file_name("tasks") };
+            descriptors.push(open_write(&tasks)?);
         }
-        Ok(files)
+        Ok(CallEntry { descriptors, into_cgroup: self.hierarchies.unified.is_some() })
     }
 
     pub fn counters(&self) -> Counters {
@@ -363,6 +404,13 @@ fn open_write(path: &Path) -> io::Result<OwnedFd> {
 fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     const O_DIRECTORY: i32 = 0o200_000;
     Ok(OpenOptions::new().read(true).custom_flags(O_DIRECTORY).open(path)?.into())
+}
+
+/// A directory by itself: nothing above it can be reached from the descriptor.
+fn open_alone(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::mount::{OpenTreeFlags, open_tree};
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    Ok(open_tree(rustix::fs::CWD, path, flags)?)
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {

@@ -250,12 +250,13 @@ impl Engine {
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
         let sequence = self.connection.next();
+        let number = zygote.as_ref().map(|zygote| zygote.number());
         let request = ToSpawner::Create {
             sequence,
             id: id.clone(),
             spec: Box::new(spec.clone()),
             weakened: weakened.clone(),
-            zygote: zygote.as_ref().map(|zygote| zygote.number()),
+            zygote: number,
         };
         // Whoever asked may give up meanwhile; then nobody else would end it.
         let unclaimed = Unclaimed { connection: self.connection.clone(), id: Some(id.clone()) };
@@ -274,7 +275,7 @@ impl Engine {
             .connection
             .hierarchies
             .as_ref()
-            .map(|h| SandboxGroup::new(h, self.connection.number, &id));
+            .map(|h| SandboxGroup::new(h, self.connection.number, number, &id));
         let facts = self.connection.facts;
         let confinement = Confinement::new(spec, facts, weakened, work.as_deref());
         unclaimed.claim();
@@ -287,7 +288,7 @@ impl Engine {
             pid,
             pidfd,
             first_uid,
-            landlock_abi: facts.landlock_abi,
+            facts,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
             id,

@@ -5,12 +5,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::SandboxId;
+use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
 
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
+use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
+use crate::plan::Facts;
 use crate::zygote::Zygote;
 
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub struct Machine {
     pub(crate) pidfd: OwnedFd,
     /// The host's uid that inner 0 is mapped to.
     pub(crate) first_uid: u32,
-    pub(crate) landlock_abi: u32,
+    pub(crate) facts: Facts,
     /// Who can fork interpreters into it. It lives as long as its sandboxes.
     pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
@@ -56,7 +58,7 @@ impl Machine {
 
     /// 0: the kernel has no Landlock.
     pub fn landlock_abi(&self) -> u32 {
-        self.landlock_abi
+        self.facts.landlock_abi
     }
 
     pub fn confinement(&self) -> &Confinement {
@@ -70,7 +72,9 @@ impl Machine {
 
     /// Makes the cgroup of a call; `None` where cgroups cannot be had.
     pub fn open_call(&self, number: u32) -> io::Result<Option<CallGroup>> {
-        self.group.as_ref().map(|group| group.create_call(number, self.guest_uid)).transpose()
+        let zygote = self.zygote.as_ref().map(|zygote| zygote.uid());
+        let create = |group: &SandboxGroup| group.create_call(number, self.guest_uid, zygote);
+        self.group.as_ref().map(create).transpose()
     }
 
     /// How often a process could not be made because of the pids limit.
@@ -96,6 +100,20 @@ impl Machine {
             is_full: (stat.f_blocks > 0 && stat.f_bavail == 0)
                 || (stat.f_files > 0 && stat.f_ffree == 0),
         }
+    }
+
+    /// Gives a sandbox in which nothing has run yet other limits.
+    pub fn relimit(&mut self, now: &Limits, spec: &Spec) -> io::Result<()> {
+        let wanted = &spec.limits;
+        if let Some(group) = &self.group {
+            group.relimit(now, wanted)?;
+        }
+        let resized = (now.disk_bytes, now.inodes) != (wanted.disk_bytes, wanted.inodes);
+        if let (true, Some(scratch)) = (resized, &self.scratch) {
+            resize(scratch, wanted)?;
+        }
+        self.confinement = Confinement::new(spec, self.facts, &Weakened::default(), None);
+        Ok(())
     }
 
     /// Stops every process where it stands.
@@ -128,6 +146,16 @@ impl Machine {
             None => Ok(()),
         }
     }
+}
+
+/// Gives the scratch file system another size.
+fn resize(scratch: &OwnedFd, limits: &Limits) -> io::Result<()> {
+    use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
+    let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+    let fs = fspick(scratch, "", flags)?;
+    fsconfig_set_string(&fs, "size", limits.disk_bytes.to_string())?;
+    fsconfig_set_string(&fs, "nr_inodes", limits.inodes.to_string())?;
+    Ok(fsconfig_reconfigure(&fs)?)
 }
 
 impl Drop for Machine {

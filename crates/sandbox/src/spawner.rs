@@ -231,7 +231,7 @@ impl Spawner {
         let owner = zygote.map(|number| self.uid_of_zygote(number)).transpose()?;
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
-        let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, &id));
+        let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
         let work = (spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
         let made = self.make(spec, weakened, first_uid, group.as_ref(), work.as_deref(), owner);
         match made {

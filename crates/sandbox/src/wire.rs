@@ -94,6 +94,7 @@ pub(crate) enum FromSpawner {
     ZygoteStarted {
         sequence: u64,
         pid: u32,
+        uid: u32,
     },
     Destroyed {
         sequence: u64,

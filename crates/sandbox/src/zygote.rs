@@ -42,6 +42,8 @@ pub struct Zygote {
     connection: Arc<Connection>,
     number: u32,
     pid: u32,
+    /// The host's uid of it, and gid.
+    uid: u32,
     /// A sequenced-packet socket, waited on as tokio waits on streams.
     socket: UnixStream,
     complaints: Arc<Mutex<String>>,
@@ -87,7 +89,7 @@ impl Engine {
             env: program.env.clone(),
         };
         let answer = self.connection.ask_with(sequence, &request, &[library.as_fd()]).await?;
-        let (FromSpawner::ZygoteStarted { pid, .. }, descriptors) = answer else {
+        let (FromSpawner::ZygoteStarted { pid, uid, .. }, descriptors) = answer else {
             return Err(StartError::SpawnerGone);
         };
         let mut descriptors = descriptors.into_iter();
@@ -98,13 +100,17 @@ impl Engine {
         let complaints = Arc::new(Mutex::new(String::new()));
         listen(stderr, complaints.clone()).map_err(step)?;
         let socket = to_tokio(socket).map_err(step)?;
-        Ok(Zygote { connection: self.connection.clone(), number, pid, socket, complaints })
+        Ok(Zygote { connection: self.connection.clone(), number, pid, uid, socket, complaints })
     }
 }
 
 impl Zygote {
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -159,12 +165,13 @@ impl Zygote {
     }
 
     /// Forks an interpreter into `machine`, which must have been made for this
-    /// zygote. When this answers, the kernel has said that the process is
+    /// zygote. `entry` makes the request's text and is told whether the first
+    /// descriptor after the streams is a cgroup to be born into. When this answers, the kernel has said that the process is
     /// confined as the sandbox's own are.
     pub async fn fork(
         &self,
         machine: &Machine,
-        entry: &[u8],
+        entry: impl FnOnce(bool) -> Vec<u8>,
         ends: Ends,
         group: Option<&CallGroup>,
     ) -> Result<Interpreter, StartError> {
@@ -182,14 +189,17 @@ impl Zygote {
         rustix::net::sockopt::set_socket_passcred(&sync, true)
             .map_err(io::Error::from)
             .map_err(step("ask for credentials"))?;
-        let groups = group.map(CallGroup::open_files).transpose().map_err(step("open a cgroup"))?;
+        let groups = group.map(CallGroup::open_for_zygote).transpose();
+        let groups = groups.map_err(step("open the context's cgroup"))?;
+        let entry = entry(groups.as_ref().is_some_and(|groups| groups.into_cgroup));
         {
             let target = machine.pidfd.as_fd();
             let Ends { stream, stdout, stderr } = &ends;
             let mut descriptors =
                 vec![target, theirs.as_fd(), stream.as_fd(), stdout.as_fd(), stderr.as_fd()];
-            descriptors.extend(groups.iter().flatten().map(AsFd::as_fd));
-            self.send(entry, &descriptors).await.map_err(step("ask the zygote to fork"))?;
+            let groups = groups.iter().flat_map(|groups| &groups.descriptors);
+            descriptors.extend(groups.map(AsFd::as_fd));
+            self.send(&entry, &descriptors).await.map_err(step("ask the zygote to fork"))?;
         }
         drop((ends, theirs, groups));
         let sync = to_tokio(sync).map_err(step("wait for the interpreter"))?;

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::process::Pid;
 
 use crate::check;
-use crate::process::Namespaces;
+use crate::process::{CLONE_INTO_CGROUP, Namespaces};
 
 /// Which side of a [`fork_into`] this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,17 +22,29 @@ pub enum Entered {
     Parent(Pid),
 }
 
-/// Forks a child into `namespaces` of the process behind `target`, a pidfd.
+/// Forks a child into `namespaces` of the process behind `target`, a pidfd, and
+/// straight into a v2 `cgroup` where one is given.
 ///
 /// Single-threaded callers only, as with [`crate::process::fork`]. The caller
 /// must be allowed to enter: be the owner of the user namespace, say. Handlers
 /// of `pthread_atfork` are not run.
-pub fn fork_into(target: BorrowedFd<'_>, namespaces: Namespaces) -> io::Result<Entered> {
+pub fn fork_into(
+    target: BorrowedFd<'_>,
+    namespaces: Namespaces,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> io::Result<Entered> {
     let flags = i64::try_from(namespaces.bits()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let (tid_address, tid_flags) = match thread_id_address() {
-        Some(address) => (address, libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID),
-        None => (0, 0),
-    };
+    // SAFETY: clone_args is plain integers, for which all zeros is a valid value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.exit_signal = libc::SIGCHLD as u64;
+    if let Some(address) = thread_id_address() {
+        args.flags |= (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
+        args.child_tid = address as u64;
+    }
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = u64::try_from(cgroup.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    }
     let between: i64;
     let mut born: i64 = 0;
     // SAFETY: the first clone shares memory and stack with its child, and the
@@ -52,11 +64,9 @@ pub fn fork_into(target: BorrowedFd<'_>, namespaces: Namespaces) -> io::Result<E
             "syscall",
             "test rax, rax",
             "js 2f",
-            "mov eax, {clone}",
+            "mov eax, {clone3}",
             "mov rdi, r8",
-            "xor esi, esi",
-            "xor edx, edx",
-            "mov r10, r9",
+            "mov rsi, r9",
             "syscall",
             "test rax, rax",
             "jz 3f",
@@ -68,15 +78,15 @@ pub fn fork_into(target: BorrowedFd<'_>, namespaces: Namespaces) -> io::Result<E
             "ud2",
             "3:",
             setns = const libc::SYS_setns,
-            clone = const libc::SYS_clone,
+            clone3 = const libc::SYS_clone3,
             exit = const libc::SYS_exit,
             inlateout("rax") libc::SYS_clone => between,
             inlateout("rdi") i64::from(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) => _,
             inlateout("rsi") 0i64 => _,
             inlateout("rdx") 0i64 => _,
             inlateout("r10") 0i64 => _,
-            inlateout("r8") i64::from(libc::SIGCHLD | tid_flags) => _,
-            inlateout("r9") tid_address => _,
+            inlateout("r8") &raw const args => _,
+            inlateout("r9") size_of_val(&args) => _,
             in("r12") i64::from(target.as_raw_fd()),
             in("r13") flags,
             in("r14") &raw mut born,

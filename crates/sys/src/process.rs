@@ -36,7 +36,7 @@ impl Namespaces {
 }
 
 /// libc's own constant is of a type too narrow for it.
-const CLONE_INTO_CGROUP: u64 = 1 << 33;
+pub(crate) const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
 /// Which side of a [`fork`] this is.
 #[derive(Debug)]

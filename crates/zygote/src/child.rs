@@ -33,10 +33,10 @@ pub(crate) fn settle(received: Received) {
 }
 
 fn confine(received: Received) -> Result<(), Failure> {
-    let Received { entry, descriptors } = received;
-    for group in &descriptors[Descriptors::GROUPS..] {
-        rustix::io::write(group, b"0").doing("enter the context's cgroups")?;
+    for tasks in received.tasks() {
+        rustix::io::write(tasks, b"0").doing("enter the context's cgroups")?;
     }
+    let Received { entry, descriptors } = received;
     keyring::join_new_session().doing("join a new keyring")?;
     rustix::process::setsid().doing("start a session")?;
     caps::drop_bounding().doing("empty the bounding set")?;
@@ -76,12 +76,12 @@ fn place(descriptors: Vec<OwnedFd>) -> Result<(), Failure> {
         .doing("open /dev/null")?;
     // Out of the way of the numbers that are about to be given out.
     let moved = |fd: &OwnedFd| fd::above(fd.as_fd(), 64).doing("move a descriptor");
-    let null = moved(&null)?;
+    let (opened, null) = (moved(&null)?, null);
     let stdout = moved(&descriptors[Descriptors::STDOUT])?;
     let stderr = moved(&descriptors[Descriptors::STDERR])?;
     let stream = moved(&descriptors[Descriptors::STREAM])?;
     let sync = moved(&descriptors[Descriptors::SYNC])?;
-    for (number, fd) in (0..).zip([&null, &stdout, &stderr]) {
+    for (number, fd) in (0..).zip([&opened, &stdout, &stderr]) {
         fd::place_at(fd.as_fd(), number).doing("place a standard stream")?;
     }
     for (number, fd) in [(STREAM, &stream), (SYNC, &sync)] {
@@ -89,7 +89,7 @@ fn place(descriptors: Vec<OwnedFd>) -> Result<(), Failure> {
         fd::close_on_exec(number).doing("mark a stream")?;
     }
     // The owners of everything else must not close it once more.
-    for owner in [null, stdout, stderr, stream, sync] {
+    for owner in [null, opened, stdout, stderr, stream, sync] {
         std::mem::forget(owner);
     }
     descriptors.into_iter().for_each(std::mem::forget);

@@ -52,7 +52,7 @@ belljar_sys::export! {
             .and(Namespaces::IPC)
             .and(Namespaces::UTS)
             .and(Namespaces::CGROUP);
-        match fork_into(received.target(), everything) {
+        match fork_into(received.target(), everything, received.cgroup()) {
             Ok(Entered::Child) => {
                 child::settle(received);
                 0

@@ -18,6 +18,17 @@ pub(crate) struct Received {
 }
 
 impl Received {
+    /// The version 2 cgroup to be born into.
+    pub(crate) fn cgroup(&self) -> Option<BorrowedFd<'_>> {
+        let first = self.descriptors.get(Descriptors::GROUPS);
+        first.filter(|_| self.entry.into_cgroup).map(AsFd::as_fd)
+    }
+
+    /// Files to write to in order to join the others.
+    pub(crate) fn tasks(&self) -> &[OwnedFd] {
+        &self.descriptors[Descriptors::GROUPS + usize::from(self.entry.into_cgroup)..]
+    }
+
     /// A pidfd of the first process of the sandbox to enter.
     pub(crate) fn target(&self) -> BorrowedFd<'_> {
         self.descriptors[Descriptors::TARGET].as_fd()
@@ -48,7 +59,7 @@ pub(crate) fn receive(socket: i32) -> io::Result<Received> {
     }
     let entry = Entry::decode(&body[..got.bytes]).ok_or(io::ErrorKind::InvalidData)?;
     let whole = !got.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC);
-    if !whole || descriptors.len() < Descriptors::GROUPS {
+    if !whole || descriptors.len() < Descriptors::GROUPS + usize::from(entry.into_cgroup) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     Ok(Received { entry, descriptors })

@@ -99,8 +99,8 @@ impl Unborn {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(step);
         let ((out, stdout), (err, stderr)) = (pipe()?, pipe()?);
         let ends = Ends { stream, stdout, stderr };
-        let entry = entry(machine);
-        let forked = zygote.fork(machine, &entry.encode(), ends, group.as_ref()).await;
+        let entry = |into_cgroup| entry(machine, into_cgroup).encode();
+        let forked = zygote.fork(machine, entry, ends, group.as_ref()).await;
         let Interpreter { pid, inner, ended } = forked.map_err(ContextError::Fork)?;
         let channel = link.open();
         let request = ToGuest::Request(Request::Adopt { pid: inner });
@@ -220,7 +220,7 @@ impl Place<'_> {
 }
 
 /// How a forked interpreter is confined: as calls are, in every respect.
-fn entry(machine: &Machine) -> Entry {
+fn entry(machine: &Machine, into_cgroup: bool) -> Entry {
     let confinement = machine.confinement();
     Entry {
         user: User::User.id(),
@@ -228,6 +228,7 @@ fn entry(machine: &Machine) -> Entry {
         seccomp: confinement.seccomp.clone(),
         rlimits: confinement.rlimits.clone(),
         landlock_abi: machine.landlock_abi(),
+        into_cgroup,
     }
 }
 

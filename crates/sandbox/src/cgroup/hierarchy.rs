@@ -141,6 +141,31 @@ impl Hierarchies {
         Ok(())
     }
 
+    /// The group of a zygote and of the sandboxes that it forks into.
+    pub fn family(&self, engine: u32, zygote: u32) -> PathBuf {
+        self.engine(engine).join(format!("z{zygote}"))
+    }
+
+    /// Makes the group of a zygote's family. `owner` may have children born
+    /// anywhere in it that it may write to.
+    pub(crate) fn create_family(&self, engine: u32, zygote: u32, owner: u32) -> io::Result<()> {
+        for site in self.all_sites() {
+            let dir = site.root.join(self.family(engine, zygote));
+            fs::create_dir(&dir)?;
+            if site.v2 {
+                if site.has_controllers() {
+                    write(&dir.join("cgroup.subtree_control"), &site.enable())?;
+                }
+                std::os::unix::fs::chown(dir.join("cgroup.procs"), Some(owner), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove_family(&self, engine: u32, zygote: u32) -> io::Result<()> {
+        super::remove_tree(self, &self.family(engine, zygote))
+    }
+
     /// Kills and removes all that an engine left behind.
     pub fn remove_engine(&self, number: u32) -> io::Result<()> {
         let name = self.engine(number);

@@ -13,7 +13,7 @@ use crate::cgroup::SandboxGroup;
 use crate::defence::Weakened;
 use crate::jail::apply::{Interpreter, Program};
 use crate::jail::parent::{Born, Cradle, bear};
-use crate::jail::Failure;
+use crate::jail::{Attempt, Failure};
 use crate::plan::{Plan, USER_UID};
 use crate::state::Lease;
 use crate::wire::{self, FromSpawner};
@@ -37,8 +37,8 @@ impl Spawner {
         let (complaints, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let interpreter = Interpreter { argv, env, library, complaints: theirs };
         match self.start_zygote(number, spec, &interpreter) {
-            Ok((pid, stream)) => {
-                let answer = FromSpawner::ZygoteStarted { sequence, pid };
+            Ok((pid, uid, stream)) => {
+                let answer = FromSpawner::ZygoteStarted { sequence, pid, uid };
                 wire::send(&self.socket, &answer, &[stream.as_fd(), complaints.as_fd()])
             }
             Err(failure) => {
@@ -52,7 +52,7 @@ impl Spawner {
         number: u32,
         spec: &Spec,
         interpreter: &Interpreter,
-    ) -> Result<(u32, OwnedFd), Failure> {
+    ) -> Result<(u32, u32, OwnedFd), Failure> {
         if !self.facts.privileged {
             // Without root there are no user ids to give a zygote one of.
             let denied = io::ErrorKind::PermissionDenied.into();
@@ -60,6 +60,11 @@ impl Spawner {
         }
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
+        let uid = first_uid + USER_UID;
+        if let Some(hierarchies) = &self.hierarchies {
+            let made = hierarchies.create_family(self.engine, number, uid);
+            made.doing("make the zygote's cgroups")?;
+        }
         let group =
             self.hierarchies.as_ref().map(|h| SandboxGroup::of_zygote(h, self.engine, number));
         let base = self.state.base();
@@ -77,10 +82,11 @@ impl Spawner {
             Ok(Born { pid, pidfd, stream, .. }) => {
                 let number_of = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
                 self.zygotes.insert(number, Sandbox { pid, pidfd, slot, group, work: None });
-                Ok((number_of, stream))
+                Ok((number_of, uid, stream))
             }
             Err(failure) => {
-                if group.map_or(Ok(()), |group| remove_group(&group)).is_ok() {
+                let removed = group.map_or(Ok(()), |group| remove_group(&group));
+                if removed.and_then(|()| self.remove_family(number)).is_ok() {
                     self.free.push_back(slot);
                 }
                 Err(failure)
@@ -92,8 +98,12 @@ impl Spawner {
         let Some(zygote) = self.zygotes.remove(&number) else { return };
         kill(&zygote);
         // One that cannot be buried keeps its user ids for good.
-        if self.bury(&zygote).is_ok() {
+        if self.bury(&zygote).is_ok() && self.remove_family(number).is_ok() {
             self.free.push_back(zygote.slot);
         }
+    }
+
+    fn remove_family(&self, number: u32) -> io::Result<()> {
+        self.hierarchies.as_ref().map_or(Ok(()), |h| h.remove_family(self.engine, number))
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use belljar_model::{Limits, Spec, Tier};
-use belljar_node::{ContextOptions, Language, Node, Warmth};
+use belljar_node::{ContextOptions, Language, Node, PoolSize, Warmth};
 use belljar_template::{Lease, Template};
 
 use crate::config::Config;
@@ -19,6 +19,7 @@ pub(super) struct Warmed {
 impl Warmed {
     pub(super) async fn start(
         name: &str,
+        pool: Option<PoolSize>,
         config: &Config,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
@@ -26,8 +27,8 @@ impl Warmed {
         let lease = template.lease()?;
         let node = Node::start(config.state.as_deref()).await?;
         printer.note("warming the template's interpreter up");
-        node.warm_up(warmth(&template)?).await?;
         let limits = template.limits.over(Limits::default());
+        node.warm_up(warmth(&template)?, pool.map(|size| (size, limits.clone()))).await?;
         let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
         Ok(Self { node, spec, template, _lease: lease })
     }

@@ -1,0 +1,237 @@
+//! Sandboxes that are made before anyone asks: namespaces, cgroups, layers, a
+//! guest, and an interpreter that waits. What a request brings (limits,
+//! environment, files) is applied when one is claimed.
+//!
+//! How many wait follows demand: as many as were claimed lately in the time that
+//! it takes to make them, within bounds. The filler makes one at a time, no
+//! faster than its rate, and none while the machine's cores have work to do.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use belljar_model::Spec;
+use tokio::sync::Notify;
+
+use crate::node::{Maker, NodeError};
+use crate::sandbox::Sandbox;
+use crate::warm::Family;
+
+/// How large a pool may be, and how fast it is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Kept even when nobody asks.
+    pub least: usize,
+    pub most: usize,
+    /// Sandboxes made in a second at most.
+    pub rate: u32,
+}
+
+impl Default for PoolSize {
+    fn default() -> Self {
+        Self { least: 2, most: 32, rate: 50 }
+    }
+}
+
+/// What a pool has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolFigures {
+    pub waiting: usize,
+    pub wanted: usize,
+    /// Requests that found a sandbox waiting, and those that did not.
+    pub hits: u64,
+    pub misses: u64,
+    pub made: u64,
+}
+
+/// Sandboxes of one template that wait for a claim.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    size: PoolSize,
+    spec: Spec,
+    waiting: Mutex<VecDeque<Sandbox>>,
+    demand: Mutex<Demand>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    made: AtomicU64,
+    wake: Notify,
+}
+
+/// Claims of the last seconds, as a decaying sum.
+#[derive(Debug)]
+struct Demand {
+    claims: f64,
+    at: Instant,
+}
+
+/// How far back demand is remembered.
+const MEMORY: Duration = Duration::from_secs(10);
+/// For how many seconds of demand the pool stands ready.
+const AHEAD: f64 = 1.0;
+
+impl Demand {
+    fn decay(&mut self) {
+        let now = Instant::now();
+        let passed = now.duration_since(self.at).as_secs_f64() / MEMORY.as_secs_f64();
+        self.claims *= (-passed).exp();
+        self.at = now;
+    }
+
+    fn per_second(&mut self) -> f64 {
+        self.decay();
+        self.claims / MEMORY.as_secs_f64()
+    }
+}
+
+impl Pool {
+    /// Makes an empty pool and the task that fills it, which ends with it.
+    pub(crate) fn start(
+        size: PoolSize,
+        spec: Spec,
+        family: &Arc<Family>,
+        maker: Maker,
+        busy: Arc<AtomicUsize>,
+    ) -> Arc<Self> {
+        let pool = Arc::new(Self {
+            size,
+            spec,
+            waiting: Mutex::default(),
+            demand: Mutex::new(Demand { claims: 0.0, at: Instant::now() }),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            made: AtomicU64::new(0),
+            wake: Notify::new(),
+        });
+        let filler = Filler {
+            pool: Arc::downgrade(&pool),
+            family: family.clone(),
+            maker,
+            busy,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        tokio::spawn(filler.run());
+        pool
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Sandbox>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn demand(&self) -> std::sync::MutexGuard<'_, Demand> {
+        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A waiting sandbox, if one can be made what `spec` asks for.
+    pub(crate) fn claim(&self, spec: &Spec) -> Option<Sandbox> {
+        {
+            let mut demand = self.demand();
+            demand.decay();
+            demand.claims += 1.0;
+        }
+        self.wake.notify_one();
+        let fits = spec.network == self.spec.network && spec.disk == self.spec.disk;
+        let claimed = if fits { self.lock().pop_front() } else { None };
+        let count = if claimed.is_some() { &self.hits } else { &self.misses };
+        count.fetch_add(1, Ordering::Relaxed);
+        claimed
+    }
+
+    fn wanted(&self) -> usize {
+        let per_second = self.demand().per_second();
+        let ahead = (per_second * AHEAD).ceil();
+        // More than `most` is all the same, and a float that large is cut off.
+        let ahead = std::iter::successors(Some(0usize), |n| Some(n + 1))
+            .take(self.size.most + 1)
+            .find(|&n| precise(n) >= ahead)
+            .unwrap_or(self.size.most);
+        ahead.clamp(self.size.least, self.size.most)
+    }
+
+    pub(crate) fn figures(&self) -> PoolFigures {
+        PoolFigures {
+            waiting: self.lock().len(),
+            wanted: self.wanted(),
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            made: self.made.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Lets go of everything that waits, which ends it.
+    pub(crate) fn clear(&self) {
+        let waiting = std::mem::take(&mut *self.lock());
+        drop(waiting);
+    }
+}
+
+fn precise(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+struct Filler {
+    pool: Weak<Pool>,
+    family: Arc<Family>,
+    maker: Maker,
+    busy: Arc<AtomicUsize>,
+    cores: usize,
+}
+
+/// How often demand is looked at when nobody asks.
+const IDLE: Duration = Duration::from_millis(250);
+
+impl Filler {
+    async fn run(self) {
+        let mut generation = self.family.generation();
+        loop {
+            let Some(pool) = self.pool.upgrade() else { return };
+            if self.family.generation() != generation {
+                // Its siblings are of another zygote now.
+                generation = self.family.generation();
+                pool.clear();
+            }
+            let pause = Duration::from_secs(1) / pool.size.rate.max(1);
+            let lacks = pool.lock().len() < pool.wanted();
+            let idle = self.busy.load(Ordering::Relaxed) < self.cores;
+            let next = if lacks && idle {
+                match self.make(&pool.spec).await {
+                    Ok(sandbox) => {
+                        pool.made.fetch_add(1, Ordering::Relaxed);
+                        pool.lock().push_back(sandbox);
+                        pause
+                    }
+                    // Whatever it is will show itself to the next request.
+                    Err(_) => Duration::from_secs(1),
+                }
+            } else if lacks {
+                pause
+            } else {
+                self.shrink(&pool);
+                IDLE
+            };
+            let asked = tokio::time::timeout(next, async {
+                if !lacks {
+                    pool.wake.notified().await;
+                } else {
+                    std::future::pending::<()>().await;
+                }
+            });
+            let _ = asked.await;
+        }
+    }
+
+    async fn make(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
+        let sandbox = self.maker.make(spec, &self.family).await?;
+        sandbox.prepare().await.map_err(NodeError::Context)?;
+        Ok(sandbox)
+    }
+
+    /// Lets one go when far fewer are wanted than wait.
+    fn shrink(&self, pool: &Pool) {
+        let wanted = pool.wanted();
+        let mut waiting = pool.lock();
+        let extra = if waiting.len() > wanted { waiting.pop_back() } else { None };
+        drop(waiting);
+        drop(extra);
+    }
+}
