@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 RUNTIMES = Path(__file__).resolve().parent.parent
-PATIENCE = 60
+PATIENCE = 20
 
 
 def python_command():
@@ -31,7 +31,12 @@ def start(command, descriptor, environment=None):
     """Runs `command` with `descriptor` as its descriptor 3."""
     def place():
         os.dup2(descriptor, 3)
-        os.set_inheritable(3, True)
+        # Nothing else may leak in: a zygote refuses to start with open files.
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                os.set_inheritable(int(name), int(name) <= 3)
+            except OSError:
+                continue
 
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -165,3 +170,18 @@ class Zygote:
 
     def close(self):
         Wire(self.sock, self.process).close()
+
+
+def node_command():
+    return shlex.split(os.environ.get("BELLJAR_TEST_NODE") or "node")
+
+
+def node_context():
+    ours, theirs = socket.socketpair()
+    folder = RUNTIMES / "javascript"
+    process = start([*node_command(), "-e", (folder / "boot.js").read_text()], theirs.fileno())
+    theirs.close()
+    wire = Wire(ours, process)
+    wire.send({"source": (folder / "context.js").read_text(), "role": "context", "config": {}})
+    wire.ready = wire.receive()
+    return wire

@@ -150,7 +150,7 @@ impl Maker {
         family: &Arc<Family>,
     ) -> Result<Sandbox, NodeError> {
         let id = new_id().map_err(NodeError::Id)?;
-        let machine = self.engine.create_for(id, spec, family.zygote()).await;
+        let machine = self.engine.create_for(id, spec, family.zygote(), None).await;
         let machine = machine.map_err(NodeError::Start)?;
         self.greet(machine, spec, &Weakened::default(), Some(family.clone())).await
     }

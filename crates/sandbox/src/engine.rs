@@ -21,7 +21,7 @@ use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::jail::Failure;
-use crate::machine::Machine;
+use crate::machine::{Files, Machine};
 use crate::plan::Facts;
 use crate::spawner;
 use crate::state::{Lease, State};
@@ -227,14 +227,16 @@ impl Engine {
         self.connection.hierarchies.is_some()
     }
 
-    /// As [`Backend::create`], for a sandbox that `zygote` can fork into.
+    /// As [`Backend::create`], for a sandbox that `zygote` can fork into, with
+    /// the files of another.
     pub async fn create_for(
         &self,
         id: SandboxId,
         spec: &Spec,
         zygote: Arc<Zygote>,
+        files: Option<&Files>,
     ) -> Result<Machine, StartError> {
-        self.make(id, spec, &Weakened::default(), Some(zygote)).await
+        self.make(id, spec, &Weakened::default(), Some(zygote), files).await
     }
 
     async fn make(
@@ -243,6 +245,7 @@ impl Engine {
         spec: &Spec,
         weakened: &Weakened,
         zygote: Option<Arc<Zygote>>,
+        files: Option<&Files>,
     ) -> Result<Machine, StartError> {
         spec.check().map_err(StartError::Limits)?;
         if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
@@ -260,7 +263,9 @@ impl Engine {
         };
         // Whoever asked may give up meanwhile; then nobody else would end it.
         let unclaimed = Unclaimed { connection: self.connection.clone(), id: Some(id.clone()) };
-        let (answer, descriptors) = self.connection.ask(sequence, &request).await?;
+        let carried: Vec<_> = files.iter().map(|files| files.archive.as_fd()).collect();
+        let answer = self.connection.ask_with(sequence, &request, &carried).await?;
+        let (answer, descriptors) = answer;
         let FromSpawner::Created { first_uid, pid, work, .. } = answer else {
             return Err(StartError::SpawnerGone);
         };
@@ -323,7 +328,7 @@ impl Backend for Engine {
         spec: &'a Spec,
         weakened: &'a Weakened,
     ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
-        Box::pin(self.make(id, spec, weakened, None))
+        Box::pin(self.make(id, spec, weakened, None, None))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Making a confined process: what its parent does, and what it does itself.
 
 pub(crate) mod apply;
-mod mounts;
+pub(crate) mod mounts;
 pub(crate) mod parent;
 
 pub(crate) use belljar_confine::{Attempt, Failure};

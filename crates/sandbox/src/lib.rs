@@ -4,6 +4,7 @@
 //! which is pure data, and the new process applies it to itself. A finished
 //! sandbox is a [`Machine`]: a byte stream to its guest, its cgroups, its end.
 
+mod archive;
 pub mod cgroup;
 mod confinement;
 mod defence;
@@ -21,7 +22,7 @@ mod zygote;
 pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
 pub use engine::{Backend, Config, Engine, EngineError, StartError};
-pub use machine::{DiskUse, Machine};
+pub use machine::{DiskUse, Files, Machine};
 pub use spawner::hook;
 pub use state::State;
 pub use wire::Ended;

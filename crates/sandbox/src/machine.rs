@@ -2,12 +2,13 @@
 //! its end. What is said over the stream is not this crate's business.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
 
+use crate::archive::pack_scratch;
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
@@ -33,6 +34,20 @@ pub struct Machine {
     pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
     pub(crate) engine: Mutex<Option<Arc<Connection>>>,
+}
+
+/// The files of a sandbox, for another to begin with.
+#[derive(Debug)]
+pub struct Files {
+    pub(crate) archive: OwnedFd,
+}
+
+impl Files {
+    /// How much memory they take.
+    pub fn size(&self) -> u64 {
+        let stat = rustix::fs::fstat(&self.archive);
+        stat.ok().and_then(|stat| u64::try_from(stat.st_size).ok()).unwrap_or(0)
+    }
 }
 
 /// How full the writable layer is.
@@ -100,6 +115,14 @@ impl Machine {
             is_full: (stat.f_blocks > 0 && stat.f_bavail == 0)
                 || (stat.f_files > 0 && stat.f_ffree == 0),
         }
+    }
+
+    /// A copy of everything that was written to, as of now. Reading takes as
+    /// long as it takes: not on a thread that serves others.
+    pub fn files(&self, limits: &Limits) -> io::Result<Files> {
+        let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes)?;
+        Ok(Files { archive })
     }
 
     /// Gives a sandbox in which nothing has run yet other limits.

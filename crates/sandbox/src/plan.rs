@@ -41,6 +41,8 @@ pub enum Step {
         bytes: Option<u64>,
         inodes: Option<u64>,
     },
+    /// Lays out the files of another sandbox.
+    Unpack,
     /// The writable layer is in a directory; the scratch holds the rest.
     UpperDirectory(PathBuf),
     Layers {
@@ -184,6 +186,16 @@ impl Plan {
         steps.push(Step::BecomeGuest { uid });
         Self::confine(&mut steps, spec, facts, weakened);
         Self { namespaces, steps }
+    }
+
+    /// Starts with the files of another sandbox, which must be there before the
+    /// overlay looks at them.
+    pub(crate) fn unpacking(mut self) -> Self {
+        let scratch = self.steps.iter().position(|step| matches!(step, Step::Scratch { .. }));
+        if let Some(at) = scratch {
+            self.steps.insert(at + 1, Step::Unpack);
+        }
+        self
     }
 
     /// The steps of a zygote: an interpreter in a root of its own, without

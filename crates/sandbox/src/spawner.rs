@@ -66,6 +66,13 @@ struct Spawner {
     zygote_filter: Vec<Instruction>,
 }
 
+/// What a new sandbox should be.
+struct Wish<'a> {
+    spec: &'a Spec,
+    weakened: &'a Weakened,
+    archive: Option<OwnedFd>,
+}
+
 /// A sandbox, or a zygote, which is much the same from here.
 struct Sandbox {
     pid: Pid,
@@ -158,7 +165,8 @@ impl Spawner {
         match message {
             ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
             ToSpawner::Create { sequence, id, spec, weakened, zygote } => {
-                self.answer_create(sequence, id, &spec, &weakened, zygote)?;
+                let wish = Wish { spec: &spec, weakened: &weakened, archive: descriptors.pop() };
+                self.answer_create(sequence, id, &wish, zygote)?;
             }
             ToSpawner::StartZygote { sequence, number, spec, argv, env } => {
                 let library = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
@@ -197,11 +205,10 @@ impl Spawner {
         &mut self,
         sequence: u64,
         id: SandboxId,
-        spec: &Spec,
-        weakened: &Weakened,
+        wish: &Wish<'_>,
         zygote: Option<u32>,
     ) -> io::Result<()> {
-        match self.create(id, spec, weakened, zygote) {
+        match self.create(id, wish, zygote) {
             Ok((created, stream, pidfd, scratch)) => {
                 let (first_uid, pid, work) = created;
                 let answer = FromSpawner::Created { sequence, first_uid, pid, work };
@@ -220,8 +227,7 @@ impl Spawner {
     fn create(
         &mut self,
         id: SandboxId,
-        spec: &Spec,
-        weakened: &Weakened,
+        wish: &Wish<'_>,
         zygote: Option<u32>,
     ) -> Result<((u32, u32, Option<PathBuf>), OwnedFd, OwnedFd, Option<OwnedFd>), Failure> {
         if self.sandboxes.contains_key(&id) {
@@ -232,8 +238,8 @@ impl Spawner {
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
         let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
-        let work = (spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
-        let made = self.make(spec, weakened, first_uid, group.as_ref(), work.as_deref(), owner);
+        let work = (wish.spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
+        let made = self.make(wish, first_uid, group.as_ref(), work.as_deref(), owner);
         match made {
             Ok(born) => {
                 let pid = u32::try_from(born.pid.as_raw_nonzero().get()).unwrap_or(0);
@@ -259,14 +265,15 @@ impl Spawner {
 
     fn make(
         &self,
-        spec: &Spec,
-        weakened: &Weakened,
+        wish: &Wish<'_>,
         first_uid: u32,
         group: Option<&SandboxGroup>,
         work: Option<&Path>,
         owner: Option<u32>,
     ) -> Result<crate::jail::parent::Born, Failure> {
+        let Wish { spec, weakened, archive } = wish;
         let plan = Plan::new(spec, self.facts, weakened);
+        let plan = if archive.is_some() { plan.unpacking() } else { plan };
         if let Some(work) = work {
             make_work(work, self.facts.privileged.then_some(first_uid + USER_UID))
                 .doing("make the working directory")?;
@@ -280,6 +287,7 @@ impl Spawner {
             work,
             privileged: self.facts.privileged,
             weakened,
+            archive: archive.as_ref(),
             owner,
         };
         bear(spec, &plan, &cradle, group, first_uid)

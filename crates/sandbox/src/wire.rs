@@ -33,6 +33,7 @@ pub(crate) enum ToSpawner {
         facts: FactsWire,
         groups: bool,
     },
+    /// Carries the files to begin with, if there are any.
     Create {
         sequence: u64,
         id: SandboxId,

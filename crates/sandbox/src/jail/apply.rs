@@ -18,6 +18,7 @@ use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp, sign
 use rustix::fs::{Mode, OFlags};
 
 use super::{Attempt, Failure, mounts};
+use crate::archive;
 use crate::plan::{Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
 
@@ -39,6 +40,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) privileged: bool,
     /// The working directory, in tiers without a root of their own.
     pub(crate) work: Option<&'a Path>,
+    /// Files to begin with.
+    pub(crate) archive: Option<&'a OwnedFd>,
 }
 
 /// What the child becomes.
@@ -112,6 +115,10 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             hands.scratch = Some(mounts::scratch(birth.base, *bytes, *inodes)?);
             Ok(())
         }
+        Step::Unpack => match birth.archive {
+            Some(archive) => archive::unpack_descriptor(archive).doing("lay out the files"),
+            None => Err(Failure::new("find the files", &io::ErrorKind::NotFound.into())),
+        },
         Step::UpperDirectory(_) => match &hands.disk {
             Some(disk) => mounts::disk(disk.as_fd()),
             None => Err(Failure::new("find the disk", &io::ErrorKind::NotFound.into())),

@@ -20,11 +20,11 @@ use super::{Attempt, Failure};
 type Done<T = ()> = Result<T, Failure>;
 
 /// Names inside the scratch file system.
-const UPPER: &str = "u";
+pub(crate) const UPPER: &str = "u";
 const WORK: &str = "w";
 const ROOT: &str = "m";
 const DEVICES: &str = "d";
-const SHARED_MEMORY: &str = "s";
+pub(crate) const SHARED_MEMORY: &str = "s";
 const DISK: &str = "x";
 const HOME: &str = "h";
 

@@ -40,6 +40,8 @@ pub(crate) struct Cradle<'a> {
     pub(crate) work: Option<&'a Path>,
     pub(crate) privileged: bool,
     pub(crate) weakened: &'a Weakened,
+    /// Files to begin with.
+    pub(crate) archive: Option<&'a OwnedFd>,
     /// Who may enter the sandbox's namespaces from outside, besides root.
     pub(crate) owner: Option<u32>,
 }
@@ -107,6 +109,7 @@ pub(crate) fn bear(
             work: cradle.work,
             first_uid,
             privileged: cradle.privileged,
+            archive: cradle.archive,
         })
     };
     let sync_number = sync.as_raw_fd();

@@ -76,6 +76,7 @@ impl Spawner {
             work: None,
             privileged: true,
             weakened: &Weakened::default(),
+            archive: None,
             owner: None,
         };
         match bear(spec, &Plan::zygote(spec), &cradle, group.as_ref(), first_uid) {

@@ -1,0 +1,68 @@
+use std::fs;
+use std::io::Cursor;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+fn scratch(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("belljar-archive-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(dir.join("u")).unwrap();
+    dir
+}
+
+fn packed(dir: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let handle = fs::File::open(dir).unwrap();
+    // As if our own user were 1000 inside.
+    let first = rustix::process::getuid().as_raw().wrapping_sub(1000);
+    pack(handle.as_fd(), &["u"], first, most, &mut bytes)?;
+    Ok(bytes)
+}
+
+#[test]
+fn records_name_what_is_there_and_keep_holes() {
+    let dir = scratch("there");
+    fs::create_dir(dir.join("u/sub")).unwrap();
+    fs::write(dir.join("u/sub/a"), b"hello").unwrap();
+    fs::set_permissions(dir.join("u/sub/a"), fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("../../../etc/passwd", dir.join("u/link")).unwrap();
+    let sparse = fs::File::create(dir.join("u/sparse")).unwrap();
+    sparse.set_len(1 << 30).unwrap();
+    sparse.write_at(b"end", (1 << 30) - 3).unwrap();
+    let bytes = packed(&dir, 1 << 20).unwrap();
+    assert!(bytes.len() < 1 << 20, "a hole was packed: {} bytes", bytes.len());
+    let held = fs::metadata(dir.join("u/sparse")).unwrap();
+    assert!(held.blocks() < 1000);
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("hello") && text.contains("end"));
+    // The link itself, never what it points to.
+    assert!(text.contains("../../../etc/passwd") && !text.contains("root:"));
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn too_many_bytes_and_too_deep_trees_are_refused() {
+    let dir = scratch("bounds");
+    fs::write(dir.join("u/big"), vec![7u8; 4096]).unwrap();
+    assert!(packed(&dir, 4095).is_err());
+    assert!(packed(&dir, 4096).is_ok());
+    let mut deep = dir.join("u");
+    for _ in 0..=DEEPEST {
+        deep.push("d");
+        fs::create_dir(&deep).unwrap();
+    }
+    assert!(packed(&dir, 4096).is_err());
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn nonsense_is_not_unpacked() {
+    assert!(unpack(Cursor::new(vec![0xff; 64])).is_err());
+    let mut bytes = postcard::to_allocvec(&Record::Leave).unwrap();
+    let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
+    bytes.splice(0..0, length);
+    assert!(unpack(Cursor::new(bytes)).is_err());
+}

@@ -1,0 +1,129 @@
+//! From records to a directory.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::{About, LONGEST_RECORD, PIECE, Record};
+
+struct Level {
+    dir: OwnedFd,
+    about: About,
+}
+
+/// Lays out an archive, wherever its descriptor was read up to.
+pub(crate) fn unpack_descriptor(archive: &OwnedFd) -> io::Result<()> {
+    unpack(io::BufReader::with_capacity(PIECE, FromStart { archive, at: 0 }))
+}
+
+/// Reads a file without moving the offset that others share.
+struct FromStart<'a> {
+    archive: &'a OwnedFd,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = rustix::io::pread(self.archive, buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// Lays the records of `input` out in the current directory, whose owner may
+/// give files away.
+pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
+    let mut levels: Vec<Level> = Vec::new();
+    let mut file: Option<OwnedFd> = None;
+    let mut piece = vec![0u8; PIECE];
+    while let Some(record) = next(&mut input)? {
+        let parent = levels.last().map_or(CWD, |level| level.dir.as_fd());
+        match record {
+            Record::Enter { name, about } => {
+                match rustix::fs::mkdirat(parent, &name[..], Mode::from_raw_mode(0o700)) {
+                    // The tops are there already.
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+                let flags =
+                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let dir = rustix::fs::openat(parent, &name[..], flags, Mode::empty())?;
+                levels.push(Level { dir, about });
+            }
+            Record::Leave => {
+                let level = levels.pop().ok_or(io::ErrorKind::InvalidData)?;
+                settle(&level.dir, &level.about)?;
+            }
+            Record::File { name, about, size } => {
+                let flags = OFlags::WRONLY
+                    | OFlags::CREATE
+                    | OFlags::EXCL
+                    | OFlags::NOFOLLOW
+                    | OFlags::CLOEXEC;
+                let made = rustix::fs::openat(parent, &name[..], flags, Mode::from_raw_mode(0o600))?;
+                rustix::fs::ftruncate(&made, size)?;
+                settle(&made, &about)?;
+                file = Some(made);
+            }
+            Record::Data { offset, length } => {
+                let file = file.as_ref().ok_or(io::ErrorKind::InvalidData)?;
+                let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidData)?;
+                let piece = piece.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
+                input.read_exact(piece)?;
+                let mut done = 0;
+                while done < length {
+                    done += rustix::io::pwrite(file, &piece[done..], offset + done as u64)?;
+                }
+            }
+            Record::Symlink { name, about, target } => {
+                rustix::fs::symlinkat(&target[..], parent, &name[..])?;
+                let (uid, gid) = (Uid::from_raw(about.uid), Gid::from_raw(about.gid));
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::chownat(parent, &name[..], Some(uid), Some(gid), flags)?;
+            }
+            Record::Fifo { name, about } => {
+                let mode = Mode::from_raw_mode(about.mode);
+                rustix::fs::mknodat(parent, &name[..], FileType::Fifo, mode, 0)?;
+                let (uid, gid) = (Uid::from_raw(about.uid), Gid::from_raw(about.gid));
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::chownat(parent, &name[..], Some(uid), Some(gid), flags)?;
+            }
+            Record::Whiteout { name } => {
+                let mode = Mode::empty();
+                rustix::fs::mknodat(parent, &name[..], FileType::CharacterDevice, mode, 0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn next(input: &mut impl Read) -> io::Result<Option<Record>> {
+    let mut length = [0u8; 4];
+    match input.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > LONGEST_RECORD {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0u8; length];
+    input.read_exact(&mut bytes)?;
+    postcard::from_bytes(&bytes).map(Some).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Gives a file or directory its owner, attributes, mode and time, in the order
+/// in which one does not undo another.
+fn settle(file: &OwnedFd, about: &About) -> io::Result<()> {
+    for (name, value) in &about.xattrs {
+        rustix::fs::fsetxattr(file, &name[..], value, XattrFlags::empty())?;
+    }
+    rustix::fs::fchown(file, Some(Uid::from_raw(about.uid)), Some(Gid::from_raw(about.gid)))?;
+    rustix::fs::fchmod(file, Mode::from_raw_mode(about.mode))?;
+    let modified = Timespec { tv_sec: about.seconds, tv_nsec: about.nanos.into() };
+    let times = Timestamps { last_access: modified, last_modification: modified };
+    Ok(rustix::fs::futimens(file, &times)?)
+}

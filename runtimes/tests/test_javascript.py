@@ -1,0 +1,161 @@
+"""The JavaScript context, from the host's side of its socket.
+
+BELLJAR_TEST_NODE is the command that starts the Node under test.
+"""
+
+import os
+import select
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from wire import node_command, node_context
+
+
+@unittest.skipUnless(shutil.which(node_command()[0]), "there is no node")
+class NodeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.context = node_context()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.context.close()
+
+    def run_ok(self, code, **options):
+        outcome = self.context.run(code, **options)
+        self.assertTrue(outcome.done["ok"], outcome.events)
+        return outcome
+
+    def fails(self, code, **options):
+        outcome = self.context.run(code, **options)
+        self.assertFalse(outcome.done["ok"])
+        self.assertEqual(len(outcome.all("error")), 1)
+        return outcome.error
+
+
+class Cells(NodeTest):
+    def test_output_and_result(self):
+        outcome = self.run_ok("console.log('a', 1, {b: 2}); console.error('e'); 1 + 1")
+        self.assertEqual([e["ev"] for e in outcome.events], ["stdout", "stderr", "result", "done"])
+        self.assertEqual((outcome.text(), outcome.text("stderr"), outcome.plain), ("a 1 { b: 2 }\n", "e\n", "2"))
+        self.assertEqual(outcome.result["count"], outcome.done["count"])
+
+    def test_declarations_stay_and_may_be_repeated(self):
+        self.run_ok("const a = 1; let b = 2; class C { x = 3 } function f() { return 4 } var v = 5")
+        self.assertEqual(self.run_ok("[a, b, new C().x, f(), v]").result["data"]["application/json"], [1, 2, 3, 4, 5])
+        self.run_ok("const a = 10; let b = 20; class C { x = 30 }")
+        self.assertEqual(self.run_ok("a + b + new C().x").plain, "60")
+
+    def test_await_at_top_level(self):
+        self.assertEqual(self.run_ok("const w = await new Promise(r => setTimeout(() => r(7), 5)); w").plain, "7")
+        self.assertEqual(self.run_ok("for await (const x of [1, 2]) console.log(x)").text(), "1\n2\n")
+
+    def test_values(self):
+        for code, text in (("'s'", "'s'"), ("NaN", "NaN"), ("10n", "10n"), ("Symbol('q')", "Symbol(q)"), ("null", "null"), ("-0", "-0"),
+                           ("new Map([[1, 2]])", "Map(1) { 1 => 2 }"), ("x => x", "[Function (anonymous)]")):
+            self.assertEqual(self.run_ok(code).plain, text)
+        self.assertIsNone(self.run_ok("undefined").result)
+        self.assertNotIn("application/json", self.run_ok("const o = {}; o.o = o; o").result["data"])
+        self.assertEqual(self.run_ok("({n: NaN})").result["data"]["application/json"], {"n": None})
+        self.assertEqual(self.run_ok("'\\ud800'").plain.lower(), "'\\ud800'")
+        self.assertEqual(self.run_ok("console.log('\\ud800x\\\\ud800')").text(), "\ufffdx\\ud800\n")
+
+    def test_node_is_there(self):
+        self.assertEqual(self.run_ok("const fs = require('fs'); typeof fs.readFileSync + typeof process.pid + typeof fetch").plain, "'functionnumberfunction'")
+
+    def test_import(self):
+        self.assertEqual(self.run_ok("const p = await import('path'); p.join('a', 'b')").plain, "'a/b'")
+        self.assertEqual(self.run_ok("import os from 'os'\nimport { join as j, sep } from 'node:path';\nimport * as u from 'util'\ntypeof os.cpus + j('a', sep) + typeof u.inspect").plain, "'functiona/function'")
+        self.assertEqual(self.run_ok("\"import x from 'y'\" // import('z')").plain, "\"import x from 'y'\"")
+
+    def test_display(self):
+        outcome = self.run_ok("display({a: 1}); display('<b>x</b>', 'text/html'); display(Buffer.from('png'), 'image/png');")
+        first, second, third = outcome.all("display")
+        self.assertEqual(first["data"]["application/json"], {"a": 1})
+        self.assertEqual((second["data"], third["data"]), ({"text/html": "<b>x</b>"}, {"image/png": "cG5n"}))
+        outcome = self.run_ok("({ [Symbol.for('Jupyter.display')]: () => ({ 'text/markdown': '**x**' }) })")
+        self.assertEqual(outcome.result["data"], {"text/markdown": "**x**"})
+
+    def test_large_values(self):
+        self.assertEqual(len(self.run_ok("console.log('x'.repeat(3_000_000))").text()), 3_000_001)
+        data = self.run_ok("display('x'.repeat(40_000_000), 'text/html')").all("display")[0]["data"]
+        self.assertIn("text/html of 40000002 bytes", data["text/plain"])
+
+    def test_typescript_or_why_not(self):
+        outcome = self.context.run("const n: number = 4; n", language="typescript")
+        if outcome.done["ok"]:
+            self.assertEqual(outcome.plain, "4")
+        else:
+            self.assertIn("TypeScript", outcome.error["value"])
+
+
+class Errors(NodeTest):
+    def test_thrown(self):
+        error = self.fails("function f() {\n  throw new TypeError('bad')\n}\nf()")
+        self.assertEqual((error["name"], error["value"], error["traceback"][0]), ("TypeError", "bad", "TypeError: bad"))
+        self.assertTrue(any("cell-" in line and ":2:" in line for line in error["traceback"]))
+        self.assertFalse(any("belljar" in line or "inspector" in line for line in error["traceback"]))
+        self.assertEqual(self.fails("throw 5")["value"], "5")
+
+    def test_syntax(self):
+        self.assertEqual(self.fails("let = = 1")["name"], "SyntaxError")
+
+    def test_rejections(self):
+        self.assertEqual(self.fails("await Promise.reject(new RangeError('r'))")["name"], "RangeError")
+        self.assertEqual(self.fails("Promise.reject(new RangeError('loose')); 1")["value"], "loose")
+        self.assertEqual(self.run_ok("1").plain, "1")
+
+    def test_exception_in_a_timer(self):
+        self.assertEqual(self.fails("setTimeout(() => { throw new Error('late') }, 1); await new Promise(r => setTimeout(r, 50))")["value"], "late")
+        self.run_ok("setTimeout(() => { throw new Error('after') }, 30); 0")
+        self.assertIn("after", self.context.until("stderr")[-1]["text"])
+
+    def test_exit_does_not_end_the_context(self):
+        self.assertEqual(self.fails("process.exit(3)")["name"], "ProcessExit")
+
+
+class Life(NodeTest):
+    def interrupted(self, code):
+        self.context.begin(code)
+        self.context.receive()
+        events = [{"ev": ""}]
+        while events[-1]["ev"] != "done":
+            os.kill(self.context.ready["pid"], signal.SIGINT)
+            if select.select([self.context.sock], [], [], 0.2)[0]:
+                events += self.context.until("done")
+        error, done = events[-2:]
+        self.assertEqual((error["name"], done["ok"]), ("Interrupted", False))
+        self.assertEqual(self.run_ok("6 * 7").plain, "42")
+
+    def test_interrupts(self):
+        for _ in range(3):
+            self.interrupted("console.log('go'); while (true) {}")
+            self.interrupted("console.log('go'); await new Promise(() => {})")
+            self.interrupted("while (true) console.log('x'.repeat(50000))")
+        os.kill(self.context.ready["pid"], signal.SIGINT)
+        self.assertEqual(self.run_ok("1").plain, "1")
+
+    def test_wake_and_park(self):
+        self.assertEqual(self.context.ask("wake", "awake", entropy="00", cwd="/usr", env={"NEW": "é"}, unset=["HOME"]), {"ev": "awake"})
+        self.assertEqual(self.run_ok("[process.env.NEW, process.env.HOME ?? null, process.cwd()]").result["data"]["application/json"], ["é", None, "/usr"])
+        self.assertIn("problem", self.context.ask("wake", "awake", entropy="", cwd="/no/such", env={}, unset=[]))
+        self.run_ok("const opened = require('fs').openSync('/etc/passwd'); 0")
+        parked = self.context.ask("park", "parked")
+        self.assertEqual((parked["cwd"], [d["target"] for d in parked["descriptors"]]), ("/usr", ["/etc/passwd"]))
+
+    def test_children_do_not_get_the_socket(self):
+        listing = self.run_ok("require('child_process').execSync('ls -l /proc/self/fd').toString()").plain
+        self.assertNotIn(" 3 -> socket", listing)
+
+    def test_context_ends_with_its_host(self):
+        other = node_context()
+        other.sock.close()
+        self.assertEqual(other.process.wait(10), 0)
+        other.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
