@@ -496,7 +496,7 @@ class Forked(unittest.TestCase):
         names = context.run("sorted(n for n in globals() if not n.startswith('_'))").plain
         self.assertEqual(names, "['In', 'Out', 'exit', 'get_ipython', 'open', 'quit']")
         self.assertEqual(context.run("import linecache\nlen([n for n in linecache.cache if 'ipython-input' in n])").plain, "2")
-        self.assertEqual(context.run("len(In), len(Out), _").plain, "(4, 2, 1)")
+        self.assertEqual(context.run("len(In), len(Out), _").plain, "(4, 2, 2)")
         self.assertEqual(context.run("import os\n[n for n in os.environ if n.endswith('NUM_THREADS')]").plain, "[]")
         self.assertEqual(context.run("import gc\ngc.isenabled()").plain, "True")
 

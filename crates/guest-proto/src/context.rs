@@ -24,6 +24,9 @@ pub enum ToContext<'a> {
     },
     /// Makes a waiting or copied interpreter a session's own.
     Wake {
+        /// Whether its memory came from another process, and with it what that
+        /// one knew about itself.
+        copied: bool,
         /// Random bytes in hexadecimal, besides those of the kernel.
         entropy: String,
         cwd: Option<&'a str>,

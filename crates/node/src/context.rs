@@ -13,8 +13,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use belljar_guest_proto::context::Parked;
 use belljar_model::EndReason;
 use belljar_sandbox::StartError;
+use belljar_transplant::Image;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::link::LinkError;
@@ -98,6 +100,8 @@ struct Shared {
 struct Life {
     orders: mpsc::UnboundedSender<Order>,
     facts: Facts,
+    /// The last image that was taken of the interpreter or given to it.
+    image: Option<Arc<Image>>,
 }
 
 /// What is known of an interpreter.
@@ -111,7 +115,7 @@ pub struct Facts {
 
 impl Context {
     pub(crate) fn new(id: u32, options: ContextOptions, facts: Facts, orders: Orders) -> Self {
-        let life = Mutex::new(Life { orders, facts });
+        let life = Mutex::new(Life { orders, facts, image: None });
         Self { shared: Arc::new(Shared { id, options, life }) }
     }
 
@@ -163,6 +167,24 @@ impl Context {
         let _ = over.await;
     }
 
+    /// Has the interpreter hold still between two cells, until what is answered
+    /// beside is dropped.
+    pub(crate) async fn park(&self) -> Result<(Parked, oneshot::Sender<()>), ContextError> {
+        let (answer, parked) = oneshot::channel();
+        let (release, released) = oneshot::channel();
+        self.order(Order::Park { answer, released });
+        let parked = parked.await.map_err(|_| ContextError::Over(EndReason::Lost))?;
+        Ok((parked, release))
+    }
+
+    pub(crate) fn image(&self) -> Option<Arc<Image>> {
+        self.life(|life| life.image.clone())
+    }
+
+    pub(crate) fn set_image(&self, image: Arc<Image>) {
+        self.life(|life| life.image = Some(image));
+    }
+
     pub(crate) fn order(&self, order: Order) {
         self.life(|life| {
             let _ = life.orders.send(order);
@@ -170,7 +192,7 @@ impl Context {
     }
 
     pub(crate) fn replace(&self, orders: Orders, facts: Facts) {
-        self.life(|life| *life = Life { orders, facts });
+        self.life(|life| *life = Life { orders, facts, image: None });
     }
 }
 

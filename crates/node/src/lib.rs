@@ -8,6 +8,7 @@ mod call;
 mod capture;
 mod command;
 mod context;
+mod copy;
 mod files;
 mod link;
 mod node;
@@ -24,6 +25,7 @@ pub use command::{Command, Input, Leftovers};
 pub use context::{
     CellEnd, CellError, CellEvent, Context, ContextError, ContextOptions, Facts, Origin, Ran, Running,
 };
+pub use copy::Checkpoint;
 pub use files::{Changes, FileError, Listing};
 pub use link::LinkError;
 pub use node::{Node, NodeError};

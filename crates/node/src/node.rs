@@ -6,10 +6,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_model::{Disk, Limits, RootFs, SandboxId, Spec, Tier};
-use belljar_sandbox::{Backend, Config, Engine, EngineError, Machine, StartError, State, Weakened};
+use belljar_sandbox::{
+    Backend, Config, Engine, EngineError, Files, Machine, StartError, State, Weakened, Zygote,
+};
 
 use crate::GUEST;
 use crate::context::ContextError;
+use crate::copy::Checkpoint;
 use crate::link::LinkError;
 use crate::pool::{Pool, PoolFigures, PoolSize};
 use crate::sandbox::Sandbox;
@@ -129,6 +132,11 @@ impl Node {
         self.maker.make(spec, &family).await
     }
 
+    /// Makes a sandbox that is what another was at the checkpoint.
+    pub async fn fork(&self, checkpoint: &Checkpoint) -> Result<Sandbox, NodeError> {
+        self.maker.fork(checkpoint).await
+    }
+
     /// Makes a sandbox without some defence, to show that it is needed. Only
     /// the engine's `test-util` feature can name one.
     pub async fn create_weakened(
@@ -149,10 +157,24 @@ impl Maker {
         spec: &Spec,
         family: &Arc<Family>,
     ) -> Result<Sandbox, NodeError> {
+        self.make_for(spec, family, family.zygote(), None).await
+    }
+
+    /// As [`Self::make`], for a zygote of the caller's choice and with files.
+    pub(crate) async fn make_for(
+        &self,
+        spec: &Spec,
+        family: &Arc<Family>,
+        zygote: Arc<Zygote>,
+        files: Option<&Files>,
+    ) -> Result<Sandbox, NodeError> {
         let id = new_id().map_err(NodeError::Id)?;
-        let machine = self.engine.create_for(id, spec, family.zygote(), None).await;
+        let machine = self.engine.create_for(id, spec, zygote, files).await;
         let machine = machine.map_err(NodeError::Start)?;
-        self.greet(machine, spec, &Weakened::default(), Some(family.clone())).await
+        let weakened = Weakened::default();
+        let mut sandbox = self.greet(machine, spec, &weakened, Some(family.clone())).await?;
+        sandbox.maker = Some(self.clone());
+        Ok(sandbox)
     }
 
     async fn greet(

@@ -17,7 +17,7 @@ use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
 use crate::context::{Context, ContextError, ContextOptions, Facts, Orders, Place, Unborn};
 use crate::link::{Link, LinkError};
-use crate::node::NodeError;
+use crate::node::{Maker, NodeError};
 use crate::profile::profile;
 use crate::runtime::Language;
 use crate::supervisor::{self, Before, Supervisor, Terms};
@@ -61,6 +61,7 @@ pub struct Sandbox {
     /// Who forks its interpreters, if anyone does.
     pub(crate) family: Option<Arc<Family>>,
     pub(crate) busy: Arc<AtomicUsize>,
+    pub(crate) maker: Option<Maker>,
     /// An interpreter that was forked before anyone asked for it.
     prepared: Mutex<Option<Unborn>>,
     contexts: Mutex<Contexts>,
@@ -106,17 +107,20 @@ impl Sandbox {
             ahead: Mutex::new(ahead),
             family: None,
             busy: Arc::default(),
+            maker: None,
             prepared: Mutex::default(),
             contexts: Mutex::default(),
         })
     }
 
     /// Has an interpreter forked ahead, for whoever gets this sandbox.
-    pub(crate) async fn prepare(&self) -> Result<(), ContextError> {
-        let Some(zygote) = self.machine.zygote() else { return Ok(()) };
+    /// Answers its pid.
+    pub(crate) async fn prepare(&self) -> Result<u32, ContextError> {
+        let zygote = self.machine.zygote().ok_or(ContextError::Unknown(0))?;
         let unborn = Unborn::fork(&self.link, &self.machine, zygote, self.next_group()?).await?;
+        let pid = unborn.facts.pid.unwrap_or(0);
         *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(unborn);
-        Ok(())
+        Ok(pid)
     }
 
     /// Makes a sandbox that waited what `spec` asks for.
@@ -250,11 +254,20 @@ impl Sandbox {
     /// forked from that; otherwise the interpreter is executed.
     pub async fn context(&self, options: ContextOptions) -> Result<Context, ContextError> {
         let (facts, orders) = self.interpreter(&options).await?;
+        Ok(self.know(options, facts, orders))
+    }
+
+    pub(crate) fn know(&self, options: ContextOptions, facts: Facts, orders: Orders) -> Context {
         let mut contexts = self.contexts_now();
         contexts.next += 1;
         let context = Context::new(contexts.next, options, facts, orders);
         contexts.known.push(context.clone());
-        Ok(context)
+        context
+    }
+
+    /// Who makes sandboxes of its kind.
+    pub(crate) fn maker(&self) -> Result<Maker, ContextError> {
+        self.maker.clone().ok_or_else(|| ContextError::Copy("its node is gone".into()))
     }
 
     async fn interpreter(&self, options: &ContextOptions) -> Result<(Facts, Orders), ContextError> {
@@ -285,7 +298,7 @@ impl Sandbox {
         Unborn::execute(place, options, self.next_group()?).await
     }
 
-    fn next_group(&self) -> Result<Option<CallGroup>, ContextError> {
+    pub(crate) fn next_group(&self) -> Result<Option<CallGroup>, ContextError> {
         self.next_call().map(|(_, group)| group).map_err(ContextError::Call)
     }
 
@@ -295,7 +308,7 @@ impl Sandbox {
         options.language == Language::Python && warm == Some(&options.interpreter)
     }
 
-    fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> Place<'_> {
         let temporary = self.machine.confinement().temporary.to_string_lossy().into_owned();
         Place {
             link: &self.link,

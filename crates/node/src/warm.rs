@@ -17,6 +17,7 @@ use belljar_model::limits::GIB;
 use belljar_model::{Limits, RootFs, Spec, Tier};
 use belljar_sandbox::{Engine, Program, StartError, Zygote};
 
+use crate::copy::Stills;
 use crate::runtime;
 
 /// What makes the interpreter of a template warm.
@@ -60,6 +61,7 @@ pub(crate) struct Family {
     current: Mutex<Current>,
     replacing: AtomicBool,
     replaced: AtomicU64,
+    pub(crate) stills: Stills,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl Family {
             current,
             replacing: AtomicBool::new(false),
             replaced: AtomicU64::new(0),
+            stills: Stills::default(),
         }))
     }
 

@@ -32,7 +32,7 @@ use crate::supervisor::remove_group;
 pub(crate) enum Order {
     Run { code: String, wall: Option<Duration>, events: mpsc::Sender<CellEvent> },
     Interrupt,
-    Park(oneshot::Sender<Parked>),
+    Park { answer: oneshot::Sender<Parked>, released: oneshot::Receiver<()> },
     End(oneshot::Sender<()>),
 }
 
@@ -60,6 +60,27 @@ pub(crate) struct Actor {
     pub(super) language: Option<&'static str>,
 }
 
+/// What waits for the interpreter to be idle.
+enum Turn {
+    Cell(String, Option<Duration>, mpsc::Sender<CellEvent>),
+    Park(Parking),
+}
+
+/// An interpreter that holds still for somebody.
+struct Parking {
+    /// Until it has said what it holds.
+    answer: Option<oneshot::Sender<Parked>>,
+    released: oneshot::Receiver<()>,
+}
+
+/// Waits until whoever had it hold still is done.
+async fn released(parking: &mut Option<Parking>) {
+    match parking {
+        Some(parking) => drop((&mut parking.released).await),
+        None => std::future::pending().await,
+    }
+}
+
 /// The cell that runs.
 struct Cell {
     id: u64,
@@ -83,14 +104,21 @@ impl Actor {
     pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut waiting = VecDeque::new();
         let mut cell: Option<Cell> = None;
-        let mut parking: Option<oneshot::Sender<Parked>> = None;
+        let mut parking: Option<Parking> = None;
         let mut next_id = 0;
         let (exit, ask_end) = loop {
-            if cell.is_none()
-                && let Some((code, wall, events)) = waiting.pop_front()
-            {
-                next_id += 1;
-                cell = Some(self.begin(next_id, code, wall, events).await);
+            if cell.is_none() && parking.is_none() {
+                match waiting.pop_front() {
+                    Some(Turn::Cell(code, wall, events)) => {
+                        next_id += 1;
+                        cell = Some(self.begin(next_id, code, wall, events).await);
+                    }
+                    Some(Turn::Park(turn)) => {
+                        self.say(&ToContext::Park).await;
+                        parking = Some(turn);
+                    }
+                    None => {}
+                }
             }
             let wake = cell.as_ref().map(Cell::wake);
             tokio::select! {
@@ -103,16 +131,18 @@ impl Actor {
                     }
                 }
                 order = orders.recv() => match order {
-                    Some(Order::Run { code, wall, events }) => waiting.push_back((code, wall, events)),
+                    Some(Order::Run { code, wall, events }) => {
+                        waiting.push_back(Turn::Cell(code, wall, events));
+                    }
                     Some(Order::Interrupt) => if cell.is_some() { self.interrupt() },
-                    Some(Order::Park(answer)) => {
-                        self.say(&ToContext::Park).await;
-                        parking = Some(answer);
+                    Some(Order::Park { answer, released }) => {
+                        waiting.push_back(Turn::Park(Parking { answer: Some(answer), released }));
                     }
                     Some(Order::End(done)) => break (Some(EndReason::Killed), Some(done)),
                     // Nobody can ask for anything any more.
                     None => break (Some(EndReason::Killed), None),
                 },
+                () = released(&mut parking) => parking = None,
                 incoming = self.channel.next() => {
                     let Ok(incoming) = incoming else { break (None, None) };
                     match self.take(incoming, &mut cell, &mut parking).await {
@@ -200,7 +230,7 @@ impl Actor {
         &mut self,
         incoming: Incoming,
         cell: &mut Option<Cell>,
-        parking: &mut Option<oneshot::Sender<Parked>>,
+        parking: &mut Option<Parking>,
     ) -> Taken {
         match incoming {
             Incoming::Stdout(bytes) => {
@@ -247,7 +277,7 @@ impl Actor {
         &mut self,
         message: FromContext,
         cell: &mut Option<Cell>,
-        parking: &mut Option<oneshot::Sender<Parked>>,
+        parking: &mut Option<Parking>,
     ) -> Taken {
         let event = match message {
             FromContext::Stdout { text } => CellEvent::Stdout(text.into_bytes()),
@@ -265,7 +295,7 @@ impl Actor {
                 return Taken::On;
             }
             FromContext::Parked(parked) => {
-                if let Some(answer) = parking.take() {
+                if let Some(answer) = parking.as_mut().and_then(|parking| parking.answer.take()) {
                     let _ = answer.send(parked);
                 }
                 return Taken::On;
@@ -313,7 +343,7 @@ impl Actor {
         mut self,
         reason: Option<EndReason>,
         cell: Option<Cell>,
-        waiting: VecDeque<(String, Option<Duration>, mpsc::Sender<CellEvent>)>,
+        waiting: VecDeque<Turn>,
     ) {
         let status = match self.ended.take() {
             Some(ended) if reason.is_none() => {
@@ -329,8 +359,10 @@ impl Actor {
             let reason = cell.stopping.map_or(reason, |(stopped, _)| stopped);
             self.conclude(cell, reason, false, 0, false).await;
         }
-        for (_, _, events) in waiting {
-            let _ = events.send(CellEvent::End(CellEnd::lost(reason))).await;
+        for turn in waiting {
+            if let Turn::Cell(_, _, events) = turn {
+                let _ = events.send(CellEvent::End(CellEnd::lost(reason))).await;
+            }
         }
         if let Some(group) = self.group.take() {
             remove_group(group).await;

@@ -197,6 +197,7 @@ impl Unborn {
             let env: BTreeMap<&str, &str> =
                 env.iter().map(|(key, value)| (&**key, &**value)).collect();
             let wake = ToContext::Wake {
+                copied: self.facts.origin == Origin::Copied,
                 entropy: entropy(),
                 cwd: cwd.or(options.cwd.as_deref()).or(Some(&place.home)),
                 env,

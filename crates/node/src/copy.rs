@@ -1,0 +1,252 @@
+//! Copies of live sandboxes: memory of interpreters and files, as of one moment.
+//!
+//! A [`Checkpoint`] holds such a moment; any number of sandboxes can be forked
+//! from it, then or later, while the original goes on. A copy has its own
+//! identity, limits and randomness. What does not survive is refused and named:
+//! threads, descriptors other than the interpreter's own, shared memory
+//! mappings, interpreters that were executed. Other processes of the sandbox,
+//! alarms and timers are simply not there in a copy.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use belljar_model::{Limits, Spec, Tier};
+use belljar_sandbox::{Files, Zygote};
+use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
+
+use crate::context::{Context, ContextError, ContextOptions, Origin, Unborn};
+use crate::node::{Maker, NodeError};
+use crate::sandbox::Sandbox;
+use crate::warm::Family;
+
+/// A moment of a sandbox, from which others can be forked.
+#[derive(Debug)]
+pub struct Checkpoint {
+    spec: Spec,
+    family: Arc<Family>,
+    zygote: Arc<Zygote>,
+    still: Arc<Still>,
+    files: Files,
+    contexts: Vec<Moment>,
+}
+
+/// What one interpreter held.
+#[derive(Debug)]
+struct Moment {
+    options: ContextOptions,
+    version: String,
+    cwd: String,
+    image: Arc<Image>,
+}
+
+/// An interpreter of a zygote that never runs: all others are told as a
+/// difference to it.
+#[derive(Debug)]
+pub(crate) struct Still {
+    reference: Reference,
+    /// Of which it is the only process.
+    _sandbox: Sandbox,
+}
+
+/// How long an interpreter may take to come to rest.
+const REST: Duration = Duration::from_millis(500);
+
+impl Checkpoint {
+    /// Bytes that it keeps in memory, shared pages not counted.
+    pub fn held_bytes(&self) -> u64 {
+        let images = self.contexts.iter().map(|moment| moment.image.held_bytes());
+        images.sum::<u64>() + self.files.size()
+    }
+
+    /// Bytes that had to be copied for it.
+    pub fn taken_bytes(&self) -> u64 {
+        let images = self.contexts.iter().map(|moment| moment.image.taken_bytes());
+        images.sum::<u64>() + self.files.size()
+    }
+}
+
+impl Still {
+    async fn start(
+        maker: &Maker,
+        family: &Arc<Family>,
+        zygote: &Arc<Zygote>,
+    ) -> Result<Self, ContextError> {
+        let limits = Limits::default();
+        let spec = Spec { limits, ..Spec::new(Tier::Jail, family.warmth.root.clone()) };
+        let made = maker.make_for(&spec, family, zygote.clone(), None).await;
+        let mut sandbox = made.map_err(|error| ContextError::Copy(error.to_string()))?;
+        let pid = sandbox.prepare().await?;
+        // It belongs to the family; holding it as well would keep both for good.
+        sandbox.family = None;
+        sandbox.maker = None;
+        let process = process(pid)?;
+        let reference = at_rest(move || Reference::open(&process)).await?;
+        Ok(Self { reference, _sandbox: sandbox })
+    }
+}
+
+/// The still interpreters of a family, one for each zygote that needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Stills {
+    known: Mutex<Vec<(Arc<Zygote>, Arc<Still>)>>,
+    /// One is made at a time.
+    making: tokio::sync::Mutex<()>,
+}
+
+impl Stills {
+    pub(crate) async fn of(
+        &self,
+        maker: &Maker,
+        family: &Arc<Family>,
+        zygote: &Arc<Zygote>,
+    ) -> Result<Arc<Still>, ContextError> {
+        let _one = self.making.lock().await;
+        if let Some(still) = self.find(zygote) {
+            return Ok(still);
+        }
+        let still = Arc::new(Still::start(maker, family, zygote).await?);
+        self.lock().push((zygote.clone(), still.clone()));
+        Ok(still)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Arc<Zygote>, Arc<Still>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, zygote: &Arc<Zygote>) -> Option<Arc<Still>> {
+        let mut known = self.lock();
+        // Held by nobody but this list and its own sandbox: its time is over.
+        known.retain(|(zygote, _)| Arc::strong_count(zygote) > 2);
+        let found = known.iter().find(|(known, _)| Arc::ptr_eq(known, zygote));
+        found.map(|(_, still)| still.clone())
+    }
+}
+
+impl Sandbox {
+    /// Takes the state of every context and every file, as they are between two
+    /// cells. The sandbox stands still meanwhile, and goes on after.
+    pub async fn checkpoint(&self) -> Result<Checkpoint, ContextError> {
+        let refuse = |why: &str| ContextError::Copy(why.to_owned());
+        let (Some(family), Some(zygote)) = (&self.family, self.machine.zygote()) else {
+            return Err(refuse("the sandbox was not made from a warm template"));
+        };
+        let still = family.stills.of(&self.maker()?, family, zygote).await?;
+        let mut contexts = Vec::new();
+        let mut held = Vec::new();
+        for context in self.contexts() {
+            let (moment, release) = take(&context, &still).await?;
+            contexts.push(moment);
+            held.push(release);
+        }
+        let (machine, limits) = (self.machine.clone(), self.limits().clone());
+        let files = tokio::task::spawn_blocking(move || machine.files(&limits)).await;
+        drop(held);
+        let files = files.map_err(|error| refuse(&error.to_string()))?;
+        let files = files.map_err(|error| refuse(&format!("its files: {error}")))?;
+        let spec = Spec {
+            limits: self.limits().clone(),
+            ..Spec::new(Tier::Jail, family.warmth.root.clone())
+        };
+        let (family, zygote) = (family.clone(), zygote.clone());
+        Ok(Checkpoint { spec, family, zygote, still, files, contexts })
+    }
+}
+
+/// Dropped when the context may go on.
+type Release = tokio::sync::oneshot::Sender<()>;
+
+async fn take(context: &Context, still: &Arc<Still>) -> Result<(Moment, Release), ContextError> {
+    let facts = context.facts();
+    let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
+        let language = context.options().language.as_str();
+        let why = format!("context {} ({language}) was executed, not forked", context.id());
+        return Err(ContextError::Copy(why));
+    };
+    let (parked, release) = context.park().await?;
+    if !parked.threads.is_empty() {
+        let names = parked.threads.join(", ");
+        return Err(ContextError::Copy(format!("threads do not survive; it has {names}")));
+    }
+    if let Some(open) = parked.descriptors.first() {
+        let (fd, target) = (open.fd, &open.target);
+        let why = format!("open files do not survive; descriptor {fd} is {target}; close it");
+        return Err(ContextError::Copy(why));
+    }
+    let previous = context.image();
+    let still = still.clone();
+    let process = process(pid)?;
+    let image = at_rest(move || {
+        capture(&process, &still.reference, previous.as_deref(), &Default::default())
+    });
+    let image = Arc::new(image.await?);
+    context.set_image(image.clone());
+    let options = context.options().clone();
+    Ok((Moment { options, version: facts.version, cwd: parked.cwd, image }, release))
+}
+
+impl Maker {
+    /// Makes a sandbox that is what another was at the checkpoint.
+    pub(crate) async fn fork(&self, checkpoint: &Checkpoint) -> Result<Sandbox, NodeError> {
+        let Checkpoint { spec, family, zygote, files, .. } = checkpoint;
+        let sandbox = self.make_for(spec, family, zygote.clone(), Some(files)).await?;
+        for moment in &checkpoint.contexts {
+            sandbox.adopt(moment, &checkpoint.still).await.map_err(NodeError::Context)?;
+        }
+        Ok(sandbox)
+    }
+}
+
+impl Sandbox {
+    /// Makes a context of the sandbox a copy of what another was.
+    async fn adopt(&self, moment: &Moment, still: &Arc<Still>) -> Result<(), ContextError> {
+        let zygote = self.machine.zygote().ok_or(ContextError::Unknown(0))?;
+        let group = self.next_group()?;
+        let mut unborn = Unborn::fork(&self.link, &self.machine, zygote, group).await?;
+        let Some(pid) = unborn.facts.pid else { return Err(ContextError::Unknown(0)) };
+        let (process, image, still) = (process(pid)?, moment.image.clone(), still.clone());
+        at_rest(move || implant(&image, &process, &still.reference)).await?;
+        unborn.facts.origin = Origin::Copied;
+        unborn.facts.version.clone_from(&moment.version);
+        let (facts, orders) =
+            unborn.wake(&self.place(), &moment.options, Some(&moment.cwd)).await;
+        let context = self.know(moment.options.clone(), facts, orders);
+        context.set_image(moment.image.clone());
+        Ok(())
+    }
+}
+
+fn process(pid: u32) -> Result<Process, ContextError> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.ok_or_else(|| ContextError::Copy("it has no pid".into()))?;
+    Process::open(pid).map_err(refused)
+}
+
+/// Tries on a thread of its own, as whoever commands a process must, until the
+/// interpreter has come to rest.
+async fn at_rest<T: Send + 'static>(
+    attempt: impl Fn() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, ContextError> {
+    let tried = tokio::task::spawn_blocking(move || {
+        let start = std::time::Instant::now();
+        loop {
+            match attempt() {
+                Err(Refusal::Busy) if start.elapsed() < REST => {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                other => return other,
+            }
+        }
+    });
+    let tried = tried.await.map_err(|error| ContextError::Copy(error.to_string()))?;
+    tried.map_err(refused)
+}
+
+fn refused(refusal: Refusal) -> ContextError {
+    let mut text = refusal.to_string();
+    let mut cause = std::error::Error::source(&refusal);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    ContextError::Copy(text)
+}
