@@ -38,7 +38,7 @@ pub(crate) struct FileId {
 }
 
 /// The least address that is not the program's.
-const USER_END: u64 = 0x7fff_ffff_f000;
+pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
 /// More than a line ever has but for hostile file names.
 const LINE: usize = 512;
 /// What smaps says of one mapping.
@@ -70,7 +70,8 @@ pub(crate) fn areas(files: &Files, limit: usize) -> Result<Vec<Area>, Refusal> {
     read(files, "maps", limit, LINE)
 }
 
-/// The areas of a process, and which of them fork(2) wipes.
+/// The areas of a process, and which of them fork(2) wipes. The kernel looks at
+/// every page for this, which takes milliseconds.
 pub(crate) fn areas_in_detail(files: &Files, limit: usize) -> Result<Vec<Area>, Refusal> {
     read(files, "smaps", limit, LINE + DETAILS)
 }

@@ -4,12 +4,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::PAGE;
-use crate::area::{Area, areas_in_detail};
+use crate::area::{Area, Backing, areas, areas_in_detail};
 use crate::channel::{DESCRIPTORS, lend};
 use crate::image::{Base, Content, Image, Limits, Mapping, Run};
 use crate::layout::{Kind, Layout, Piece, layout};
 use crate::memory::{Memory, Source, Wanted};
-use crate::pages::{Pagemap, compare};
+use crate::pages::{Pagemap, common, compare, either};
 use crate::process::Process;
 use crate::reference::Reference;
 use crate::refusal::Refusal;
@@ -36,7 +36,7 @@ pub fn capture(
     let mut stopped = Stopped::stop(process)?;
     stopped.check()?;
     let mark = reference.mark()?;
-    let areas = areas_in_detail(&stopped.files, limits.mappings)?;
+    let areas = look_at_areas(&stopped, reference, previous, limits)?;
     let mut memories = known(previous);
     let Layout { pieces, kernel } = layout(&areas, reference.areas(), &memories)?;
     let mut mappings = find_runs(&stopped, reference, pieces, limits)?;
@@ -62,6 +62,38 @@ pub fn capture(
     Ok(image)
 }
 
+/// The areas of the process, and which of them fork(2) wipes.
+///
+/// Only of what came since the fork is the latter unknown, and worth asking for
+/// only if it is small and anonymous: generators of random numbers keep a page
+/// or two that way. What was there in the last image was asked about then.
+fn look_at_areas(
+    stopped: &Stopped<'_>,
+    reference: &Reference,
+    previous: Option<&Image>,
+    limits: &Limits,
+) -> Result<Vec<Area>, Refusal> {
+    const SMALL: u64 = 256 << 10;
+    let mut areas = areas(&stopped.files, limits.mappings)?;
+    let inherited = reference.areas();
+    let seen = previous.map_or(&[][..], |image| &image.mappings);
+    for area in &mut areas {
+        let place = (area.start, area.end);
+        let is_small = area.end - area.start <= SMALL && !area.is_stack;
+        if !is_small || area.is_shared || area.backing != Backing::Zeros {
+            continue;
+        }
+        let old = inherited.binary_search_by_key(&place, |other| (other.start, other.end));
+        let last = seen.binary_search_by_key(&place, |other| (other.start, other.end));
+        match (old, last.ok().and_then(|index| seen.get(index))) {
+            (Ok(_), _) => {}
+            (Err(_), Some(mapping)) => area.is_wiped = mapping.is_wiped,
+            (Err(_), None) => return areas_in_detail(&stopped.files, limits.mappings),
+        }
+    }
+    Ok(areas)
+}
+
 /// The files that the process may have mapped. Of a long history only the
 /// latest are known; what is in others is copied like any other file.
 fn known(previous: Option<&Image>) -> Vec<Arc<Memory>> {
@@ -78,36 +110,48 @@ fn find_runs(
     limits: &Limits,
 ) -> Result<Vec<Mapping>, Refusal> {
     let pagemap = Pagemap::open(&stopped.files)?;
-    let is_compared = |piece: &&mut Piece| piece.kind == Kind::Inherited && !piece.mapping.is_wiped;
+    let shared: u64 = reference.own().iter().map(|(start, end)| end - start).sum();
+    let own = pagemap.own(limits.bytes.saturating_add(shared))?;
+    // Where neither has a page of its own, both have what the mapping says.
+    let looked_at = either(&own, reference.own());
     let mut pieces = pieces;
-    let mut compared: Vec<&mut Piece> = pieces.iter_mut().filter(is_compared).collect();
-    let ranges: Vec<(u64, u64)> =
-        compared.iter().map(|piece| (piece.mapping.start, piece.mapping.end)).collect();
-    compare(&pagemap, &reference.pagemap()?, &ranges, |index, address, page, _| {
+    let (mut compared, others): (Vec<_>, Vec<_>) =
+        pieces.iter_mut().partition(|piece| piece.kind == Kind::Inherited);
+    let stretches = common(&ranges(&compared), &looked_at);
+    compare(&pagemap, &reference.pagemap()?, &stretches, |index, address, page, _| {
         if let Some(piece) = compared.get_mut(index) {
             let content = if page.is_own() { TAKEN } else { Content::Untouched };
             add(&mut piece.mapping.runs, address, address + PAGE, content);
         }
     })?;
-    let mut left = limits.bytes;
-    for piece in &mut pieces {
-        let mapping = &mut piece.mapping;
-        let (start, end) = (mapping.start, mapping.end);
-        match piece.kind {
-            _ if mapping.is_wiped => add(&mut mapping.runs, start, end, Content::Untouched),
-            Kind::Inherited => {}
-            Kind::New | Kind::Known => {
-                for (start, end) in pagemap.own(start, end, left)? {
-                    add(&mut mapping.runs, start, end, TAKEN);
-                }
-            }
-            Kind::NewFile => add(&mut mapping.runs, start, end, TAKEN),
+    let mut others = others;
+    for (index, start, end) in common(&ranges(&others), &own) {
+        if let Some(piece) = others.get_mut(index) {
+            add(&mut piece.mapping.runs, start, end, TAKEN);
         }
-        let taken: u64 =
-            mapping.runs.iter().filter(|run| run.content == TAKEN).map(Run::size).sum();
-        left = left.checked_sub(taken).ok_or(Refusal::TooLarge { limit: limits.bytes })?;
+    }
+    let mut taken = 0u64;
+    for Piece { mapping, kind } in &mut pieces {
+        let content = match kind {
+            _ if mapping.is_wiped => Some(Content::Untouched),
+            Kind::NewFile => Some(TAKEN),
+            _ => None,
+        };
+        if let Some(content) = content {
+            mapping.runs = vec![Run { start: mapping.start, end: mapping.end, content }];
+        }
+        for run in mapping.runs.iter().filter(|run| run.content == TAKEN) {
+            taken = taken.saturating_add(run.size());
+        }
+    }
+    if taken > limits.bytes {
+        return Err(Refusal::TooLarge { limit: limits.bytes });
     }
     Ok(pieces.into_iter().map(|piece| piece.mapping).collect())
+}
+
+fn ranges(pieces: &[&mut Piece]) -> Vec<(u64, u64)> {
+    pieces.iter().map(|piece| (piece.mapping.start, piece.mapping.end)).collect()
 }
 
 /// Stands for content until it is known where it will be.

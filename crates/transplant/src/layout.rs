@@ -68,7 +68,9 @@ pub(crate) fn layout(
             if at < start {
                 layout.pieces.push(since(area, at, start, known));
             }
-            layout.pieces.push(piece(area, start, end, Kind::Inherited, Base::Reference));
+            let mut same = piece(area, start, end, Kind::Inherited, Base::Reference);
+            same.mapping.is_wiped |= other.is_wiped;
+            layout.pieces.push(same);
             at = end;
         }
         if at < area.end {

@@ -8,6 +8,7 @@ use belljar_sys::remote;
 use rustix::fs::OFlags;
 
 use crate::PAGE;
+use crate::area::USER_END;
 use crate::process::Files;
 use crate::refusal::{Doing, Refusal};
 
@@ -71,16 +72,16 @@ impl Pagemap {
         Ok(words.iter().map(|word| Page(u64::from_le_bytes(*word))).collect())
     }
 
-    /// Runs of pages of its own between two addresses, at most `limit` bytes.
-    pub(crate) fn own(&self, start: u64, end: u64, limit: u64) -> Result<Vec<(u64, u64)>, Refusal> {
+    /// Runs of pages of its own, at most `limit` bytes.
+    pub(crate) fn own(&self, limit: u64) -> Result<Vec<(u64, u64)>, Refusal> {
         let mut found = Vec::new();
         let mut total = 0u64;
-        let mut from = start;
-        while from < end {
-            let (runs, reached) = remote::own_pages(self.file.as_fd(), from, end, RUNS)
+        let mut from = 0;
+        while from < USER_END {
+            let (runs, reached) = remote::own_pages(self.file.as_fd(), from, USER_END, RUNS)
                 .doing("look for its own pages")?;
-            for &(run_start, run_end) in &runs {
-                total = total.saturating_add(run_end.saturating_sub(run_start));
+            for &(start, end) in &runs {
+                total = total.saturating_add(end.saturating_sub(start));
             }
             if total > limit {
                 return Err(Refusal::TooLarge { limit });
@@ -96,6 +97,39 @@ impl Pagemap {
     }
 }
 
+/// The parts of `ranges` that are in `others` as well, each with the number of
+/// its range. Both are in order.
+pub(crate) fn common(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(usize, u64, u64)> {
+    let mut found = Vec::new();
+    let mut passed = 0;
+    for (index, &(range_start, range_end)) in ranges.iter().enumerate() {
+        while others.get(passed).is_some_and(|other| other.1 <= range_start) {
+            passed += 1;
+        }
+        for &(start, end) in others.get(passed..).unwrap_or_default() {
+            if start >= range_end {
+                break;
+            }
+            found.push((index, start.max(range_start), end.min(range_end)));
+        }
+    }
+    found
+}
+
+/// Everything that is in one of the two or in both, in order.
+pub(crate) fn either(one: &[(u64, u64)], two: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = one.iter().chain(two).copied().collect();
+    all.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+    for (start, end) in all {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
 /// A stretch of memory, and which of the caller's it belongs to.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
@@ -105,7 +139,8 @@ struct Stretch {
 }
 
 /// Tells every page where `subject` and `reference` do not have the same one.
-/// `ranges` are in order; the first argument of `tell` says in which of them.
+/// `stretches` are in order, each with a number of the caller's, which is the
+/// first argument of `tell`.
 ///
 /// The reference is read before and after: a page that the kernel moves
 /// meanwhile could leave its frame to another one, and that must not pass for
@@ -113,10 +148,10 @@ struct Stretch {
 pub(crate) fn compare(
     subject: &Pagemap,
     reference: &Pagemap,
-    ranges: &[(u64, u64)],
+    stretches: &[(usize, u64, u64)],
     mut tell: impl FnMut(usize, u64, Page, Page),
 ) -> Result<(), Refusal> {
-    for group in &groups(ranges) {
+    for group in &groups(stretches) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let before = reference.read(first.start, last.end)?;
         let pages = subject.read(first.start, last.end)?;
@@ -142,9 +177,9 @@ const STEP: usize = 4096;
 
 /// Puts stretches together that can be looked at in one step; small mappings
 /// mostly stand side by side.
-fn groups(ranges: &[(u64, u64)]) -> Vec<Vec<Stretch>> {
+fn groups(stretches: &[(usize, u64, u64)]) -> Vec<Vec<Stretch>> {
     let mut groups: Vec<Vec<Stretch>> = Vec::new();
-    for (index, &(range_start, range_end)) in ranges.iter().enumerate() {
+    for &(index, range_start, range_end) in stretches {
         let mut start = range_start;
         while start < range_end {
             let window =
@@ -185,10 +220,21 @@ mod tests {
     #[test]
     fn small_ranges_are_looked_at_together_and_long_ones_in_parts() {
         let long = WINDOW * PAGE;
-        let found = groups(&[(0, PAGE), (4 * PAGE, 5 * PAGE), (9 * long, 11 * long + PAGE)]);
+        let found =
+            groups(&[(0, 0, PAGE), (1, 4 * PAGE, 5 * PAGE), (2, 9 * long, 11 * long + PAGE)]);
         let sizes: Vec<usize> = found.iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 1, 1, 1]);
         let total: u64 = found.iter().flatten().map(|part| part.end - part.start).sum();
         assert_eq!(total, 2 * PAGE + 2 * long + PAGE);
+    }
+
+    #[test]
+    fn ranges_are_joined_and_cut() {
+        assert_eq!(either(&[(1, 3), (7, 9)], &[(2, 4), (9, 10), (20, 21)]), {
+            [(1, 4), (7, 10), (20, 21)]
+        });
+        assert_eq!(common(&[(0, 2), (3, 8), (8, 30)], &[(1, 4), (7, 10), (20, 21)]), {
+            [(0, 1, 2), (1, 3, 4), (1, 7, 8), (2, 8, 10), (2, 20, 21)]
+        });
     }
 }

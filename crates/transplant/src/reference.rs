@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
 
-use crate::area::{Area, areas};
+use crate::area::{Area, areas_in_detail};
 use crate::pages::Pagemap;
 use crate::process::{Files, Process};
 use crate::refusal::{Doing, Refusal};
@@ -20,6 +20,8 @@ use crate::refusal::{Doing, Refusal};
 pub struct Reference {
     files: Files,
     areas: Vec<Area>,
+    /// Its pages that no file has. They stay as long as it does not run.
+    own: Vec<(u64, u64)>,
     memory: File,
 }
 
@@ -40,13 +42,18 @@ impl Reference {
     /// never comes.
     pub fn open(process: &Process) -> Result<Self, Refusal> {
         let files = process.files()?;
-        let areas = areas(&files, MAPPINGS)?;
+        let areas = areas_in_detail(&files, MAPPINGS)?;
+        let own = Pagemap::open(&files)?.own(u64::MAX)?;
         let memory = files.open("mem", OFlags::RDONLY)?;
-        Ok(Self { files, areas, memory })
+        Ok(Self { files, areas, own, memory })
     }
 
     pub(crate) fn areas(&self) -> &[Area] {
         &self.areas
+    }
+
+    pub(crate) fn own(&self) -> &[(u64, u64)] {
+        &self.own
     }
 
     pub(crate) fn pagemap(&self) -> Result<Pagemap, Refusal> {

@@ -4,7 +4,7 @@ use crate::PAGE;
 use crate::area::{Area, Backing};
 use crate::capture::map_file;
 use crate::image::{Base, Content, Image, Mapping};
-use crate::pages::{Pagemap, compare};
+use crate::pages::{Pagemap, common, compare, either};
 use crate::reference::Reference;
 use crate::refusal::Refusal;
 use crate::stopped::{Call, Stopped, mmap, mprotect, munmap};
@@ -235,23 +235,25 @@ impl Plan {
         let kept: Vec<&Mapping> =
             image.mappings.iter().filter(|mapping| mapping.base == Base::Reference).collect();
         let mut ranges = Vec::new();
-        let mut owners = Vec::new();
+        let mut writable = Vec::new();
         for mapping in kept {
             let mut at = mapping.start;
             let ends = mapping.runs.iter().map(|run| (run.start, run.end));
             for (start, end) in ends.chain([(mapping.end, mapping.end)]) {
                 if at < start {
                     ranges.push((at, start));
-                    owners.push(mapping.access & WRITE != 0);
+                    writable.push(mapping.access & WRITE != 0);
                 }
                 at = end;
             }
         }
         let pagemap = Pagemap::open(&stopped.files)?;
-        compare(&pagemap, &reference.pagemap()?, &ranges, |index, start, _, original| {
+        let looked_at = either(&pagemap.own(u64::MAX)?, reference.own());
+        let stretches = common(&ranges, &looked_at);
+        compare(&pagemap, &reference.pagemap()?, &stretches, |index, start, _, original| {
             let end = start + PAGE;
             if original.is_own() {
-                let is_writable = owners.get(index).copied().unwrap_or(false);
+                let is_writable = writable.get(index).copied().unwrap_or(false);
                 self.write(Write { start, end, from: From::Reference, is_writable });
             } else {
                 self.drop_pages(start, end);
