@@ -38,17 +38,36 @@ let own = new Set();
 // Frames.
 
 const nap = new Int32Array(new SharedArrayBuffer(4));
+let unsent = null;
+let sent = 0;
 
-function write(bytes) {
-  for (let at = 0; at < bytes.length; ) {
+// An interrupt can end user code anywhere, also here, so what is left of a frame
+// is kept and goes out before the next one. V8 looks for interrupts when a
+// function is entered and when a loop turns. `fs.writeSync` calls functions after
+// the system call and could lose its count; the binding under it does not.
+const writeBuffer = process.binding("fs").writeBuffer;
+
+function write(frame) {
+  if (unsent !== null) drain();
+  sent = 0;
+  unsent = frame;
+  drain();
+}
+
+function drain() {
+  while (unsent !== null) {
+    // Older versions report an error in `context`, newer ones throw it.
+    const context = {};
     try {
-      at += fs.writeSync(DESCRIPTOR, bytes, at);
+      const count = writeBuffer(DESCRIPTOR, unsent, sent, unsent.length - sent, null, undefined, context);
+      if (count > 0) sent += count;
     } catch (error) {
-      if (error.code === "EPIPE") process.reallyExit(0);
-      if (error.code !== "EAGAIN") throw error;
-      // The event loop made the socket non-blocking; the host is slow.
-      Atomics.wait(nap, 0, 0, 1);
+      context.code = error.code;
     }
+    if (sent >= unsent.length) unsent = null;
+    else if (context.code === "EAGAIN") Atomics.wait(nap, 0, 0, 1); // the host is slow
+    else if (context.code === "EPIPE") process.reallyExit(0);
+    else if (context.code !== undefined) throw new Error(`the context's socket failed: ${context.code}`);
   }
 }
 

@@ -92,6 +92,12 @@ pub(crate) const TABLE: &[Row] = &[
         "plans, starts and ends one sandbox; knows no guest message",
         &["model", "sys"],
     ),
+    row(
+        Layer::Mechanisms,
+        "transplant",
+        "copies a live process into a waiting one of another sandbox",
+        &["sys"],
+    ),
     row(Layer::Mechanisms, "template", "builds, stores and finds root filesystems", &["model"]),
     row(Layer::Mechanisms, "store", "all SQL: rows and queries", &["model"]),
     row(Layer::Mechanisms, "dataset", "describes data without showing it", &["model"]),

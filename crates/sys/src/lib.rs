@@ -17,6 +17,8 @@ pub mod lock;
 pub mod mount;
 pub mod net;
 pub mod process;
+pub mod ptrace;
+pub mod remote;
 pub mod seccomp;
 pub mod signal;
 pub mod tree;

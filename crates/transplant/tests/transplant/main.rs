@@ -1,0 +1,7 @@
+//! Copies of Python processes. Needs root; without it each test says so and
+//! passes.
+
+mod behaviour;
+mod figures;
+mod refusals;
+mod zygote;
