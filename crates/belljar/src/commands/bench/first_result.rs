@@ -23,7 +23,7 @@ pub(super) async fn run(
         let created = start.elapsed();
         let context = sandbox.context(warmed.python()).await?;
         let forked = start.elapsed();
-        let ran = context.execute(std::env::var("CELL").unwrap_or("print(1)".into()), None).await; if std::env::var("CELL").is_ok() { printer.data(ran.text())?; sandbox.destroy().await?; continue; }
+        let ran = context.execute("print(1)", None).await;
         let answered = start.elapsed();
         anyhow::ensure!(ran.text() == "1\n", "the context answered {ran:?}");
         sandbox.destroy().await?;
