@@ -77,12 +77,15 @@ def draw(name, rigged=False):
     answer(channel.draw)
 
 
-def checked(result, what):
+REFUSALS = (errno.EPERM, errno.ENOSYS, errno.EACCES)
+
+
+def checked(result, what, refusals=REFUSALS):
     """A call of the C library that must not answer less than zero."""
     if result >= 0:
         return result
     number = ctypes.get_errno()
-    if number in (errno.EPERM, errno.ENOSYS, errno.EACCES):
+    if number in refusals:
         raise Closed(f"{what}: {errno.errorcode[number]}")
     raise OSError(number, what)
 
@@ -243,7 +246,7 @@ class lower_file_private:
         return "the mapping has it" if own else None
 
 
-@probe("files")
+@probe("files", reach="interpreter")
 class maps:
     """A mapped file shows by its name in /proc/PID/maps."""
 
@@ -264,7 +267,7 @@ class maps:
                 continue
 
 
-@probe("files")
+@probe("files", reach="interpreter")
 class deleted_file:
     """Deleted, and still open somewhere."""
 
@@ -394,7 +397,9 @@ class posix_sem:
 @probe("ipc", closed=True)
 class posix_mq:
     def plant(canary):
-        number = checked(libc.mq_open(b"/bleed", os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666, None), "mq_open")
+        # Their bytes are limited to none, which the kernel calls EMFILE.
+        made = libc.mq_open(b"/bleed", os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666, None)
+        number = checked(made, "mq_open", (*REFUSALS, errno.EMFILE))
         checked(libc.mq_send(number, canary.encode(), len(canary), 0), "mq_send")
         os.close(number)
 
@@ -428,9 +433,10 @@ class keyring:
                     return f"key of ring {ring}"
 
 
-# Processes.
+# Processes. Those of another context are hidden even in the same sandbox, where
+# interpreters were forked: each of them is in a Landlock domain of its own.
 
-@probe("processes")
+@probe("processes", reach="interpreter")
 class command_line:
     def plant(canary):
         KEEP.append(subprocess.Popen(["/bin/sh", "-c", "sleep 900; :", canary]))
@@ -439,10 +445,13 @@ class command_line:
         return in_every_process("cmdline", canary)
 
 
-@probe("processes")
+@probe("processes", reach="interpreter")
 class environment:
     def plant(canary):
-        KEEP.append(subprocess.Popen(["/bin/sleep", "900"], env={"BLEED": canary}))
+        script = ["/bin/sh", "-c", "echo; exec sleep 900"]
+        child = subprocess.Popen(script, env={"BLEED": canary}, stdout=subprocess.PIPE)
+        child.stdout.readline()
+        KEEP.append(child)
 
     def look(canary):
         return in_every_process("environ", canary)
@@ -460,7 +469,7 @@ def in_every_process(file, canary):
             continue
 
 
-@probe("processes")
+@probe("processes", reach="interpreter")
 class ps:
     def plant(canary):
         KEEP.append(subprocess.Popen(["/bin/sh", "-c", "sleep 900; :", canary]))
@@ -480,11 +489,14 @@ class ps:
 SERVER = """
 import socket, sys
 family, kind, address, canary = int(sys.argv[1]), int(sys.argv[2]), eval(sys.argv[3]), sys.argv[4].encode()
-server = socket.socket(family, kind)
-server.bind(address)
+try:
+    server = socket.socket(family, kind)
+    server.bind(address)
+except OSError as error:
+    sys.exit(print(error.errno, flush=True))
 if kind == socket.SOCK_STREAM:
     server.listen(64)
-print(1, flush=True)
+print(0, flush=True)
 while True:
     if kind == socket.SOCK_STREAM:
         peer = server.accept()[0]
@@ -499,8 +511,11 @@ while True:
 def serve(family, kind, address, canary):
     arguments = [str(int(family)), str(int(kind)), repr(address), canary]
     server = subprocess.Popen([sys.executable, "-c", SERVER, *arguments], stdout=subprocess.PIPE)
-    if not server.stdout.readline():
-        raise OSError("the server did not start")
+    number = int(server.stdout.readline() or errno.ECHILD)
+    if number in (*REFUSALS, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+        raise Closed(f"bind: {errno.errorcode[number]}")
+    if number:
+        raise OSError(number, "serve")
     KEEP.append(server)
 
 
@@ -518,7 +533,7 @@ def ask(family, kind, address):
         client.close()
 
 
-def server(name, family, kind, address):
+def server(name, family, kind, address, closed=False):
     def find(canary):
         return f"{address} answers" if canary in ask(family, kind, address) else None
 
@@ -526,15 +541,15 @@ def server(name, family, kind, address):
         plant=staticmethod(lambda canary: serve(family, kind, address, canary)),
         look=staticmethod(find),
     )
-    probe("sockets")(type(name, (), members))
+    probe("sockets", closed=closed)(type(name, (), members))
 
 
 server("unix_abstract", socket.AF_UNIX, socket.SOCK_STREAM, "\0bleed")
 server("unix_path", socket.AF_UNIX, socket.SOCK_STREAM, "/tmp/bleed.socket")
 server("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 47001))
 server("tcp_any", socket.AF_INET, socket.SOCK_STREAM, ("0.0.0.0", 47002))
-server("tcp6", socket.AF_INET6, socket.SOCK_STREAM, ("::1", 47003))
-server("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 47004))
+server("tcp6", socket.AF_INET6, socket.SOCK_STREAM, ("::1", 47003), closed=True)
+server("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 47004), closed=True)
 
 
 @probe("sockets")
@@ -714,7 +729,7 @@ state("meta_path", lambda canary: sys.meta_path.append(type(canary, (), {"find_s
 state("argv", lambda canary: sys.argv.append(canary), lambda: sys.argv)
 state("signal_handler", handle_signal, lambda: getattr(signal.getsignal(signal.SIGUSR1), "__doc__", "") or "")
 state("atexit", at_exit, exit_hooks)
-state("logging", log_handler, lambda: imported("logging").getLogger().handlers)
+state("logging", log_handler, lambda: [handler.name for handler in imported("logging").getLogger().handlers])
 state("warnings", lambda canary: imported("warnings").filterwarnings("ignore", message=canary),
       lambda: imported("warnings").filters)
 state("pandas_options", lambda canary: imported("pandas").set_option("display.encoding", canary),

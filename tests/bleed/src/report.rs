@@ -16,8 +16,6 @@ pub(crate) enum Outcome {
     /// The probe did not see what was there.
     Blind(String),
     Broken(String),
-    /// Not part of this relation, and why.
-    Apart(&'static str),
 }
 
 impl Outcome {
@@ -33,7 +31,6 @@ impl Outcome {
             Self::Bleed(_) => "**BLEED**".to_owned(),
             Self::Blind(_) => "**no control**".to_owned(),
             Self::Broken(_) => "**broken**".to_owned(),
-            Self::Apart(_) => "-".to_owned(),
         }
     }
 }
@@ -52,7 +49,6 @@ impl Line {
             Outcome::Clean => println!("{relation:9} {probe:34} clean"),
             Outcome::Shared => println!("{relation:9} {probe:34} shared, as documented"),
             Outcome::Closed(why) => println!("{relation:9} {probe:34} closed: {why}"),
-            Outcome::Apart(why) => println!("{relation:9} {probe:34} n/a: {why}"),
             Outcome::Bleed(what) => println!("{relation:9} {probe:34} BLEED: {what}"),
             Outcome::Blind(why) => println!("{relation:9} {probe:34} NO CONTROL: {why}"),
             Outcome::Broken(why) => println!("{relation:9} {probe:34} BROKEN: {why}"),
@@ -72,14 +68,13 @@ pub(crate) fn print(lines: &[Line], table: bool) -> bool {
     }
     let count = |is: fn(&Outcome) -> bool| lines.iter().filter(|line| is(&line.outcome)).count();
     println!(
-        "\n{} clean, {} shared as documented, {} closed, {} bleeds, {} without control, {} broken, {} n/a",
+        "\n{} clean, {} shared as documented, {} closed, {} bleeds, {} without control, {} broken",
         count(|outcome| *outcome == Outcome::Clean),
         count(|outcome| *outcome == Outcome::Shared),
         count(|outcome| matches!(outcome, Outcome::Closed(_))),
         count(|outcome| matches!(outcome, Outcome::Bleed(_))),
         count(|outcome| matches!(outcome, Outcome::Blind(_))),
         count(|outcome| matches!(outcome, Outcome::Broken(_))),
-        count(|outcome| matches!(outcome, Outcome::Apart(_))),
     );
     failed.is_empty() && !lines.is_empty()
 }
