@@ -661,6 +661,9 @@ def exit_hooks():
         os.dup2(writing, 1)
         import atexit
 
+        # At its end, the shell goes through all cells that it counted.
+        ipython().execution_count = ipython().cell_count = 1
+
         try:
             atexit._run_exitfuncs()
         finally:
