@@ -9,9 +9,10 @@
 // are written synchronously: a cell that never yields still shows its output.
 //
 // SIGINT ends a cell that does not yield, up to its first await, and a pending
-// await. Node loses a signal that arrives just when the first ends and the second
-// begins, so the host repeats it until the cell is done. A loop after an await
-// cannot be interrupted.
+// await. A loop after an await cannot be interrupted. Node changes its signal
+// handlers when the first part of a cell begins and ends, and for some
+// microseconds has none: a SIGINT that arrives just then ends this process, or is
+// spent on the next cell.
 
 "use strict";
 const fs = require("fs");
@@ -236,7 +237,20 @@ function rewritten(code) {
 const session = new inspector.Session();
 session.connect();
 // Interrupts a cell that does not yield: SIGINT ends whatever runs inside.
+const probe = new vm.Script("0", { filename: "belljar:context" });
 const trigger = new vm.Script(`globalThis[Symbol.for("belljar.evaluate")]()`, { filename: "belljar:context" });
+
+// Runs `script`; whether SIGINT ended it. Node also keeps a signal that came too
+// late for one script and spends it on the next.
+function wasInterrupted(script) {
+  try {
+    script.runInThisContext({ breakOnSigint: true });
+    return false;
+  } catch (error) {
+    if (error.code !== "ERR_SCRIPT_EXECUTION_INTERRUPTED") throw error;
+    return true;
+  }
+}
 
 function evaluate(expression) {
   return new Promise((resolve) => {
@@ -250,12 +264,7 @@ function evaluate(expression) {
         ),
     });
     running = { strays: [], stop: () => resolve({ error: new Interrupted("the cell was interrupted") }) };
-    try {
-      trigger.runInThisContext({ breakOnSigint: true });
-    } catch (error) {
-      if (error.code !== "ERR_SCRIPT_EXECUTION_INTERRUPTED") throw error;
-      running.stop();
-    }
+    if (wasInterrupted(trigger) || wasInterrupted(probe)) running.stop();
   });
 }
 

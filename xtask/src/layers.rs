@@ -88,9 +88,15 @@ pub(crate) const TABLE: &[Row] = &[
     row(Layer::Mechanisms, "sys", "Linux calls made safe; the only `unsafe`", &[]),
     row(
         Layer::Mechanisms,
+        "confine",
+        "what a process does to itself on its way into a sandbox",
+        &["sys"],
+    ),
+    row(
+        Layer::Mechanisms,
         "sandbox",
         "plans, starts and ends one sandbox; knows no guest message",
-        &["model", "sys"],
+        &["model", "sys", "confine"],
     ),
     row(
         Layer::Mechanisms,
@@ -112,9 +118,15 @@ pub(crate) const TABLE: &[Row] = &[
     ),
     row(
         Layer::Services,
+        "zygote",
+        "loaded into a warm interpreter: forks it into sandboxes",
+        &["guest-proto", "sys", "confine"],
+    ),
+    row(
+        Layer::Services,
         "node",
         "makes what runs on a host match what should run",
-        &["model", "guest-proto", "bus", "sandbox", "template"],
+        &["model", "guest-proto", "bus", "sandbox", "transplant", "template"],
     ),
     row(
         Layer::Services,

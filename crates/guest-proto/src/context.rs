@@ -34,6 +34,8 @@ pub enum ToContext<'a> {
         /// Resource number and value, each no higher than in force.
         rlimits: Vec<(u32, u64)>,
     },
+    /// Has it run something that nobody sees, to be quicker when somebody does.
+    Rehearse,
     /// Asks it to hold still and to say what it holds.
     Park,
 }
@@ -49,7 +51,11 @@ pub enum FromContext {
     Unfit {
         reason: String,
     },
-    Awake {},
+    Awake {
+        /// What could not be done, if anything.
+        #[serde(default)]
+        problem: Option<String>,
+    },
     Stdout {
         text: String,
     },

@@ -208,7 +208,7 @@ impl Sandbox {
         unborn.facts.origin = Origin::Copied;
         unborn.facts.version.clone_from(&moment.version);
         let (facts, orders) =
-            unborn.wake(&self.place(), &moment.options, Some(&moment.cwd)).await;
+            unborn.wake(&self.place(), &moment.options, Some(&moment.cwd)).await?;
         let context = self.know(moment.options.clone(), facts, orders);
         context.set_image(moment.image.clone());
         Ok(())

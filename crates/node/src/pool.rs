@@ -177,6 +177,8 @@ struct Filler {
     cores: usize,
 }
 
+/// How long a pool is left alone after a claim.
+const AFTER_CLAIM: Duration = Duration::from_millis(15);
 /// How often demand is looked at when nobody asks.
 const IDLE: Duration = Duration::from_millis(250);
 
@@ -209,20 +211,19 @@ impl Filler {
                 self.shrink(&pool);
                 IDLE
             };
-            let asked = tokio::time::timeout(next, async {
-                if !lacks {
-                    pool.wake.notified().await;
-                } else {
-                    std::future::pending::<()>().await;
-                }
-            });
-            let _ = asked.await;
+            if lacks {
+                tokio::time::sleep(next).await;
+            } else if tokio::time::timeout(next, pool.wake.notified()).await.is_ok() {
+                // Whoever claimed one goes first.
+                tokio::time::sleep(AFTER_CLAIM).await;
+            }
         }
     }
 
     async fn make(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
         let sandbox = self.maker.make(spec, &self.family).await?;
         sandbox.prepare().await.map_err(NodeError::Context)?;
+        sandbox.rehearse().await;
         Ok(sandbox)
     }
 

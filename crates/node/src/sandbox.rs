@@ -123,6 +123,16 @@ impl Sandbox {
         Ok(pid)
     }
 
+    /// Warms the interpreter up that was forked ahead.
+    pub(crate) async fn rehearse(&self) {
+        // Taken out for the while: a lock is not held over a wait.
+        let take = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(unborn) = take() {
+            unborn.rehearse().await;
+            *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(unborn);
+        }
+    }
+
     /// Makes a sandbox that waited what `spec` asks for.
     pub(crate) async fn claimed(mut self, spec: &Spec) -> Result<Self, NodeError> {
         if self.limits != spec.limits {
@@ -280,7 +290,7 @@ impl Sandbox {
             },
             None => Unborn::execute(&place, options, self.next_group()?).await?,
         };
-        Ok(unborn.wake(&place, options, None).await)
+        unborn.wake(&place, options, None).await
     }
 
     async fn fork(

@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import os
 import random
+import resource
 import signal
 import sys
 import threading
@@ -79,10 +80,21 @@ def fix_thread_id():
     threading.main_thread()._set_native_id()
 
 
+def lower(number, value):
+    """Limits can only be lowered, so one that is in force is left alone."""
+    soft, hard = resource.getrlimit(number)
+    if hard == resource.RLIM_INFINITY or value < hard:
+        resource.setrlimit(number, (value, value))
+
+
 def wake(message):
     """Applies a `wake` message. Returns what went wrong, or `None`."""
-    settle()
-    reseed(bytes.fromhex(message.get("entropy") or ""))
+    if message.get("copied", True):
+        # One that was forked did both when it was, and nothing has run since.
+        settle()
+        reseed(bytes.fromhex(message.get("entropy") or ""))
+    for number, value in message.get("rlimits") or ():
+        lower(number, value)
     environment = message.get("env") or {}
     for name in message.get("unset") or ():
         os.environ.pop(name, None)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 
-from . import DESCRIPTOR, identity
+from . import DESCRIPTOR, identity, warm
 from .channel import Channel, Stream
 
 
@@ -95,6 +95,8 @@ def serve(shell):
             channel.alarm.forget()
             problem = identity.wake(message)
             channel.send({"ev": "awake", **({"problem": problem} if problem else {})})
+        elif operation == "rehearse":
+            warm.rehearse(shell)
         elif operation == "park":
             channel.send(parked(shell))
             channel.interrupted = False

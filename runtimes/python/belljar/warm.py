@@ -5,6 +5,7 @@ import parts of themselves on first use.
 """
 
 import linecache
+import os
 import sys
 
 CELLS = (
@@ -57,6 +58,18 @@ def up(shell):
         for source in sources:
             shell.cell(source)
     reset(shell)
+
+
+def rehearse(shell):
+    """Runs a cell that nobody sees, so that the first that somebody does finds
+    its pages its own already."""
+    channel = shell.channel
+    stream, channel.descriptor = channel.descriptor, os.open("/dev/null", os.O_WRONLY)
+    channel.cell = 0
+    shell.cell("print(1)")
+    reset(shell)
+    os.close(channel.descriptor)
+    channel.descriptor = stream
 
 
 def reset(shell):

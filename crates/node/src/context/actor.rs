@@ -40,6 +40,8 @@ pub(crate) enum Order {
 const GRACE: Duration = Duration::from_secs(2);
 /// How often counters are read while a cell runs.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long waking up may take.
+const WAKE: Duration = Duration::from_secs(10);
 /// How long the end of a process may take to be told after its stream ended.
 const TOLD: Duration = Duration::from_secs(1);
 
@@ -155,6 +157,37 @@ impl Actor {
         self.finish(exit, cell, waiting).await;
         if let Some(done) = ask_end {
             let _ = done.send(());
+        }
+    }
+
+    /// Waits until it is awake. Answers what it could not do.
+    pub(super) async fn awake(&mut self) -> Option<String> {
+        let word = async {
+            loop {
+                match self.channel.next().await {
+                    Ok(Incoming::Data(bytes)) => {
+                        self.reader.push(&bytes);
+                        let _ = self.channel.grant(bytes.len()).await;
+                        if let Ok(Some(FromContext::Awake { problem })) = self.reader.next_message() {
+                            return problem;
+                        }
+                    }
+                    Ok(Incoming::Credit(bytes)) => self.input.grant(bytes),
+                    Ok(Incoming::Exited(_) | Incoming::Eof) | Err(_) => {
+                        return Some("it ended while it woke up".to_owned());
+                    }
+                    Ok(_) => {}
+                }
+            }
+        };
+        let word = tokio::time::timeout(WAKE, word).await;
+        word.unwrap_or_else(|_| Some("it did not wake up".to_owned()))
+    }
+
+    pub(super) fn discard(self) {
+        if let Some(group) = self.group {
+            let _ = group.kill();
+            tokio::spawn(remove_group(group));
         }
     }
 
@@ -300,7 +333,7 @@ impl Actor {
                 }
                 return Taken::On;
             }
-            FromContext::Ready { .. } | FromContext::Awake {} | FromContext::Unfit { .. } => {
+            FromContext::Ready { .. } | FromContext::Awake { .. } | FromContext::Unfit { .. } => {
                 return Taken::On;
             }
         };

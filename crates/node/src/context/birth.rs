@@ -162,6 +162,13 @@ impl Unborn {
         }
     }
 
+    /// Warms it up while it waits.
+    pub(crate) async fn rehearse(&self) {
+        let frame = ToContext::Rehearse.encode();
+        // A link that failed shows itself to whoever gets this.
+        let _ = self.channel.send(&ToGuest::Data(&frame), &[]).await;
+    }
+
     fn discard(self) {
         if let Some(group) = self.group {
             let _ = group.kill();
@@ -176,7 +183,7 @@ impl Unborn {
         place: &Place<'_>,
         options: &ContextOptions,
         cwd: Option<&str>,
-    ) -> (Facts, Orders) {
+    ) -> Result<(Facts, Orders), ContextError> {
         let mut actor = Actor {
             channel: self.channel,
             machine: place.machine.clone(),
@@ -204,10 +211,17 @@ impl Unborn {
                 rlimits: place.machine.confinement().rlimits.clone(),
             };
             actor.say(&wake).await;
+            // Without a wish of its own it is where it was, or at home.
+            if options.cwd.is_some()
+                && let Some(problem) = actor.awake().await
+            {
+                actor.discard();
+                return Err(ContextError::Unfit(problem));
+            }
         }
         let (orders, inbox) = mpsc::unbounded_channel();
         tokio::spawn(actor.run(inbox));
-        (self.facts, orders)
+        Ok((self.facts, orders))
     }
 }
 
