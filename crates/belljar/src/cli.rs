@@ -13,6 +13,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::output::{Printer, Volume};
 
+mod bench;
+
+pub(crate) use bench::{
+    Bench, BenchDensity, BenchFirstResult, BenchFork, BenchKind, BenchOutput, BenchSessions,
+    BenchStart,
+};
+
 const EXAMPLES: &str = "\
 Examples:
   belljar run -c 'print(sum(range(10)))'
@@ -185,47 +192,6 @@ pub(crate) enum TemplateAction {
     },
 }
 
-/// Measure Belljar beside what it is built from
-#[derive(Debug, Args)]
-pub(crate) struct Bench {
-    #[command(subcommand)]
-    pub(crate) kind: BenchKind,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchKind {
-    /// Create, run /bin/true, destroy: bare, jail, bwrap, crun, runc
-    Start(BenchStart),
-    /// Create, first answer of a Python with pandas imported
-    FirstResult(BenchFirstResult),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchFirstResult {
-    /// How many rounds
-    #[arg(long, short = 'n', default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) count: u32,
-    /// From the pool
-    #[arg(long)]
-    pub(crate) pool: bool,
-    /// A template with Python, pandas and IPython
-    #[arg(long, short, default_value = "python-data")]
-    pub(crate) template: String,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchStart {
-    /// How many rounds; each contestant takes one turn a round
-    #[arg(long, short = 'n', default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) count: u32,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// What the sandbox is like; shared by run, exec and shell.
 #[derive(Debug, Args)]
 pub(crate) struct Sandbox {
@@ -318,13 +284,7 @@ impl Cli {
             Command::Exec(exec) => (exec.call.json, exec.sandbox.quiet),
             Command::Shell(shell) => (false, shell.sandbox.quiet),
             Command::Doctor(doctor) => (doctor.json, false),
-            Command::Bench(bench) => {
-                let json = match &bench.kind {
-                    BenchKind::Start(start) => start.json,
-                    BenchKind::FirstResult(options) => options.json,
-                };
-                (json, false)
-            }
+            Command::Bench(bench) => (bench.kind.output().json, false),
             Command::Template(template) => match template.action {
                 TemplateAction::Build { quiet, .. } => (false, quiet),
                 TemplateAction::List { json } | TemplateAction::Show { json, .. } => (json, false),

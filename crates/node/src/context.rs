@@ -24,7 +24,7 @@ use crate::runtime::Language;
 use crate::sandbox::CallError;
 
 pub(crate) use actor::Order;
-pub(crate) use birth::{Place, Unborn};
+pub(crate) use birth::{Ours, Place, Unborn, forking};
 pub use cell::{CellEnd, CellError, CellEvent, Ran, Running};
 
 /// What a context should be.

@@ -75,7 +75,7 @@ impl Still {
         let spec = Spec { limits, ..Spec::new(Tier::Jail, family.warmth.root.clone()) };
         let made = maker.make_for(&spec, family, zygote.clone(), None).await;
         let mut sandbox = made.map_err(|error| ContextError::Copy(error.to_string()))?;
-        let pid = sandbox.prepare().await?;
+        let pid = sandbox.prepare(false).await?;
         // It belongs to the family; holding it as well would keep both for good.
         sandbox.family = None;
         sandbox.maker = None;
@@ -200,8 +200,13 @@ impl Sandbox {
     /// Makes a context of the sandbox a copy of what another was.
     async fn adopt(&self, moment: &Moment, still: &Arc<Still>) -> Result<(), ContextError> {
         let zygote = self.machine.zygote().ok_or(ContextError::Unknown(0))?;
-        let group = self.next_group()?;
-        let mut unborn = Unborn::fork(&self.link, &self.machine, zygote, group).await?;
+        let mut unborn = match self.take_prepared().await {
+            Some(unborn) => unborn?,
+            None => {
+                let group = self.next_group()?;
+                Unborn::fork(&self.link, &self.machine, zygote, group).await?
+            }
+        };
         let Some(pid) = unborn.facts.pid else { return Err(ContextError::Unknown(0)) };
         let (process, image, still) = (process(pid)?, moment.image.clone(), still.clone());
         at_rest(move || implant(&image, &process, &still.reference)).await?;

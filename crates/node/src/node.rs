@@ -11,7 +11,7 @@ use belljar_sandbox::{
 };
 
 use crate::GUEST;
-use crate::context::ContextError;
+use crate::context::{ContextError, forking};
 use crate::copy::Checkpoint;
 use crate::link::LinkError;
 use crate::pool::{Pool, PoolFigures, PoolSize};
@@ -169,11 +169,19 @@ impl Maker {
         files: Option<&Files>,
     ) -> Result<Sandbox, NodeError> {
         let id = new_id().map_err(NodeError::Id)?;
-        let machine = self.engine.create_for(id, spec, zygote, files).await;
-        let machine = machine.map_err(NodeError::Start)?;
+        // Forked while the sandbox is made: a warm template's sessions run cells.
+        let (engine, confinement) = (&self.engine, self.engine.confinement(spec));
+        let forking = forking(&confinement, engine.facts(), engine.has_unified());
+        let (fork, ours) = forking.map_err(NodeError::Context)?;
+        let warm = belljar_sandbox::Warm { zygote, files, fork: Some(fork) };
+        let made = engine.create_for(id, spec, warm).await;
+        let (machine, pending) = made.map_err(NodeError::Start)?;
         let weakened = Weakened::default();
         let mut sandbox = self.greet(machine, spec, &weakened, Some(family.clone())).await?;
         sandbox.maker = Some(self.clone());
+        if let Some(pending) = pending {
+            sandbox.expect((pending, ours));
+        }
         Ok(sandbox)
     }
 

@@ -222,8 +222,7 @@ impl Filler {
 
     async fn make(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
         let sandbox = self.maker.make(spec, &self.family).await?;
-        sandbox.prepare().await.map_err(NodeError::Context)?;
-        sandbox.rehearse().await;
+        sandbox.prepare(true).await.map_err(NodeError::Context)?;
         Ok(sandbox)
     }
 

@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_guest_proto::{Failure, Hello, Request, Spawn, Stdin, ToGuest};
 use belljar_model::{End, Limits, SandboxId, Spec, Tier, User};
-use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{Defence, Machine, StartError, Weakened, Zygote};
+use belljar_sandbox::cgroup::{CallGroup, FIRST_CALL};
+use belljar_sandbox::{Defence, Machine, Pending, StartError, Weakened, Zygote};
 use tokio::sync::mpsc;
 
 use crate::call::{Call, Event, Waiting};
 use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
-use crate::context::{Context, ContextError, ContextOptions, Facts, Orders, Place, Unborn};
+use crate::context::{
+    Context, ContextError, ContextOptions, Facts, Orders, Ours, Place, Unborn,
+};
 use crate::link::{Link, LinkError};
 use crate::node::{Maker, NodeError};
 use crate::profile::profile;
@@ -62,10 +64,13 @@ pub struct Sandbox {
     pub(crate) family: Option<Arc<Family>>,
     pub(crate) busy: Arc<AtomicUsize>,
     pub(crate) maker: Option<Maker>,
-    /// An interpreter that was forked before anyone asked for it.
-    prepared: Mutex<Option<Unborn>>,
+    /// An interpreter that is forked before anyone asks for it.
+    prepared: Mutex<Option<Prepared>>,
     contexts: Mutex<Contexts>,
 }
+
+/// On its way, on a task of its own.
+type Prepared = tokio::task::JoinHandle<Result<Unborn, ContextError>>;
 
 /// The contexts of a sandbox, and the number that the next one gets.
 #[derive(Debug, Default)]
@@ -74,7 +79,6 @@ struct Contexts {
     next: u32,
 }
 
-const FIRST_CALL: u32 = 1;
 
 const E2BIG: i32 = 7;
 
@@ -97,7 +101,11 @@ impl Sandbox {
         let profile = profile(machine.confinement());
         link.send(0, &ToGuest::Configure(profile), &[]).await?;
         // While the guest starts: the first call's group, which takes as long.
-        let ahead = machine.open_call(FIRST_CALL).ok().flatten();
+        // With a zygote, that is the interpreter's and made already.
+        let ahead = match machine.zygote() {
+            Some(_) => None,
+            None => machine.open_call(FIRST_CALL).ok().flatten(),
+        };
         Ok(Self {
             link,
             machine: Arc::new(machine),
@@ -113,24 +121,41 @@ impl Sandbox {
         })
     }
 
-    /// Has an interpreter forked ahead, for whoever gets this sandbox.
-    /// Answers its pid.
-    pub(crate) async fn prepare(&self) -> Result<u32, ContextError> {
-        let zygote = self.machine.zygote().ok_or(ContextError::Unknown(0))?;
-        let unborn = Unborn::fork(&self.link, &self.machine, zygote, self.next_group()?).await?;
-        let pid = unborn.facts.pid.unwrap_or(0);
-        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(unborn);
-        Ok(pid)
+    /// Takes in the interpreter that was forked while the sandbox was made.
+    pub(crate) fn expect(&self, pending: (Pending, Ours)) {
+        // The spawner has made the first call's group for it.
+        self.calls.store(FIRST_CALL + 1, Ordering::Relaxed);
+        let group = self.machine.call_group(FIRST_CALL);
+        let (link, machine) = (self.link.clone(), self.machine.clone());
+        let task = tokio::spawn(async move {
+            Unborn::forked(&link, &machine, pending, group).await
+        });
+        *self.lock_prepared() = Some(task);
     }
 
-    /// Warms the interpreter up that was forked ahead.
-    pub(crate) async fn rehearse(&self) {
-        // Taken out for the while: a lock is not held over a wait.
-        let take = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(unborn) = take() {
+    fn lock_prepared(&self) -> std::sync::MutexGuard<'_, Option<Prepared>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The interpreter that is there already, or on its way.
+    pub(crate) async fn take_prepared(&self) -> Option<Result<Unborn, ContextError>> {
+        let task = self.lock_prepared().take()?;
+        Some(task.await.unwrap_or_else(|_| Err(ContextError::Stillborn("it was dropped".into()))))
+    }
+
+    /// Waits for the interpreter that is on its way, and warms it up. Answers
+    /// its pid.
+    pub(crate) async fn prepare(&self, rehearse: bool) -> Result<u32, ContextError> {
+        let unborn = match self.take_prepared().await {
+            Some(unborn) => unborn?,
+            None => return Err(ContextError::Stillborn("none was forked".into())),
+        };
+        if rehearse {
             unborn.rehearse().await;
-            *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(unborn);
         }
+        let pid = unborn.facts.pid.unwrap_or(0);
+        *self.lock_prepared() = Some(tokio::spawn(std::future::ready(Ok(unborn))));
+        Ok(pid)
     }
 
     /// Makes a sandbox that waited what `spec` asks for.
@@ -282,11 +307,10 @@ impl Sandbox {
 
     async fn interpreter(&self, options: &ContextOptions) -> Result<(Facts, Orders), ContextError> {
         let place = self.place();
-        let prepared = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
         let unborn = match self.machine.zygote().filter(|_| self.forks(options)) {
-            Some(zygote) => match prepared() {
-                Some(prepared) => prepared,
-                None => self.fork(zygote, &place, options).await?,
+            Some(zygote) => match self.take_prepared().await {
+                Some(Ok(prepared)) => prepared,
+                Some(Err(_)) | None => self.fork(zygote, &place, options).await?,
             },
             None => Unborn::execute(&place, options, self.next_group()?).await?,
         };

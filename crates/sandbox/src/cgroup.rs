@@ -51,6 +51,9 @@ pub struct Unlimited {
     pub cpu: bool,
 }
 
+/// The number of the first call of a sandbox.
+pub const FIRST_CALL: u32 = 1;
+
 const PERIOD_MICROS: u64 = 100_000;
 
 impl SandboxGroup {
@@ -253,6 +256,11 @@ pub struct CallEntry {
 impl CallGroup {
     fn dir(&self, site: &Site) -> PathBuf {
         site.root.join(&self.name)
+    }
+
+    /// Whether processes can be born into it.
+    pub fn is_unified(&self) -> bool {
+        self.hierarchies.unified.is_some()
     }
 
     pub fn open(&self) -> io::Result<CallEntry> {

@@ -26,7 +26,7 @@ use crate::plan::Facts;
 use crate::spawner;
 use crate::state::{Lease, State};
 use crate::wire::{self, Ended, FromSpawner, ToSpawner};
-use crate::zygote::Zygote;
+use crate::zygote::{Forking, Pending, Zygote};
 
 /// Makes sandboxes of one or more tiers.
 pub trait Backend: Send + Sync {
@@ -227,16 +227,24 @@ impl Engine {
         self.connection.hierarchies.is_some()
     }
 
-    /// As [`Backend::create`], for a sandbox that `zygote` can fork into, with
-    /// the files of another.
+    /// As [`Backend::create`], for a sandbox that a zygote can fork into.
     pub async fn create_for(
         &self,
         id: SandboxId,
         spec: &Spec,
-        zygote: Arc<Zygote>,
-        files: Option<&Files>,
-    ) -> Result<Machine, StartError> {
-        self.make(id, spec, &Weakened::default(), Some(zygote), files).await
+        warm: Warm<'_>,
+    ) -> Result<(Machine, Option<Pending>), StartError> {
+        self.make(id, spec, &Weakened::default(), Some(warm)).await
+    }
+
+    /// How calls of such a sandbox will be confined.
+    pub fn confinement(&self, spec: &Spec) -> Confinement {
+        Confinement::new(spec, self.connection.facts, &Weakened::default(), None)
+    }
+
+    /// Whether interpreters are born into a cgroup.
+    pub fn has_unified(&self) -> bool {
+        self.connection.hierarchies.as_ref().is_some_and(|h| h.unified.is_some())
     }
 
     async fn make(
@@ -244,28 +252,41 @@ impl Engine {
         id: SandboxId,
         spec: &Spec,
         weakened: &Weakened,
-        zygote: Option<Arc<Zygote>>,
-        files: Option<&Files>,
-    ) -> Result<Machine, StartError> {
+        warm: Option<Warm<'_>>,
+    ) -> Result<(Machine, Option<Pending>), StartError> {
         spec.check().map_err(StartError::Limits)?;
         if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
             let why = "its kernel has no Landlock, which is all that this tier's files rest on";
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
         let sequence = self.connection.next();
+        let (zygote, files, forking) = match warm {
+            Some(Warm { zygote, files, fork }) => (Some(zygote), files, fork),
+            None => (None, None, None),
+        };
         let number = zygote.as_ref().map(|zygote| zygote.number());
+        let pending = forking.as_ref().map(|_| Pending::new()).transpose()?;
         let request = ToSpawner::Create {
             sequence,
             id: id.clone(),
             spec: Box::new(spec.clone()),
             weakened: weakened.clone(),
             zygote: number,
+            files: files.is_some(),
+            fork: forking.as_ref().map(|forking| forking.entry.clone()),
         };
         // Whoever asked may give up meanwhile; then nobody else would end it.
         let unclaimed = Unclaimed { connection: self.connection.clone(), id: Some(id.clone()) };
-        let carried: Vec<_> = files.iter().map(|files| files.archive.as_fd()).collect();
+        let mut carried: Vec<_> = files.iter().map(|files| files.archive.as_fd()).collect();
+        if let (Some(forking), Some((_, theirs))) = (&forking, &pending) {
+            carried.extend(forking.carried(theirs));
+        }
         let answer = self.connection.ask_with(sequence, &request, &carried).await?;
         let (answer, descriptors) = answer;
+        // What is left of these is the child's.
+        drop(carried);
+        drop(forking);
+        let pending = pending.map(|(pending, _)| pending);
         let FromSpawner::Created { first_uid, pid, work, .. } = answer else {
             return Err(StartError::SpawnerGone);
         };
@@ -284,7 +305,7 @@ impl Engine {
         let facts = self.connection.facts;
         let confinement = Confinement::new(spec, facts, weakened, work.as_deref());
         unclaimed.claim();
-        Ok(Machine {
+        let machine = Machine {
             confinement,
             stream: Some(stream),
             scratch: descriptors.next(),
@@ -297,8 +318,19 @@ impl Engine {
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
             id,
-        })
+        };
+        Ok((machine, pending))
     }
+}
+
+/// What makes a sandbox one of a warm template.
+#[derive(Debug)]
+pub struct Warm<'a> {
+    pub zygote: Arc<Zygote>,
+    /// To begin with.
+    pub files: Option<&'a Files>,
+    /// An interpreter to be forked at the same time, as the first call.
+    pub fork: Option<Forking>,
 }
 
 /// A sandbox that was asked for and that no machine stands for yet.
@@ -328,7 +360,7 @@ impl Backend for Engine {
         spec: &'a Spec,
         weakened: &'a Weakened,
     ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
-        Box::pin(self.make(id, spec, weakened, None, None))
+        Box::pin(async { Ok(self.make(id, spec, weakened, None).await?.0) })
     }
 }
 

@@ -21,9 +21,9 @@ mod zygote;
 
 pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
-pub use engine::{Backend, Config, Engine, EngineError, StartError};
+pub use engine::{Backend, Config, Engine, EngineError, StartError, Warm};
 pub use machine::{DiskUse, Files, Machine};
 pub use spawner::hook;
 pub use state::State;
 pub use wire::Ended;
-pub use zygote::{Ends, Interpreter, Program, Zygote};
+pub use zygote::{Ends, Forking, Interpreter, Pending, Program, Zygote};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
+use tokio::sync::oneshot;
 
 use crate::archive::pack_scratch;
 use crate::cgroup::{CallGroup, SandboxGroup};
@@ -14,6 +15,7 @@ use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
 use crate::plan::Facts;
+use crate::wire::Ended;
 use crate::zygote::Zygote;
 
 #[derive(Debug)]
@@ -71,9 +73,15 @@ impl Machine {
         self.zygote.as_ref()
     }
 
-    /// 0: the kernel has no Landlock.
-    pub fn landlock_abi(&self) -> u32 {
-        self.facts.landlock_abi
+    /// Resolves when the process `pid` of the sandbox ends, if a zygote forked
+    /// it; `None` after the sandbox's own end.
+    pub(crate) fn expect_end(&self, pid: u32) -> Option<oneshot::Receiver<Ended>> {
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        engine.as_ref().map(|engine| engine.expect_end(pid))
+    }
+
+    pub fn facts(&self) -> Facts {
+        self.facts
     }
 
     pub fn confinement(&self) -> &Confinement {
@@ -90,6 +98,11 @@ impl Machine {
         let zygote = self.zygote.as_ref().map(|zygote| zygote.uid());
         let create = |group: &SandboxGroup| group.create_call(number, self.guest_uid, zygote);
         self.group.as_ref().map(create).transpose()
+    }
+
+    /// The cgroup of a call that somebody else made.
+    pub fn call_group(&self, number: u32) -> Option<CallGroup> {
+        self.group.as_ref().map(|group| group.call(number))
     }
 
     /// How often a process could not be made because of the pids limit.

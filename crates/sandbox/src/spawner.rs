@@ -24,7 +24,7 @@ use rustix::process::Pid;
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::defence::Weakened;
-use crate::jail::parent::{Cradle, bear};
+use crate::jail::parent::{Cradle, Owner, bear};
 use crate::jail::apply::Program;
 use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
@@ -71,6 +71,8 @@ struct Wish<'a> {
     spec: &'a Spec,
     weakened: &'a Weakened,
     archive: Option<OwnedFd>,
+    /// A request to the zygote, and what it carries.
+    fork: Option<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
 /// A sandbox, or a zygote, which is much the same from here.
@@ -80,6 +82,8 @@ struct Sandbox {
     slot: (u32, u32),
     group: Option<SandboxGroup>,
     work: Option<PathBuf>,
+    /// To a zygote.
+    socket: Option<OwnedFd>,
 }
 
 fn run() -> io::Result<()> {
@@ -164,8 +168,10 @@ impl Spawner {
         };
         match message {
             ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
-            ToSpawner::Create { sequence, id, spec, weakened, zygote } => {
-                let wish = Wish { spec: &spec, weakened: &weakened, archive: descriptors.pop() };
+            ToSpawner::Create { sequence, id, spec, weakened, zygote, files, fork } => {
+                let archive = (files && !descriptors.is_empty()).then(|| descriptors.remove(0));
+                let fork = fork.map(|entry| (entry, descriptors));
+                let wish = Wish { spec: &spec, weakened: &weakened, archive, fork };
                 self.answer_create(sequence, id, &wish, zygote)?;
             }
             ToSpawner::StartZygote { sequence, number, spec, argv, env } => {
@@ -234,18 +240,27 @@ impl Spawner {
             let taken = io::ErrorKind::AlreadyExists.into();
             return Err(Failure::new("make a sandbox whose id is in use", &taken));
         }
-        let owner = zygote.map(|number| self.uid_of_zygote(number)).transpose()?;
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
         let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
         let work = (wish.spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
-        let made = self.make(wish, first_uid, group.as_ref(), work.as_deref(), owner);
+        let owner = zygote.map(|number| self.zygote(number)).transpose();
+        let made = owner.and_then(|owner| {
+            self.make(wish, first_uid, group.as_ref(), work.as_deref(), owner)
+        });
         match made {
             Ok(born) => {
                 let pid = u32::try_from(born.pid.as_raw_nonzero().get()).unwrap_or(0);
                 let pidfd = born.pidfd.try_clone().doing("copy the pidfd");
-                let sandbox =
-                    Sandbox { pid: born.pid, pidfd: born.pidfd, slot, group, work: work.clone() };
+                let (pid_of, pidfd_of, work_of) = (born.pid, born.pidfd, work.clone());
+                let sandbox = Sandbox {
+                    pid: pid_of,
+                    pidfd: pidfd_of,
+                    slot,
+                    group,
+                    work: work_of,
+                    socket: None,
+                };
                 self.sandboxes.insert(id, sandbox);
                 Ok(((first_uid, pid, work), born.stream, pidfd?, born.scratch))
             }
@@ -269,9 +284,9 @@ impl Spawner {
         first_uid: u32,
         group: Option<&SandboxGroup>,
         work: Option<&Path>,
-        owner: Option<u32>,
+        owner: Option<Owner<'_>>,
     ) -> Result<crate::jail::parent::Born, Failure> {
-        let Wish { spec, weakened, archive } = wish;
+        let Wish { spec, weakened, archive, fork } = wish;
         let plan = Plan::new(spec, self.facts, weakened);
         let plan = if archive.is_some() { plan.unpacking() } else { plan };
         if let Some(work) = work {
@@ -289,6 +304,7 @@ impl Spawner {
             weakened,
             archive: archive.as_ref(),
             owner,
+            fork: fork.as_ref().map(|(entry, descriptors)| (&entry[..], &descriptors[..])),
         };
         bear(spec, &plan, &cradle, group, first_uid)
     }

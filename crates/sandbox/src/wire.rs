@@ -33,7 +33,8 @@ pub(crate) enum ToSpawner {
         facts: FactsWire,
         groups: bool,
     },
-    /// Carries the files to begin with, if there are any.
+    /// Carries the files to begin with, if there are any, then what an
+    /// interpreter to be forked needs, if one is.
     Create {
         sequence: u64,
         id: SandboxId,
@@ -41,6 +42,9 @@ pub(crate) enum ToSpawner {
         weakened: Weakened,
         /// The zygote that may enter it.
         zygote: Option<u32>,
+        files: bool,
+        /// What to ask of the zygote as soon as there is a sandbox to enter.
+        fork: Option<Vec<u8>>,
     },
     /// Carries the library that forks.
     StartZygote {
@@ -153,13 +157,22 @@ pub(crate) fn send<T: Serialize>(
     if body.len() > LONGEST || descriptors.len() > MOST_DESCRIPTORS {
         return Err(io::ErrorKind::InvalidInput.into());
     }
+    send_bytes(socket, &body, descriptors)
+}
+
+/// Sends what somebody else has made of a message.
+pub(crate) fn send_bytes(
+    socket: &impl AsFd,
+    body: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     loop {
-        match sendmsg(socket, &[io::IoSlice::new(&body)], &mut control, SendFlags::NOSIGNAL) {
+        match sendmsg(socket, &[io::IoSlice::new(body)], &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),

@@ -96,10 +96,10 @@ impl Engine {
         let (Some(socket), Some(stderr)) = (descriptors.next(), descriptors.next()) else {
             return Err(StartError::SpawnerGone);
         };
-        let step = |source| StartError::Step { doing: "use the zygote's socket".into(), source };
+        let step = || step("use the zygote's socket");
         let complaints = Arc::new(Mutex::new(String::new()));
-        listen(stderr, complaints.clone()).map_err(step)?;
-        let socket = to_tokio(socket).map_err(step)?;
+        listen(stderr, complaints.clone()).map_err(step())?;
+        let socket = to_tokio(socket).map_err(step())?;
         Ok(Zygote { connection: self.connection.clone(), number, pid, uid, socket, complaints })
     }
 }
@@ -165,44 +165,75 @@ impl Zygote {
     }
 
     /// Forks an interpreter into `machine`, which must have been made for this
-    /// zygote. `entry` makes the request's text and is told whether the first
-    /// descriptor after the streams is a cgroup to be born into. When this answers, the kernel has said that the process is
+    /// zygote. When this answers, the kernel has said that the process is
     /// confined as the sandbox's own are.
     pub async fn fork(
         &self,
         machine: &Machine,
-        entry: impl FnOnce(bool) -> Vec<u8>,
-        ends: Ends,
+        forking: Forking,
         group: Option<&CallGroup>,
     ) -> Result<Interpreter, StartError> {
-        let step = |doing: &str| {
-            let doing = doing.to_owned();
-            move |source| StartError::Step { doing, source }
-        };
-        let pair = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        );
+        let (pending, theirs) = Pending::new()?;
+        let groups = group.map(CallGroup::open_for_zygote).transpose();
+        let groups = groups.map_err(step("open the context's cgroup"))?;
+        {
+            let mut descriptors = vec![machine.pidfd.as_fd()];
+            descriptors.extend(forking.carried(&theirs));
+            let groups = groups.iter().flat_map(|groups| &groups.descriptors);
+            descriptors.extend(groups.map(AsFd::as_fd));
+            let sent = self.send(&forking.entry, &descriptors).await;
+            sent.map_err(step("ask the zygote to fork"))?;
+        }
+        drop((forking, theirs, groups));
+        pending.finish(machine, group).await
+    }
+}
+
+/// What a zygote is asked for.
+#[derive(Debug)]
+pub struct Forking {
+    /// The request's text, which this crate does not read.
+    pub entry: Vec<u8>,
+    pub ends: Ends,
+}
+
+impl Forking {
+    /// The descriptors of a request that do not depend on the sandbox.
+    pub(crate) fn carried<'a>(&'a self, sync: &'a OwnedFd) -> [BorrowedFd<'a>; 4] {
+        let Ends { stream, stdout, stderr } = &self.ends;
+        [sync, stream, stdout, stderr].map(AsFd::as_fd)
+    }
+}
+
+/// A fork that was asked for.
+#[derive(Debug)]
+pub struct Pending {
+    sync: UnixStream,
+}
+
+impl Pending {
+    /// Answers the child's end as well.
+    pub(crate) fn new() -> Result<(Self, OwnedFd), StartError> {
+        let kind = SocketType::SEQPACKET;
+        let pair = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let (sync, theirs) = pair.map_err(io::Error::from).map_err(step("make a socket pair"))?;
         rustix::net::sockopt::set_socket_passcred(&sync, true)
             .map_err(io::Error::from)
             .map_err(step("ask for credentials"))?;
-        let groups = group.map(CallGroup::open_for_zygote).transpose();
-        let groups = groups.map_err(step("open the context's cgroup"))?;
-        let entry = entry(groups.as_ref().is_some_and(|groups| groups.into_cgroup));
-        {
-            let target = machine.pidfd.as_fd();
-            let Ends { stream, stdout, stderr } = &ends;
-            let mut descriptors =
-                vec![target, theirs.as_fd(), stream.as_fd(), stdout.as_fd(), stderr.as_fd()];
-            let groups = groups.iter().flat_map(|groups| &groups.descriptors);
-            descriptors.extend(groups.map(AsFd::as_fd));
-            self.send(&entry, &descriptors).await.map_err(step("ask the zygote to fork"))?;
-        }
-        drop((ends, theirs, groups));
         let sync = to_tokio(sync).map_err(step("wait for the interpreter"))?;
+        Ok((Self { sync }, theirs))
+    }
+
+    /// Lets the child into the sandbox, whose root is ready, and waits for it.
+    pub async fn finish(
+        self,
+        machine: &Machine,
+        group: Option<&CallGroup>,
+    ) -> Result<Interpreter, StartError> {
+        let Self { sync } = self;
+        rustix::io::write(&sync, b"go")
+            .map_err(io::Error::from)
+            .map_err(step("let the interpreter in"))?;
         let word = tokio::time::timeout(BIRTH, hear(&sync)).await;
         let word = word.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let (word, pid) = word.map_err(step("hear from the interpreter"))?;
@@ -212,7 +243,7 @@ impl Zygote {
             let source = io::Error::from_raw_os_error(errno.parse().unwrap_or(22));
             return Err(StartError::Step { doing: doing.to_owned(), source });
         }
-        let ended = self.connection.expect_end(pid);
+        let ended = machine.expect_end(pid).ok_or(StartError::SpawnerGone)?;
         match inspect(pid, machine) {
             Ok(inner) => Ok(Interpreter { pid, inner, ended }),
             Err(wrong) => {
@@ -224,6 +255,11 @@ impl Zygote {
             }
         }
     }
+}
+
+fn step(doing: &str) -> impl FnOnce(io::Error) -> StartError {
+    let doing = doing.to_owned();
+    move |source| StartError::Step { doing, source }
 }
 
 impl Drop for Zygote {

@@ -111,6 +111,13 @@ pub fn fork_into(
     pid.map(Entered::Parent).ok_or_else(|| io::ErrorKind::Other.into())
 }
 
+/// Enters `namespaces` of the process behind `target`, a pidfd.
+pub fn enter(target: BorrowedFd<'_>, namespaces: Namespaces) -> io::Result<()> {
+    let flags = libc::c_int::try_from(namespaces.bits()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: setns takes a descriptor and an integer.
+    check(unsafe { libc::setns(target.as_raw_fd(), flags) }.into()).map(drop)
+}
+
 fn errno(ret: i64) -> io::Error {
     io::Error::from_raw_os_error(i32::try_from(-ret).unwrap_or(libc::EINVAL))
 }

@@ -190,6 +190,12 @@ impl Tracee {
         self.request(PTRACE_SETSIGMASK, size_of::<u64>(), (&raw mut copy).cast())
     }
 
+    /// Lets a process go that reported a signal, which it then gets.
+    pub fn let_go_with(self, signal: i32) -> io::Result<()> {
+        let signal = usize::try_from(signal).map_err(|_| io::ErrorKind::InvalidInput)?;
+        self.request(libc::PTRACE_DETACH, 0, signal as *mut libc::c_void)
+    }
+
     /// `part` must describe memory of ours of that length, alive over the call.
     fn regset(
         &self,
@@ -201,7 +207,7 @@ impl Tracee {
         self.request(request, set, std::ptr::from_mut(part).cast())
     }
 
-    /// `data` is null, or to memory of the kind that `request` asks for.
+    /// `data` is null, a number, or to memory of the kind that `request` asks for.
     fn request(
         &self,
         request: libc::c_uint,

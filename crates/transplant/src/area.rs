@@ -79,7 +79,12 @@ pub(crate) fn areas_in_detail(files: &Files, limit: usize) -> Result<Vec<Area>, 
 fn read(files: &Files, name: &str, limit: usize, line: usize) -> Result<Vec<Area>, Refusal> {
     let text = files.read(name, limit.saturating_mul(line))?;
     let areas = text.and_then(|text| parse(&text, limit));
-    areas.ok_or(Refusal::TooManyMappings { limit })
+    match areas {
+        // A process that has just been killed loses its memory first.
+        Some(areas) if areas.is_empty() => Err(Refusal::Gone),
+        Some(areas) => Ok(areas),
+        None => Err(Refusal::TooManyMappings { limit }),
+    }
 }
 
 /// `None` when there are more than `limit`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::PAGE;
 use crate::area::{Area, Backing, areas, areas_in_detail};
-use crate::channel::{DESCRIPTORS, lend};
+use crate::channel::{DESCRIPTORS, Lent, lend};
 use crate::image::{Base, Content, Image, Limits, Mapping, Run};
 use crate::layout::{Kind, Layout, Piece, layout};
 use crate::memory::{Memory, Source, Wanted};
@@ -214,7 +214,7 @@ fn put_under(
     if runs.is_empty() {
         return Ok(());
     }
-    lend(stopped, &[memory.as_fd()], |numbers| {
+    let outcome = lend(stopped, &[memory.as_fd()], |numbers| {
         let number = numbers.first().copied().unwrap_or(u64::MAX);
         let map = |(access, run): &(u64, Run)| match run.content {
             Content::Memory { index: its, offset } if its == index => {
@@ -223,11 +223,19 @@ fn put_under(
             _ => None,
         };
         runs.iter().filter_map(map).collect()
-    })
-    .inspect_err(|_| {
-        // A mapping that failed may have left a hole in its place.
-        stopped.process().kill();
-    })
+    });
+    match outcome {
+        Lent::Done => Ok(()),
+        // It may have no number free for a socket. The image is whole all the
+        // same; the next one will cost more.
+        Lent::Never(Refusal::Call { .. }) => Ok(()),
+        Lent::Never(refusal) => Err(refusal),
+        Lent::Halfway(refusal) => {
+            // A mapping that failed may have left a hole in its place.
+            stopped.process().kill();
+            Err(refusal)
+        }
+    }
 }
 
 /// Maps a file privately, in place of whatever is there.

@@ -4,7 +4,7 @@
 //! (`pidfd_getfd`) and sends through it. So nothing has a name, no namespace is
 //! entered, and Landlock has nothing to say.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
@@ -28,26 +28,50 @@ const BYTE: u64 = 192;
 const CONTROL: u64 = 256;
 const CONTROL_HEADER: usize = 16;
 
+/// How lending ended.
+#[derive(Debug)]
+pub(crate) enum Lent {
+    Done,
+    /// The process could not be given them; nothing has changed.
+    Never(Refusal),
+    /// One of the calls failed, perhaps behind others that did not.
+    Halfway(Refusal),
+}
+
 /// Lends descriptors to a process for the calls that `calls` makes of their
 /// numbers. Afterwards it has none of them open.
 pub(crate) fn lend(
     stopped: &Stopped<'_>,
     descriptors: &[BorrowedFd<'_>],
     calls: impl FnOnce(&[u64]) -> Vec<Call>,
-) -> Result<(), Refusal> {
+) -> Lent {
+    let ends = match pair(stopped) {
+        Ok(ends) => ends,
+        Err(refusal) => return Lent::Never(refusal),
+    };
+    let mut open = ends.clone();
+    let outcome = match pass(stopped, &ends, descriptors) {
+        Ok(received) => {
+            open.extend(&received);
+            stopped.run(&calls(&received)).map_or_else(Lent::Halfway, |_| Lent::Done)
+        }
+        Err(refusal) => Lent::Never(refusal),
+    };
+    let closing: Vec<Call> = open.into_iter().map(close).collect();
+    match (outcome, stopped.run(&closing)) {
+        (Lent::Done | Lent::Never(_), Err(refusal)) => Lent::Halfway(refusal),
+        (outcome, _) => outcome,
+    }
+}
+
+/// Has the process make two sockets, and answers their numbers.
+fn pair(stopped: &Stopped<'_>) -> Result<Vec<u64>, Refusal> {
     let room = stopped.room();
     stopped.run(&[socketpair(room)])?;
-    let mut pair = [0; 8];
-    stopped.peek(room, &mut pair).doing("read its sockets")?;
-    let (numbers, _) = pair.as_chunks::<4>();
-    let ends: Vec<u64> = numbers.iter().map(|&bytes| u32::from_le_bytes(bytes).into()).collect();
-    let mut open = ends.clone();
-    let outcome = pass(stopped, &ends, descriptors).and_then(|received| {
-        open.extend(&received);
-        stopped.run(&calls(&received)).map(drop)
-    });
-    let closing: Vec<Call> = open.into_iter().map(close).collect();
-    outcome.and(stopped.run(&closing).map(drop))
+    let mut bytes = [0; 8];
+    stopped.peek(room, &mut bytes).doing("read its sockets")?;
+    let (numbers, _) = bytes.as_chunks::<4>();
+    Ok(numbers.iter().map(|&bytes| u32::from_le_bytes(bytes).into()).collect())
 }
 
 fn pass(
@@ -56,7 +80,10 @@ fn pass(
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<Vec<u64>, Refusal> {
     let &[ours, theirs] = ends else { return Err(Refusal::Gone) };
-    let number = ForeignRawFd::try_from(ours).unwrap_or(-1);
+    // Read from memory that a hostile process may share with others.
+    let number = ForeignRawFd::try_from(ours)
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+        .doing("believe the number of its socket")?;
     let socket = pidfd_getfd(stopped.process().pidfd(), number, PidfdGetfdFlags::empty())
         .doing("take a socket of the process")?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];

@@ -1,5 +1,6 @@
 //! What a process held, as of one moment.
 
+use std::ffi::CString;
 use std::sync::Arc;
 
 use belljar_sys::ptrace::Registers;
@@ -51,7 +52,9 @@ pub(crate) struct State {
     pub(crate) actions: Vec<Action>,
     pub(crate) alternate_stack: [u8; 24],
     pub(crate) umask: u64,
-    /// The thread's own number, and where its C library has noted it.
+    /// The working directory, by its name inside.
+    pub(crate) directory: Option<CString>,
+    /// The thread's own number, as it sees it.
     pub(crate) thread: u32,
 }
 

@@ -10,7 +10,7 @@ mod write;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::area::areas;
-use crate::channel::lend;
+use crate::channel::{Lent, lend};
 use crate::image::Image;
 use crate::process::Process;
 use crate::reference::Reference;
@@ -69,7 +69,10 @@ fn carry_out(
     if files.is_empty() {
         stopped.run(&plan.calls(&[]))?;
     } else {
-        lend(stopped, &files, |numbers| plan.calls(numbers))?;
+        match lend(stopped, &files, |numbers| plan.calls(numbers)) {
+            Lent::Done => {}
+            Lent::Never(refusal) | Lent::Halfway(refusal) => return Err(refusal),
+        }
     }
     write::write(stopped, image, reference, &plan.writes)?;
     state::give(stopped, &image.state)?;

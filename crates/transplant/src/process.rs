@@ -1,8 +1,10 @@
 //! A process as named by the caller, and what procfs tells of it.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -36,9 +38,17 @@ impl Process {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.wait_for_end(Duration::ZERO).is_ok()
+    }
+
+    /// Waits that long, or until the process has ended, which is an error.
+    pub(crate) fn wait_for_end(&self, time: Duration) -> Result<(), Refusal> {
+        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(0))
+        match rustix::event::poll(&mut fds, Some(&time)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(()),
+            _ => Err(Refusal::Gone),
+        }
     }
 
     pub(crate) fn kill(&self) {
@@ -87,6 +97,11 @@ impl Files {
         }
         // Names of files are bytes; what is no text is of no interest here.
         Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Where a link of it leads.
+    pub(crate) fn link(&self, name: &str) -> Option<CString> {
+        rustix::fs::readlinkat(&self.directory, name, Vec::new()).ok()
     }
 
     pub(crate) fn threads(&self) -> Result<usize, Refusal> {

@@ -42,6 +42,11 @@ impl Reference {
     /// never comes.
     pub fn open(process: &Process) -> Result<Self, Refusal> {
         let files = process.files()?;
+        // The number of the call that it is in; a word when it is in none.
+        let doing = files.read("syscall", 256)?.unwrap_or_default();
+        if !doing.starts_with(|first: char| first.is_ascii_digit()) {
+            return Err(Refusal::Busy);
+        }
         let areas = areas_in_detail(&files, MAPPINGS)?;
         let own = Pagemap::open(&files)?.own(u64::MAX)?;
         let memory = files.open("mem", OFlags::RDONLY)?;

@@ -46,6 +46,7 @@ pub(crate) fn take(stopped: &Stopped<'_>) -> Result<State, Refusal> {
             .collect(),
         alternate_stack,
         umask: status.umask,
+        directory: stopped.files.link("cwd"),
         thread: status.thread,
     })
 }
@@ -74,7 +75,28 @@ pub(crate) fn give(stopped: &Stopped<'_>, state: &State) -> Result<(), Refusal> 
         calls.push(sigaction(action.signal, at, 0));
     }
     stopped.run(&calls)?;
+    change_directory(stopped, state)?;
     rename_thread(stopped, state.thread, status.thread)
+}
+
+/// Goes to the directory of the same name. There may be none in the other
+/// sandbox; then it stays where it is, like after a directory was removed.
+fn change_directory(stopped: &Stopped<'_>, state: &State) -> Result<(), Refusal> {
+    const CHDIR: u64 = 80;
+    const LONGEST: usize = 2048;
+    let Some(name) = state.directory.as_ref().map(|name| name.as_bytes_with_nul()) else {
+        return Ok(());
+    };
+    let now = stopped.files.link("cwd");
+    if name.len() > LONGEST || now.is_some_and(|now| now.as_bytes_with_nul() == name) {
+        return Ok(());
+    }
+    let room = stopped.room();
+    stopped.poke(room, name)?;
+    match stopped.run(&[call("chdir", CHDIR, [room, 0, 0])]) {
+        Err(Refusal::Call { .. }) | Ok(_) => Ok(()),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// C libraries keep the number of each thread in its memory, at a place that
@@ -85,8 +107,10 @@ fn rename_thread(stopped: &Stopped<'_>, from: u32, to: u32) -> Result<(), Refusa
     let question = call("prctl", PRCTL, [PR_GET_TID_ADDRESS, room + THREAD, 0]);
     // Kernels can be built without it. Then the old number stays, which only
     // locks shared between processes would notice.
-    if stopped.run(&[question]).is_err() {
-        return Ok(());
+    match stopped.run(&[question]) {
+        Ok(_) => {}
+        Err(Refusal::Call { .. }) => return Ok(()),
+        Err(refusal) => return Err(refusal),
     }
     let mut address = [0; 8];
     stopped.peek(room + THREAD, &mut address).doing("read where its number is")?;

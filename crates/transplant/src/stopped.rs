@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_sys::ptrace::{Registers, Report, Tracee};
 use belljar_sys::remote;
@@ -54,11 +54,17 @@ struct Desk {
 /// The control socket of every context.
 const CONTROL: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a process may take from its answer to its next wait.
+const MOMENT: Duration = Duration::from_millis(20);
+const SHORT: Duration = Duration::from_micros(100);
 const SIGTRAP: i32 = 5;
 /// All signals but the one that ends a step. It has to stay open: the kernel
 /// would otherwise force it, and forget its handler.
 const ALL_BUT_TRAP: u64 = !(1 << (SIGTRAP - 1));
 const OUTSIDE: u64 = u64::MAX;
+/// Interrupts on, all else off: a process that traces itself by the trap flag
+/// would stop after every instruction of ours.
+const PLAIN_FLAGS: u64 = 0x202;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 const READ: u64 = 0;
@@ -104,15 +110,27 @@ pub(crate) const DESK: u64 = LIST_AT + (LIST * ENTRY) as u64;
 
 impl<'a> Stopped<'a> {
     /// Stops a process that waits for its next message, and only such a one.
+    /// One that has just answered is given a moment to come to wait.
     pub(crate) fn stop(process: &'a Process) -> Result<Self, Refusal> {
         let files = process.files()?;
-        // A look before anything is touched; the registers are looked at after.
-        let doing = files.read("syscall", 256)?.unwrap_or_default();
-        let mut words = doing.split(' ');
-        let number = words.next().and_then(|word| word.parse().ok());
-        if !number.is_some_and(is_wait) || words.next() != Some("0x3") {
-            return Err(if process.is_alive() { Refusal::Busy } else { Refusal::Gone });
+        let begun = Instant::now();
+        loop {
+            // A look before anything is touched; the registers are looked at
+            // after.
+            if waits(&files)? {
+                match Self::seize(process, process.files()?) {
+                    Err(Refusal::Busy) => {}
+                    other => return other,
+                }
+            }
+            if begun.elapsed() > MOMENT {
+                return Err(Refusal::Busy);
+            }
+            process.wait_for_end(SHORT)?;
         }
+    }
+
+    fn seize(process: &'a Process, files: Files) -> Result<Self, Refusal> {
         let memory = files.open("mem", OFlags::RDWR)?;
         let tracee = Tracee::seize(process.pid()).doing("take command of the process")?;
         // Seized by number: if the process still lives, it is the one meant.
@@ -123,9 +141,11 @@ impl<'a> Stopped<'a> {
         match tracee.wait(process.pidfd(), PATIENCE) {
             Ok(Report::Interrupted) => {}
             Ok(Report::Ended) => return Err(Refusal::Gone),
-            // A signal came first. It would be lost, were it not sent on; the
-            // guest sends none but to end a call.
-            Ok(Report::Signal(_)) => return Err(Refusal::Busy),
+            Ok(Report::Signal(signal)) => {
+                // One that was under way already, and that it has to get.
+                tracee.let_go_with(signal).doing("let the process go")?;
+                return Err(Refusal::Busy);
+            }
             Err(_) => {
                 process.kill();
                 return Err(Refusal::Stuck);
@@ -261,10 +281,16 @@ impl<'a> Stopped<'a> {
         let end = start + list.len() as u64;
         let pid = self.process.pid();
         remote::write(pid, &list, &[(start, list.len())]).doing("write its list of calls")?;
-        let registers =
-            Registers { rip: desk.start, rbx: start, rbp: end, orig_rax: OUTSIDE, ..self.resume };
+        let registers = Registers {
+            rip: desk.start,
+            rbx: start,
+            rbp: end,
+            orig_rax: OUTSIDE,
+            eflags: PLAIN_FLAGS,
+            ..self.resume
+        };
         self.tracee.set_registers(&registers).doing("set its registers")?;
-        self.until_trap(|| self.tracee.resume())?;
+        self.until_trap(desk.start + CODE.len() as u64, || self.tracee.resume())?;
         let length = list.len();
         remote::read(pid, &mut list, &[(start, length)]).doing("read its answers")?;
         let (entries, _) = list.as_chunks::<ENTRY>();
@@ -282,6 +308,7 @@ impl<'a> Stopped<'a> {
             rip: self.site,
             rax: call.number,
             orig_rax: OUTSIDE,
+            eflags: PLAIN_FLAGS,
             rdi,
             rsi,
             rdx,
@@ -291,8 +318,7 @@ impl<'a> Stopped<'a> {
             ..self.resume
         };
         self.tracee.set_registers(&registers).doing("set its registers")?;
-        self.until_trap(|| self.tracee.step())?;
-        let after = self.tracee.registers().doing("read its registers")?;
+        let after = self.until_trap(self.site + 2, || self.tracee.step())?;
         judge(call, after.rax)
     }
 
@@ -302,18 +328,30 @@ impl<'a> Stopped<'a> {
         if there { Ok(()) } else { Err(Refusal::Busy) }
     }
 
-    fn until_trap(&self, go: impl Fn() -> io::Result<()>) -> Result<(), Refusal> {
+    /// Lets the process go on until it is trapped, which has to be at `place`.
+    fn until_trap(
+        &self,
+        place: u64,
+        go: impl Fn() -> io::Result<()>,
+    ) -> Result<Registers, Refusal> {
         // Signals are held back, so there is at most a stop of the whole group.
         const TRIES: usize = 8;
         for _ in 0..TRIES {
             go().doing("let the process make a call")?;
             match self.tracee.wait(self.process.pidfd(), PATIENCE) {
-                Ok(Report::Signal(SIGTRAP)) => return Ok(()),
+                Ok(Report::Signal(SIGTRAP)) => {
+                    let registers = self.tracee.registers().doing("read its registers")?;
+                    if registers.rip == place {
+                        return Ok(registers);
+                    }
+                    break;
+                }
                 Ok(Report::Interrupted) => {}
                 Ok(Report::Ended) => return Err(Refusal::Gone),
                 Ok(Report::Signal(_)) | Err(_) => break,
             }
         }
+        // Someone else changes its memory under our hands.
         self.process.kill();
         Err(Refusal::Stuck)
     }
@@ -349,6 +387,14 @@ fn judge(call: &Call, answer: u64) -> Result<u64, Refusal> {
     }
     let number = i32::try_from(answer.wrapping_neg()).unwrap_or(0);
     Err(Refusal::Call { call: call.name, source: io::Error::from_raw_os_error(number) })
+}
+
+/// Whether a process waits for a message, as far as procfs tells.
+fn waits(files: &Files) -> Result<bool, Refusal> {
+    let doing = files.read("syscall", 256)?.unwrap_or_default();
+    let mut words = doing.split(' ');
+    let number = words.next().and_then(|word| word.parse().ok());
+    Ok(number.is_some_and(is_wait) && words.next() == Some("0x3"))
 }
 
 fn is_wait(number: u64) -> bool {

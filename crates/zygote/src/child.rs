@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use belljar_confine::domain::{self, Rules, Writable};
 use belljar_confine::{Attempt, Failure};
 use belljar_guest_proto::zygote::Descriptors;
+use belljar_sys::enter::enter;
+use belljar_sys::process::Namespaces;
 use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, fd, identity, keyring, process, seccomp};
 use rustix::fs::{Mode, OFlags};
@@ -37,6 +39,7 @@ fn confine(received: Received) -> Result<(), Failure> {
         rustix::io::write(tasks, b"0").doing("enter the context's cgroups")?;
     }
     let Received { entry, descriptors } = received;
+    await_root(&descriptors)?;
     keyring::join_new_session().doing("join a new keyring")?;
     rustix::process::setsid().doing("start a session")?;
     caps::drop_bounding().doing("empty the bounding set")?;
@@ -68,6 +71,19 @@ fn confine(received: Received) -> Result<(), Failure> {
     let sync = fd::inherited(SYNC).doing("find the host")?;
     rustix::io::write(&sync, b"in").doing("tell the host")?;
     Ok(())
+}
+
+/// Enters what takes the sandbox longest to make, once the host says that it is
+/// made.
+fn await_root(descriptors: &[OwnedFd]) -> Result<(), Failure> {
+    let mut word = [0u8; 2];
+    let count = rustix::io::read(&descriptors[Descriptors::SYNC], &mut word);
+    if count.doing("wait for the sandbox's root")? == 0 {
+        // Whoever wanted this has gone.
+        process::exit_now(1);
+    }
+    let late = Namespaces::MOUNT.and(Namespaces::CGROUP);
+    enter(descriptors[Descriptors::TARGET].as_fd(), late).doing("enter the sandbox's root")
 }
 
 /// Leaves the process with its standard streams, its stream and [`SYNC`].

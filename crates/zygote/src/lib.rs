@@ -45,14 +45,14 @@ belljar_sys::export! {
     /// more: its pid; less: the errno for which there is none.
     fn belljar_fork(_unused: i32) -> i32 {
         let Some(received) = WAITING.take() else { return -22 };
-        let everything = Namespaces::USER
-            .and(Namespaces::MOUNT)
+        // The sandbox may still be mounting its file systems; the rest is there
+        // from the first moment on.
+        let early = Namespaces::USER
             .and(Namespaces::PID)
             .and(Namespaces::NET)
             .and(Namespaces::IPC)
-            .and(Namespaces::UTS)
-            .and(Namespaces::CGROUP);
-        match fork_into(received.target(), everything, received.cgroup()) {
+            .and(Namespaces::UTS);
+        match fork_into(received.target(), early, received.cgroup()) {
             Ok(Entered::Child) => {
                 child::settle(received);
                 0

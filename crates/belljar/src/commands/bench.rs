@@ -3,9 +3,17 @@
 //! All contestants take turns within one run, so that a machine whose speed
 //! drifts is unfair to nobody; what counts is the ratio.
 
+mod density;
 mod first_result;
-mod rivals;
+mod fork;
+mod sessions;
 mod start;
+
+mod bare;
+mod machine;
+mod plot;
+mod report;
+mod rivals;
 mod stats;
 mod warmed;
 
@@ -15,7 +23,10 @@ use crate::output::Printer;
 
 pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     match &options.kind {
-        BenchKind::Start(start) => start::run(start, config, printer).await,
+        BenchKind::Start(options) => start::run(options, config, printer).await,
         BenchKind::FirstResult(options) => first_result::run(options, config, printer).await,
+        BenchKind::Density(options) => density::run(options, config, printer).await,
+        BenchKind::Sessions(options) => sessions::run(options, config, printer).await,
+        BenchKind::Fork(options) => fork::run(options, config, printer).await,
     }
 }

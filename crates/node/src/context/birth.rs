@@ -13,7 +13,9 @@ use belljar_guest_proto::zygote::Entry;
 use belljar_guest_proto::{Reply, Request, Spawn, Stdin, ToGuest};
 use belljar_model::{Limits, User};
 use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{Ended, Ends, Interpreter, Machine, StartError, Zygote};
+use belljar_sandbox::{
+    Confinement, Ended, Ends, Forking, Interpreter, Machine, Pending, StartError, Zygote,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
@@ -89,23 +91,35 @@ impl Unborn {
         zygote: &Zygote,
         group: Option<CallGroup>,
     ) -> Result<Self, ContextError> {
-        let step = |source: io::Error| {
-            ContextError::Fork(StartError::Step { doing: "make the context's streams".into(), source })
-        };
-        let flags = SocketFlags::CLOEXEC;
-        let (ours, stream) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(io::Error::from)
-            .map_err(step)?;
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(step);
-        let ((out, stdout), (err, stderr)) = (pipe()?, pipe()?);
-        let ends = Ends { stream, stdout, stderr };
-        let entry = |into_cgroup| entry(machine, into_cgroup).encode();
-        let forked = zygote.fork(machine, entry, ends, group.as_ref()).await;
-        let Interpreter { pid, inner, ended } = forked.map_err(ContextError::Fork)?;
+        let into_cgroup = group.as_ref().is_some_and(CallGroup::is_unified);
+        let (forking, ours) = forking(machine.confinement(), machine.facts(), into_cgroup)?;
+        let forked = zygote.fork(machine, forking, group.as_ref()).await;
+        let interpreter = forked.map_err(ContextError::Fork)?;
+        Self::hand_over(link, interpreter, ours, group).await
+    }
+
+    /// As [`Self::fork`], when the zygote was asked while the sandbox was made.
+    pub(crate) async fn forked(
+        link: &Link,
+        machine: &Machine,
+        (pending, ours): (Pending, Ours),
+        group: Option<CallGroup>,
+    ) -> Result<Self, ContextError> {
+        let forked = pending.finish(machine, group.as_ref()).await;
+        let interpreter = forked.map_err(ContextError::Fork)?;
+        Self::hand_over(link, interpreter, ours, group).await
+    }
+
+    async fn hand_over(
+        link: &Link,
+        interpreter: Interpreter,
+        ours: Ours,
+        group: Option<CallGroup>,
+    ) -> Result<Self, ContextError> {
+        let Interpreter { pid, inner, ended } = interpreter;
         let channel = link.open();
         let request = ToGuest::Request(Request::Adopt { pid: inner });
-        let streams: [&OwnedFd; 3] = [&ours, &out, &err];
-        let streams = streams.map(AsFd::as_fd);
+        let streams = ours.0.each_ref().map(AsFd::as_fd);
         channel.send(&request, &streams).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Forked, version: String::new(), pid: Some(pid) };
         let unborn =
@@ -234,17 +248,37 @@ impl Place<'_> {
     }
 }
 
-/// How a forked interpreter is confined: as calls are, in every respect.
-fn entry(machine: &Machine, into_cgroup: bool) -> Entry {
-    let confinement = machine.confinement();
-    Entry {
+/// The guest's ends of an interpreter's stream, output and error output.
+#[derive(Debug)]
+pub(crate) struct Ours([OwnedFd; 3]);
+
+/// What to ask a zygote for: an interpreter that is confined as calls are, in
+/// every respect.
+pub(crate) fn forking(
+    confinement: &Confinement,
+    facts: belljar_sandbox::plan::Facts,
+    into_cgroup: bool,
+) -> Result<(Forking, Ours), ContextError> {
+    let step = |source: io::Error| {
+        let doing = "make the context's streams".into();
+        ContextError::Fork(StartError::Step { doing, source })
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, stream) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(io::Error::from)
+        .map_err(step)?;
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(step);
+    let ((out, stdout), (err, stderr)) = (pipe()?, pipe()?);
+    let entry = Entry {
         user: User::User.id(),
         cwd: confinement.home.as_os_str().as_encoded_bytes().to_vec(),
         seccomp: confinement.seccomp.clone(),
         rlimits: confinement.rlimits.clone(),
-        landlock_abi: machine.landlock_abi(),
+        landlock_abi: facts.landlock_abi,
         into_cgroup,
-    }
+    };
+    let ends = Ends { stream, stdout, stderr };
+    Ok((Forking { entry: entry.encode(), ends }, Ours([ours, out, err])))
 }
 
 async fn started(channel: &mut Channel) -> Result<(), ContextError> {

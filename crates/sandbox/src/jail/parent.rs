@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use super::apply::{Birth, Program, become_guest};
 use super::{Attempt, Failure, mounts};
-use crate::cgroup::{SandboxGroup, Unlimited};
+use crate::cgroup::{FIRST_CALL, SandboxGroup, Unlimited};
 use crate::defence::{Defence, Weakened};
 use crate::plan::{Plan, USER_UID, guest_uid};
 use crate::wire::{self, FromChild, ToChild};
@@ -43,7 +43,16 @@ pub(crate) struct Cradle<'a> {
     /// Files to begin with.
     pub(crate) archive: Option<&'a OwnedFd>,
     /// Who may enter the sandbox's namespaces from outside, besides root.
-    pub(crate) owner: Option<u32>,
+    pub(crate) owner: Option<Owner<'a>>,
+    /// What to ask of the owner as soon as there is a sandbox to enter.
+    pub(crate) fork: Option<(&'a [u8], &'a [OwnedFd])>,
+}
+
+/// A zygote, to which a sandbox belongs.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) uid: u32,
+    pub(crate) socket: &'a OwnedFd,
 }
 
 impl Cradle<'_> {
@@ -123,12 +132,13 @@ pub(crate) fn bear(
         Err(error) => Err(error),
     };
     let forked = match cradle.owner {
-        Some(owner) => owned_by(owner, clone).and_then(|forked| forked),
+        Some(owner) => owned_by(owner.uid, clone).and_then(|forked| forked),
         None => clone(),
     };
     let (pid, pidfd) = forked.doing("clone the sandbox's first process")?;
     drop((child_sync, guest_stream));
-    let raised = raise(spec, plan, cradle, group, pid, first_uid, &sync);
+    let first = First { pid, pidfd: &pidfd, first_uid, guest_uid: owner };
+    let raised = raise(spec, plan, cradle, group, &first, &sync);
     match raised {
         Ok(scratch) => Ok(Born { pid, pidfd, stream, scratch }),
         Err(failure) => {
@@ -139,15 +149,42 @@ pub(crate) fn bear(
     }
 }
 
+/// The first process of a sandbox.
+struct First<'a> {
+    pid: Pid,
+    pidfd: &'a OwnedFd,
+    first_uid: u32,
+    guest_uid: u32,
+}
+
+/// Asks a zygote for an interpreter in a sandbox that is being built, as the
+/// sandbox's first call.
+fn ask_to_fork(
+    owner: Owner<'_>,
+    (entry, streams): (&[u8], &[OwnedFd]),
+    group: Option<&SandboxGroup>,
+    first: &First<'_>,
+) -> Result<(), Failure> {
+    let create = |group: &SandboxGroup| {
+        let call = group.create_call(FIRST_CALL, first.guest_uid, Some(owner.uid))?;
+        call.open_for_zygote()
+    };
+    let groups = group.map(create).transpose().doing("make the interpreter's cgroups")?;
+    let mut descriptors = vec![first.pidfd.as_fd()];
+    descriptors.extend(streams.iter().map(AsFd::as_fd));
+    descriptors.extend(groups.iter().flat_map(|groups| &groups.descriptors).map(AsFd::as_fd));
+    wire::send_bytes(owner.socket, entry, &descriptors).doing("ask the zygote to fork")
+}
+
 fn raise(
     spec: &Spec,
     plan: &Plan,
     cradle: &Cradle<'_>,
     group: Option<&SandboxGroup>,
-    pid: Pid,
-    first_uid: u32,
+    first: &First<'_>,
     sync: &OwnedFd,
 ) -> Result<Option<OwnedFd>, Failure> {
+    let &First { pid, first_uid, .. } = first;
     let mut descriptors = match group {
         Some(group) => group.create_v1(&spec.limits, cradle.unlimited()),
         None => Ok(Vec::new()),
@@ -174,6 +211,10 @@ fn raise(
     };
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     wire::send(sync, &go, &borrowed).doing("release the sandbox's first process")?;
+    if let (Some(owner), Some(request)) = (cradle.owner, cradle.fork) {
+        // The interpreter's memory is copied while the root is mounted.
+        ask_to_fork(owner, request, group, first)?;
+    }
     // The child's end closes when it becomes the guest, or dies; what it said
     // before is read after, so that it is not interrupted for it.
     let mut fds = [PollFd::new(sync, PollFlags::empty())];

@@ -12,18 +12,20 @@ use super::{Sandbox, Spawner};
 use crate::cgroup::SandboxGroup;
 use crate::defence::Weakened;
 use crate::jail::apply::{Interpreter, Program};
-use crate::jail::parent::{Born, Cradle, bear};
+use crate::jail::parent::{Born, Cradle, Owner, bear};
 use crate::jail::{Attempt, Failure};
 use crate::plan::{Plan, USER_UID};
 use crate::state::Lease;
 use crate::wire::{self, FromSpawner};
 
 impl Spawner {
-    /// The host's uid of a zygote, which has a range of its own like a sandbox.
-    pub(super) fn uid_of_zygote(&self, number: u32) -> Result<u32, Failure> {
+    /// A zygote as the owner of sandboxes. It has a range of user ids like one.
+    pub(super) fn zygote(&self, number: u32) -> Result<Owner<'_>, Failure> {
         let gone = || Failure::new("find the zygote", &io::ErrorKind::NotFound.into());
-        let (lease, slot) = self.zygotes.get(&number).ok_or_else(gone)?.slot;
-        Ok(Lease::first_uid(lease, slot) + USER_UID)
+        let zygote = self.zygotes.get(&number).ok_or_else(gone)?;
+        let socket = zygote.socket.as_ref().ok_or_else(gone)?;
+        let (lease, slot) = zygote.slot;
+        Ok(Owner { uid: Lease::first_uid(lease, slot) + USER_UID, socket })
     }
 
     pub(super) fn answer_zygote(
@@ -78,11 +80,14 @@ impl Spawner {
             weakened: &Weakened::default(),
             archive: None,
             owner: None,
+            fork: None,
         };
         match bear(spec, &Plan::zygote(spec), &cradle, group.as_ref(), first_uid) {
             Ok(Born { pid, pidfd, stream, .. }) => {
                 let number_of = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
-                self.zygotes.insert(number, Sandbox { pid, pidfd, slot, group, work: None });
+                let socket = Some(stream.try_clone().doing("copy the zygote's socket")?);
+                let zygote = Sandbox { pid, pidfd, slot, group, work: None, socket };
+                self.zygotes.insert(number, zygote);
                 Ok((number_of, uid, stream))
             }
             Err(failure) => {

@@ -90,8 +90,7 @@ impl Plan {
         if kernel != image.kernel {
             return Err(Refusal::Layout("the kernel's own mappings are elsewhere".to_owned()));
         }
-        let mut plan = Self::default();
-        plan.stack_start = stack_start(image, areas);
+        let mut plan = Self { stack_start: stack_start(image, areas), ..Self::default() };
         plan.remove(image, areas);
         for mapping in &image.mappings {
             plan.lay(mapping, areas, reference)?;

@@ -89,6 +89,7 @@ fn a_process_of_another_zygote() {
     let refusal = implant(&image, &stranger.process, &zygote.reference).unwrap_err();
     assert!(matches!(refusal, Refusal::Layout(_)), "{refusal}");
     assert_eq!(stranger.run("6 * 7"), "42");
+    stranger.wait();
     let refusal = implant(&image, &stranger.process, &other.reference).unwrap_err();
     assert!(matches!(refusal, Refusal::ReferenceRan), "{refusal}");
 }

@@ -39,7 +39,9 @@ impl Zygote {
             eprintln!("skipped: needs root");
             return None;
         }
-        Some(Self::start_with(&["python3".to_owned()], &["json", "ctypes"]))
+        let command = std::env::var("ZYGOTE").unwrap_or_else(|_| "python3".to_owned());
+        let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        Some(Self::start_with(&command, &["json", "ctypes"]))
     }
 
     /// Starts the zygote by `command`, and has it import `modules`.
@@ -64,6 +66,7 @@ impl Zygote {
 
     pub(crate) fn context(&self, walls: Walls) -> Context {
         let (stream, theirs) = UnixStream::pair().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let word: &[u8] = if walls == Walls::None { b"fork" } else { b"confine" };
         let pid = ask(&self.control, word, Some(theirs.as_fd()));
         drop(theirs);
@@ -116,11 +119,21 @@ impl Context {
 
     #[track_caller]
     pub(crate) fn answer(&self) -> String {
+        self.try_answer().expect("the context answers")
+    }
+
+    /// `None` when it is gone or does not answer in time.
+    pub(crate) fn try_run(&self, source: &str) -> Option<String> {
+        self.send(source);
+        self.try_answer()
+    }
+
+    fn try_answer(&self) -> Option<String> {
         let mut length = [0; 4];
-        (&self.stream).read_exact(&mut length).expect("the context answers");
-        let mut answer = vec![0; u32::from_le_bytes(length).try_into().unwrap()];
-        (&self.stream).read_exact(&mut answer).unwrap();
-        String::from_utf8(answer).unwrap()
+        (&self.stream).read_exact(&mut length).ok()?;
+        let mut answer = vec![0; u32::from_le_bytes(length).try_into().ok()?];
+        (&self.stream).read_exact(&mut answer).ok()?;
+        String::from_utf8(answer).ok()
     }
 
     /// Waits until it waits for us.

@@ -7,6 +7,8 @@ use belljar_model::{EndReason, RootFs, Spec, Tier};
 use belljar_node::{Command, Node};
 use serde::Serialize;
 
+use super::plot::{Bar, Bars, Figure, Panel};
+use super::report;
 use super::rivals::{self, Rival};
 use super::stats::Summary;
 use crate::cli::BenchStart;
@@ -83,14 +85,11 @@ pub(super) async fn run(
     }
     let guest_resident_bytes = resident(&node, &spec).await?;
     node.stop().await;
-    let report = report(options.count, &jail, &parts, others, guest_resident_bytes);
+    let report = summarize(options.count, &jail, &parts, others, guest_resident_bytes);
     // The rivals are gone with `others`; so is their need of the bundles.
     let _ = std::fs::remove_dir_all(&scratch);
-    if options.json {
-        printer.document(&report)?;
-    } else {
-        printer.data(table(&report))?;
-    }
+    let table = table(&report);
+    report::publish(&report, &table, &figure(&report), &options.output, printer)?;
     Ok(0)
 }
 
@@ -156,7 +155,7 @@ async fn resident(node: &Node, spec: &Spec) -> anyhow::Result<Option<u64>> {
     Ok(line.map(|kilobytes| kilobytes * 1024))
 }
 
-fn report(
+fn summarize(
     rounds: u32,
     jail: &[Duration],
     parts: &Parts,
@@ -198,24 +197,14 @@ fn table(report: &Report) -> String {
         "create -> /bin/true exited -> destroyed, {} rounds, all taking turns (ms)\n\n",
         report.rounds
     );
-    let _ = writeln!(text, "{:<10}{:>8}{:>8}{:>8}{:>8}  ", "", "p50", "p95", "p99", "mean");
-    let line = |text: &mut String, name: &str, summary: Option<Summary>, note: &str| {
-        let _ = match summary {
-            Some(s) => writeln!(
-                text,
-                "{name:<10}{:>8.2}{:>8.2}{:>8.2}{:>8.2}  {note}",
-                s.p50_ms, s.p95_ms, s.p99_ms, s.mean_ms
-            ),
-            None => writeln!(text, "{name:<10}{:>32}  {note}", "-"),
-        };
-    };
+    report::header(&mut text);
     for row in &report.rows {
         let note = row.absent.as_deref().unwrap_or(row.what);
-        line(&mut text, row.name, row.summary, note);
+        report::row(&mut text, row.name, row.summary, note);
     }
     text.push_str("\nthe jail's parts\n");
     for (name, summary) in &report.jail_parts {
-        line(&mut text, name, *summary, "");
+        report::row(&mut text, name, *summary, "");
     }
     text.push('\n');
     let ratio = |text: &mut String, name: &str, ratio: Option<f64>, aim: f64| {
@@ -230,4 +219,18 @@ fn table(report: &Report) -> String {
     let guest = size(report.guest_bytes as u64);
     let _ = writeln!(text, "guest: {guest} on disk, {resident} resident when idle");
     text
+}
+
+fn figure(report: &Report) -> Figure {
+    let bar = |row: &Row| {
+        let summary = row.summary?;
+        let (value, tail) = (summary.p50_ms, Some(summary.p99_ms));
+        Some(Bar { label: row.name.to_owned(), value, tail, aim: None })
+    };
+    let rows = report.rows.iter().filter_map(bar).collect();
+    Figure {
+        title: "Start: create → /bin/true → destroyed".to_owned(),
+        note: format!("Milliseconds at p50, line to p99, {} rounds", report.rounds),
+        panels: vec![Panel::Bars(Bars { heading: "All, taking turns".to_owned(), rows })],
+    }
 }

@@ -1,0 +1,133 @@
+//! The options of `belljar bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use belljar_model::units::parse_time;
+use clap::{Args, Subcommand};
+
+/// Measure Belljar beside what it is built from
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) kind: BenchKind,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchKind {
+    /// Create, run /bin/true, destroy: bare, jail, bwrap, crun, runc
+    Start(BenchStart),
+    /// Create, first answer of a Python with pandas imported
+    FirstResult(BenchFirstResult),
+    /// Many idle sandboxes with pandas imported: their memory, and what is left after
+    Density(BenchDensity),
+    /// Whole sessions: four datasets in, eight cells of pandas, the result out
+    Sessions(BenchSessions),
+    /// Copies of a context that holds a large data frame
+    Fork(BenchFork),
+}
+
+impl BenchKind {
+    pub(crate) fn output(&self) -> &BenchOutput {
+        match self {
+            Self::Start(start) => &start.output,
+            Self::FirstResult(first) => &first.output,
+            Self::Density(density) => &density.output,
+            Self::Sessions(sessions) => &sessions.output,
+            Self::Fork(fork) => &fork.output,
+        }
+    }
+}
+
+/// Where the figures go besides the screen.
+#[derive(Debug, Args)]
+pub(crate) struct BenchOutput {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write that document to a file as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_file: Option<PathBuf>,
+    /// Draw the figures into a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchStart {
+    /// How many rounds; each contestant takes one turn a round
+    #[arg(long, short = 'n', default_value_t = 200, value_parser = rounds())]
+    pub(crate) count: u32,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchFirstResult {
+    /// How many rounds; each contestant takes one turn a round
+    #[arg(long, short = 'n', default_value_t = 200, value_parser = rounds())]
+    pub(crate) count: u32,
+    /// Rounds in which an interpreter starts and imports pandas, which is slow
+    #[arg(long, default_value_t = 10, value_parser = rounds())]
+    pub(crate) slow: u32,
+    /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchDensity {
+    /// How many sandboxes
+    #[arg(long, short = 'n', default_value_t = 2400, value_parser = rounds())]
+    pub(crate) count: u32,
+    /// How many are destroyed at a time
+    #[arg(long, default_value_t = 8, value_parser = rounds())]
+    pub(crate) parallel: u32,
+    /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSessions {
+    /// How many sessions at a time, one run after the other
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_parser = rounds())]
+    pub(crate) concurrency: Vec<u32>,
+    /// How long each run takes
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "60")]
+    pub(crate) seconds: Duration,
+    /// Take sandboxes from a pool
+    #[arg(long)]
+    pub(crate) pool: bool,
+    /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchFork {
+    /// How many rounds
+    #[arg(long, short = 'n', default_value_t = 30, value_parser = rounds())]
+    pub(crate) count: u32,
+    /// Size of the data frame, in millions of bytes
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1500))]
+    pub(crate) megabytes: u32,
+    /// How many children of one checkpoint at once
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) children: u32,
+    /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+fn rounds() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=100_000)
+}
