@@ -3,7 +3,7 @@
 import re, sys
 
 # The prefixes alone are in this text; the digits are nowhere unless they leaked.
-pattern = re.compile(rb"(?:sk|tok|ses)-canary-[0-9a-f]{24}")
+pattern = re.compile(rb"-canary-[0-9a-f]{24}")
 if "plant" in sys.argv:
     planted = [("ses-can" + "ary-" + "%024x" % 0xC0FFEE).encode() for _ in range(8)]
 found, seen = set(), 0
@@ -22,7 +22,7 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) 
                 break
             if not chunk:
                 break
-            found.update(match[0][:9] for match in pattern.finditer(tail + chunk))
+            found.update(match[0][:12] for match in pattern.finditer(tail + chunk))
             tail = chunk[-64:]
             at += len(chunk)
             seen += len(chunk)

@@ -17,12 +17,12 @@ for name in sorted(sys.modules):
         continue
     for key, value in sorted(vars(module).items(), key=lambda item: str(item[0])):
         code = getattr(value, "__code__", None)
-        told = code.co_code if code else type(value).__qualname__.encode()
+        told = code.co_code if isinstance(code, types.CodeType) else type(value).__qualname__.encode()
         if isinstance(value, type):
             told += repr(sorted(map(str, vars(value)))).encode()
             told += b"".join(
                 item.__code__.co_code for _, item in sorted(vars(value).items(), key=lambda i: str(i[0]))
-                if hasattr(item, "__code__")
+                if isinstance(getattr(item, "__code__", None), types.CodeType)
             )
         state.update(f"{name}.{key}".encode() + told)
         count += 1

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use belljar_model::Spec;
 use belljar_model::limits::MIB;
 use belljar_node::{Command, Context, Leftovers, Node, Origin, Weakened};
 
@@ -23,7 +25,11 @@ pub(super) async fn memory(stage: Stage, args: &[&str]) -> anyhow::Result<Seen> 
     let plant = "secret = ['ses-can' + 'ary-' + '%024x' % number for number in range(1000)]";
     stage.code(&context, plant).await?;
     for made in [Made::Forked, Made::Copied] {
-        let sandbox = stage.warm_sandbox(made, |spec| spec.limits.memory_bytes = 512 * MIB).await?;
+        let tune = |spec: &mut Spec| {
+            spec.limits.memory_bytes = 512 * MIB;
+            spec.limits.wall = Duration::from_secs(25);
+        };
+        let sandbox = stage.warm_sandbox(made, tune).await?;
         let context = stage.python(&sandbox).await?;
         findings.verdict(&stage.cell(&context, "zyg/zyg_01.py", args).await?)?;
     }
@@ -96,7 +102,7 @@ pub(super) async fn layout(stage: Stage) -> anyhow::Result<Seen> {
     }
     let warm = stage.warm()?;
     let mut strangers = Vec::new();
-    let spec = belljar_model::Spec { root: warm.root(), ..stage.spec() };
+    let spec = Spec { root: warm.root(), ..stage.spec() };
     for _ in 0..2 {
         let made = stage.node.create_weakened(&spec, &Weakened::default()).await?;
         let context = stage.keep(made)?.context(warm.options()?).await?;
