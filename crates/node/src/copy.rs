@@ -134,7 +134,7 @@ impl Sandbox {
         let mut contexts = Vec::new();
         let mut held = Vec::new();
         for context in self.contexts() {
-            let (moment, release) = take(&context, &still).await?;
+            let (moment, release) = take(&context, &still, self.limits().memory_bytes).await?;
             contexts.push(moment);
             held.push(release);
         }
@@ -155,7 +155,11 @@ impl Sandbox {
 /// Dropped when the context may go on.
 type Release = tokio::sync::oneshot::Sender<()>;
 
-async fn take(context: &Context, still: &Arc<Still>) -> Result<(Moment, Release), ContextError> {
+async fn take(
+    context: &Context,
+    still: &Arc<Still>,
+    most: u64,
+) -> Result<(Moment, Release), ContextError> {
     let facts = context.facts();
     let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
         let language = context.options().language.as_str();
@@ -172,11 +176,13 @@ async fn take(context: &Context, still: &Arc<Still>) -> Result<(Moment, Release)
         let why = format!("open files do not survive; descriptor {fd} is {target}; close it");
         return Err(ContextError::Copy(why));
     }
-    let previous = context.image();
+    // Each image keeps what those before it hold; now and then all is taken anew.
+    let previous = context.image().filter(|image| image.held_bytes() < most);
+    let limits = belljar_transplant::Limits { bytes: most, ..Default::default() };
     let still = still.clone();
     let process = process(pid)?;
     let image = at_rest(move || {
-        capture(&process, &still.reference, previous.as_deref(), &Default::default())
+        capture(&process, &still.reference, previous.as_deref(), &limits)
     });
     let image = Arc::new(image.await?);
     context.set_image(image.clone());
