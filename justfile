@@ -55,6 +55,10 @@ transfer:
 attacks *args:
     cargo run --profile suite --locked -p belljar-attacks -- "$@"
 
+# One session looks for another: strangers, siblings, successors, copies.
+bleed *args:
+    cargo run --profile suite --locked -p belljar-bleed -- "$@"
+
 # The examples through the real command line, against their expected output.
 e2e: build
     cargo xtask examples
