@@ -73,7 +73,10 @@ fn pack(sources: &Path) -> PathBuf {
     files.sort();
     for file in files {
         let name = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        table.push_str(&format!("    ({name:?}, include_str!({:?})),\n", file.display().to_string()));
+        table.push_str(&format!(
+            "    ({name:?}, include_str!({:?})),\n",
+            file.display().to_string()
+        ));
     }
     table.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("python.rs");

@@ -27,6 +27,7 @@ Examples:
   belljar run solve.js --memory 256M --time 10s -- --verbose
   belljar exec -- sh -c 'echo hello | tr a-z A-Z'
   belljar shell --template python-data
+  belljar cells analysis.py
   belljar doctor
 
 Exit status: the program's own; 128 + n if signal n ended it; 115 to 124 if a
@@ -52,10 +53,36 @@ pub(crate) enum Command {
     Run(Run),
     Exec(Exec),
     Shell(Shell),
+    Cells(Cells),
     Doctor(Doctor),
     Template(Template),
     Bench(Bench),
 }
+
+/// Run a file of cells (`# %%`) in one interpreter that keeps its state
+#[derive(Debug, Args)]
+#[command(after_help = CELLS_EXAMPLE)]
+pub(crate) struct Cells {
+    /// Python, or JavaScript if it ends in .js
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// A template with IPython, or Node.js
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    /// Print one JSON document a line: outputs, rich results, errors, ends
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const CELLS_EXAMPLE: &str = "\
+A file:
+  x = 1
+  # %% checkpoint one        keep the state after this cell
+  x += 1
+  # %%
+  x = 'changed'
+  # %% at one                run this cell in a copy of the sandbox as it was then
+  print(x)";
 
 /// Run a script or a piece of code in a new sandbox
 #[derive(Debug, Args)]
@@ -283,6 +310,7 @@ impl Cli {
             Command::Run(run) => (run.call.json, run.sandbox.quiet),
             Command::Exec(exec) => (exec.call.json, exec.sandbox.quiet),
             Command::Shell(shell) => (false, shell.sandbox.quiet),
+            Command::Cells(cells) => (cells.json, false),
             Command::Doctor(doctor) => (doctor.json, false),
             Command::Bench(bench) => (bench.kind.output().json, false),
             Command::Template(template) => match template.action {
@@ -300,7 +328,7 @@ impl Command {
     /// program's status use the one that `env` and `timeout` use, too.
     pub(crate) fn failure_status(&self) -> u8 {
         match self {
-            Self::Run(_) | Self::Exec(_) | Self::Shell(_) => 125,
+            Self::Run(_) | Self::Exec(_) | Self::Shell(_) | Self::Cells(_) => 125,
             Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
         }
     }

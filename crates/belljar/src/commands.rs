@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod call;
+pub(crate) mod cells;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 mod language;

@@ -21,6 +21,7 @@ mod output;
 mod relay;
 mod session;
 mod terminal;
+mod warmth;
 
 fn main() -> ExitCode {
     // This executable is also the spawner; nothing may come before.
@@ -52,6 +53,7 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Run(options) => commands::run::run(options, config, printer).await,
         Command::Exec(options) => commands::exec::run(options, config, printer).await,
         Command::Shell(options) => commands::shell::run(options, config, printer).await,
+        Command::Cells(options) => commands::cells::run(options, config, printer).await,
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,
         Command::Template(options) => commands::template::run(options, config, printer).await,
         Command::Bench(options) => commands::bench::run(options, config, printer).await,

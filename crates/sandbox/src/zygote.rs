@@ -123,11 +123,7 @@ impl Zygote {
     }
 
     /// Sends one packet.
-    pub async fn send(
-        &self,
-        bytes: &[u8],
-        descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<()> {
+    pub async fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         loop {
             self.socket.writable().await?;
             let sent = self.socket.try_io(Interest::WRITABLE, || {
@@ -231,9 +227,8 @@ impl Pending {
         group: Option<&CallGroup>,
     ) -> Result<Interpreter, StartError> {
         let Self { sync } = self;
-        rustix::io::write(&sync, b"go")
-            .map_err(io::Error::from)
-            .map_err(step("let the interpreter in"))?;
+        // One that has failed already has said why, or says nothing any more.
+        let _ = rustix::io::write(&sync, b"go");
         let word = tokio::time::timeout(BIRTH, hear(&sync)).await;
         let word = word.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let (word, pid) = word.map_err(step("hear from the interpreter"))?;

@@ -33,6 +33,15 @@ pub fn capture(
     previous: Option<&Image>,
     limits: &Limits,
 ) -> Result<Image, Refusal> {
+    take(process, reference, previous, limits).map_err(|refusal| process.explain(refusal))
+}
+
+fn take(
+    process: &Process,
+    reference: &Reference,
+    previous: Option<&Image>,
+    limits: &Limits,
+) -> Result<Image, Refusal> {
     let mut stopped = Stopped::stop(process)?;
     stopped.check()?;
     let mark = reference.mark()?;

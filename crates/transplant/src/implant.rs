@@ -36,15 +36,16 @@ pub fn implant(image: &Image, process: &Process, reference: &Reference) -> Resul
         return Err(Refusal::ReferenceRan);
     }
     let areas = areas(&stopped.files, MAPPINGS)?;
-    let plan = Plan::new(image, &areas, &stopped, reference)?;
+    let plan = Plan::new(image, &areas, &stopped, reference)
+        .map_err(|refusal| process.explain(refusal))?;
     let future: Vec<(u64, u64)> =
         image.mappings.iter().map(|mapping| (mapping.start, mapping.end)).collect();
     stopped.set_up(&areas, &future)?;
-    let outcome = carry_out(&mut stopped, image, &plan, reference);
-    if outcome.is_err() {
+    carry_out(&mut stopped, image, &plan, reference).map_err(|refusal| {
+        let refusal = process.explain(refusal);
         process.kill();
-    }
-    outcome
+        refusal
+    })
 }
 
 fn carry_out(

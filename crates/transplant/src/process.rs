@@ -51,6 +51,17 @@ impl Process {
         }
     }
 
+    /// Says of a process that was killed meanwhile that it is gone, rather than
+    /// what it looked like on its way out.
+    pub(crate) fn explain(&self, refusal: Refusal) -> Refusal {
+        const A_MOMENT: Duration = Duration::from_millis(5);
+        match refusal {
+            Refusal::Busy | Refusal::Stuck => refusal,
+            _ if self.wait_for_end(A_MOMENT).is_err() => Refusal::Gone,
+            _ => refusal,
+        }
+    }
+
     pub(crate) fn kill(&self) {
         // An error means that it has ended by itself.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);

@@ -17,8 +17,14 @@ use std::io;
 
 use belljar_sys::enter::{Entered, fork_into};
 use belljar_sys::process::Namespaces;
+use rustix::thread::Timespec;
 
 use crate::request::Received;
+
+/// How often a sandbox that cannot be entered is tried again.
+const TRIES: usize = 50;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+const EPERM: i32 = 1;
 
 thread_local! {
     /// What was received and not yet carried out. There is one thread.
@@ -52,7 +58,17 @@ belljar_sys::export! {
             .and(Namespaces::NET)
             .and(Namespaces::IPC)
             .and(Namespaces::UTS);
-        match fork_into(received.target(), early, received.cgroup()) {
+        let mut forked = fork_into(received.target(), early, received.cgroup());
+        for _ in 0..TRIES {
+            if !forked.as_ref().is_err_and(|error| error.raw_os_error() == Some(EPERM)) {
+                break;
+            }
+            // In the moment of a change of user the sandbox's first process
+            // cannot be followed by anyone.
+            let _ = rustix::thread::nanosleep(&PAUSE);
+            forked = fork_into(received.target(), early, received.cgroup());
+        }
+        match forked {
             Ok(Entered::Child) => {
                 child::settle(received);
                 0

@@ -60,8 +60,7 @@ impl Lower {
 fn numpy(layer: &std::path::Path) -> Option<PathBuf> {
     let roots = ["usr/local/lib", "usr/lib"].map(|root| layer.join(root));
     let pythons = roots.iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten();
-    let packages = pythons.flat_map(|python| {
-        ["dist-packages", "site-packages"].map(|name| python.path().join(name))
-    });
+    let packages = pythons
+        .flat_map(|python| ["dist-packages", "site-packages"].map(|name| python.path().join(name)));
     packages.map(|packages| packages.join("numpy/version.py")).find(|path| path.is_file())
 }

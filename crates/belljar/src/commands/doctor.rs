@@ -18,6 +18,7 @@ use crate::session::find_template;
 
 mod host;
 mod settings;
+mod warm;
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, Serialize)]
@@ -68,6 +69,7 @@ struct Report {
     settings: Vec<Finding>,
     interpreters: Vec<Finding>,
     templates: Vec<Finding>,
+    warm: Vec<Finding>,
 }
 
 pub(crate) async fn run(
@@ -83,6 +85,7 @@ pub(crate) async fn run(
         tiers.push(tier_finding(tier, &node, &template).await);
     }
     let works = tiers[0].state == State::Ok;
+    drop(node);
     let missing = ["oci", "microvm", "wasm"];
     tiers.extend(missing.map(|name| Finding::new(name, State::Info, "not in this version")));
     let report = Report {
@@ -91,6 +94,7 @@ pub(crate) async fn run(
         settings: settings::findings(),
         interpreters: interpreters(template.as_ref().ok()),
         templates: templates(config),
+        warm: if works { warm::findings(config).await } else { Vec::new() },
     };
     if printer.is_json() {
         printer.document(&report)?;
@@ -106,6 +110,7 @@ fn print(report: &Report, printer: &Printer) -> anyhow::Result<()> {
         ("Host", &report.host),
         ("Interpreters of the host template", &report.interpreters),
         ("Templates", &report.templates),
+        ("Warm starts", &report.warm),
         ("Settings, recommended where strangers share a host", &report.settings),
     ];
     for (index, (title, findings)) in sections.into_iter().enumerate() {

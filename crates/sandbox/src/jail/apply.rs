@@ -94,7 +94,8 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::AwaitParent => await_parent(birth, hands),
         Step::BecomeSetupRoot => {
             identity::clear_groups().doing("drop groups")?;
-            identity::become_user(0, 0).doing("become the sandbox's root")
+            identity::become_user(0, 0).doing("become the sandbox's root")?;
+            reachable()
         }
         Step::PrivateMounts => mounts::propagate(Propagation::Private),
         Step::ForbidUserNamespaces => {
@@ -227,7 +228,14 @@ fn become_uid(uid: u32, birth: &Birth<'_>) -> Result<(), Failure> {
         identity::become_user(id, id).doing("become the guest's user")?;
     }
     let keep = if keeps { GUEST_KEEPS } else { caps::Set::EMPTY };
-    caps::set(keep, keep).doing("drop capabilities")
+    caps::set(keep, keep).doing("drop capabilities")?;
+    reachable()
+}
+
+/// Lets the owner of the sandbox follow this process into its namespaces, which
+/// a change of user forbids. The guest, once it runs, closes this for itself.
+fn reachable() -> Result<(), Failure> {
+    process::set_dumpable(true).doing("stay reachable for the owner")
 }
 
 fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(), Failure> {

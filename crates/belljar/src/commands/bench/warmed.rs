@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use belljar_model::{Limits, Spec, Tier};
-use belljar_node::{Command, ContextOptions, Language, Node, PoolFigures, PoolSize, Warmth};
+use belljar_node::{Command, ContextOptions, Language, Node, PoolFigures, PoolSize};
 use belljar_template::{Lease, Template};
 
 use crate::config::Config;
 use crate::output::Printer;
 use crate::session::find_template;
+use crate::warmth;
 
 pub(super) struct Warmed {
     pub(super) node: Node,
@@ -34,7 +34,7 @@ impl Warmed {
         printer.note("warming the template's interpreter up");
         let limits = template.limits.over(Limits::default());
         let start = Instant::now();
-        node.warm_up(warmth(&template)?, pool.map(|size| (size, limits.clone()))).await?;
+        node.warm_up(warmth::warmth(&template)?, pool.map(|size| (size, limits.clone()))).await?;
         let warm_up = start.elapsed();
         let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
         Ok(Self { node, spec, template, warm_up, _lease: lease })
@@ -81,14 +81,3 @@ impl Warmed {
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// What the template says about its warm interpreter.
-fn warmth(template: &Template) -> anyhow::Result<Warmth> {
-    let interpreter = template.languages.get("python").context("the template has no Python")?;
-    Ok(Warmth {
-        root: template.root.clone(),
-        interpreter: interpreter.clone(),
-        code: template.warm.clone().unwrap_or_default(),
-        env: template.env.clone(),
-    })
-}
