@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for tier in args.tier.list() {
         let started = Instant::now();
-        let lines = run_tier(tier, args.filter.as_deref(), store.path()).await?;
+        let lines = run_tier(tier, args, store.path()).await?;
         let count = |wanted: fn(&Outcome) -> bool| {
             lines.iter().filter(|line| wanted(&line.outcome)).count()
         };
@@ -84,13 +84,21 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 async fn run_tier(
     tier: Tier,
-    filter: Option<&str>,
+    args: &Args,
     store: &std::path::Path,
 ) -> anyhow::Result<Vec<Line>> {
+    let filter = args.filter.as_deref();
     let before = Footprint::of_this_process()?;
     let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Fixture::new(node, tier, store)?;
+    let mut fixture = Fixture::new(node, tier, store)?;
     let ours = Ours::find(&fixture).await?;
+    let wants_warm = tier == Tier::Jail && filter.is_none_or(|filter| "contexts::".contains(filter)
+        || filter.contains("contexts"));
+    match belljar_warmed::template() {
+        Ok(template) if wants_warm => fixture.warm_up(template).await?,
+        Err(error) if wants_warm && !args.skip_without_template => return Err(error),
+        _ => {}
+    }
     let mut lines = Vec::new();
     for case in cases::all() {
         let full_name = format!("{}::{}", case.group, case.name);

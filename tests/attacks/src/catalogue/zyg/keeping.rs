@@ -11,27 +11,31 @@ use tokio::task::JoinSet;
 
 use crate::attack::{Seen, verdict};
 use crate::harness::findings::Findings;
-use crate::harness::host;
+use crate::harness::host::{self, Groups};
 use crate::harness::stage::Stage;
 use crate::harness::warm::Made;
 
-/// A node of its own whose zygote can be told from others.
+/// A node of its own, whose zygotes are known by their groups.
 struct Alone {
     stage: Stage,
-    known: Vec<u32>,
+    groups: Groups,
 }
 
 impl Alone {
     async fn start(stage: &Stage) -> anyhow::Result<Self> {
-        let known = belljar_warmed::zygotes();
         let stage = Stage { node: Node::start(None).await?, ..stage.clone() };
-        stage.warm()?.up(&stage.node, Made::Forked).await?;
-        Ok(Self { stage, known })
+        let warm = stage.warm()?;
+        warm.up(&stage.node, Made::Forked).await?;
+        let spec = Spec { root: warm.root(), ..stage.spec() };
+        let sandbox = stage.node.create(&spec).await?;
+        let groups = Groups::of(&sandbox);
+        sandbox.destroy().await?;
+        Ok(Self { stage, groups })
     }
 
     fn zygotes(&self) -> Vec<u32> {
-        let mut found = belljar_warmed::zygotes();
-        found.retain(|pid| !self.known.contains(pid));
+        let mut found = self.groups.zygotes();
+        found.retain(|&pid| host::lives(pid));
         found
     }
 
