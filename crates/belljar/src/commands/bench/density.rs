@@ -33,6 +33,9 @@ struct Report {
     available_before_bytes: u64,
     used_bytes: u64,
     each_bytes: u64,
+    /// What the kernel charged to the engine's cgroups meanwhile.
+    charged_bytes: u64,
+    charged_each_bytes: u64,
     /// As [`Self::used_bytes`], when all are gone.
     kept_bytes: u64,
     would_fit: u64,
@@ -76,12 +79,15 @@ pub(super) async fn run(
     let before =
         Left { processes: Family::now()?.others(), groups: groups.existing().len(), mounts };
     report.available_before_bytes = machine::available()?;
+    let charged = groups.charged().unwrap_or(0);
     let mut alive = Vec::new();
     if let Err(error) = create(&warmed, options.count, &mut alive, &mut report, printer).await {
         report.stopped = Some(format!("{error:#}"));
     }
     report.alive = alive.len();
     report.note_memory(&alive, &groups)?;
+    report.charged_bytes = groups.charged().unwrap_or(0).saturating_sub(charged);
+    report.charged_each_bytes = report.charged_bytes / (alive.len() as u64).max(1);
     printer.note("asking every one of them again");
     report.ask(&alive).await;
     printer.note("destroying them");
@@ -241,7 +247,7 @@ fn table(report: &Report) -> String {
         let _ = writeln!(text, "stopped before {} were reached: {why}", report.asked);
     }
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<22}{value}");
+        let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
     };
     line("", String::new());
     let create = report.create_each.map_or(String::new(), |each| {
@@ -253,6 +259,8 @@ fn table(report: &Report) -> String {
     line("destroyed in", format!("{:.1} s", report.destroy_seconds));
     let (used, each) = (size(report.used_bytes), size(report.each_bytes));
     line("machine memory", format!("{used}, {each} each (difference of MemAvailable)"));
+    let (charged, each) = (size(report.charged_bytes), size(report.charged_each_bytes));
+    line("charged by cgroups", format!("{charged}, {each} each"));
     let (interpreter, guest) = (size(report.interpreter_pss_bytes), size(report.guest_pss_bytes));
     line("proportional (PSS)", format!("interpreter {interpreter}, guest {guest}, on average"));
     let zygotes = size(report.zygotes_pss_bytes);
