@@ -55,18 +55,39 @@ transfer:
 attacks *args:
     cargo run --profile suite --locked -p belljar-attacks -- "$@"
 
+# One session looks for another: strangers, siblings, successors, copies.
+bleed *args:
+    cargo run --profile suite --locked -p belljar-bleed -- "$@"
+
 # The examples through the real command line, against their expected output.
 e2e: build
     cargo xtask examples
+
+# The template that contexts are tested with; takes minutes, once.
+templates: build
+    cargo run --release --locked -p belljar -- template build python-data
+
+# The programs inside contexts, without a sandbox around them.
+runtimes: build
+    runtimes/tests/run
 
 # How long a sandbox takes to start, on this machine.
 bench *args:
     cargo run --release --locked -p belljar -- bench start "$@"
 
-# The long versions: 10,000 sandboxes, 200 kills.
+# Warm starts and copies, briefly; `belljar bench --help` has the long ones.
+bench-warm:
+    cargo run --release --locked -p belljar -- bench first-result -n 60
+    cargo run --release --locked -p belljar -- bench fork
+    cargo run --release --locked -p belljar -- bench sessions --seconds 10 --concurrency 2
+    cargo run --release --locked -p belljar -- bench density --count 100
+
+# The long versions: 10,000 sandboxes, 200 kills, 2,400 alive at once, 5 minutes of sessions.
 soak:
     just churn 10000
     just kills 200
+    cargo run --release --locked -p belljar -- bench density
+    cargo run --release --locked -p belljar -- bench sessions --seconds 300 --concurrency 4
 
 # The engine on real cgroup v2 kernels, in QEMU guests.
 v2 *args:

@@ -18,9 +18,9 @@ fn main() {
         println!("cargo::rerun-if-changed={}", crates.join(part).join("Cargo.toml").display());
     }
     let is_static = "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static";
-    let guest = build(&crates, "guest", is_static).join("belljar-guest");
+    let guest = build(&crates, "guest", is_static, "belljar-guest");
     println!("cargo::rustc-env=BELLJAR_GUEST={}", guest.display());
-    let zygote = build(&crates, "zygote", "").join("libbelljar_zygote.so");
+    let zygote = build(&crates, "zygote", "", "libbelljar_zygote.so");
     println!("cargo::rustc-env=BELLJAR_ZYGOTE={}", zygote.display());
     let runtimes = crates.with_file_name("runtimes");
     println!("cargo::rerun-if-changed={}", runtimes.display());
@@ -28,8 +28,10 @@ fn main() {
     println!("cargo::rustc-env=BELLJAR_PYTHON={}", pack(&sources).display());
 }
 
-/// Builds one crate of the workspace and answers where the result is.
-fn build(crates: &Path, name: &str, flags: &str) -> PathBuf {
+/// Builds one crate of the workspace and answers where the result is: a copy of
+/// our own, because worktrees that share a target directory also share that of
+/// this build, and the other's result speaks another protocol.
+fn build(crates: &Path, name: &str, flags: &str, result: &str) -> PathBuf {
     let target = env::var("TARGET").expect("cargo sets it");
     let dir = build_dir(name);
     let status = Command::new(env::var("CARGO").expect("cargo sets it"))
@@ -46,7 +48,9 @@ fn build(crates: &Path, name: &str, flags: &str) -> PathBuf {
         .status()
         .expect("cargo can be run");
     assert!(status.success(), "the {name} did not build");
-    dir.join(target).join("guest")
+    let own = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join(result);
+    std::fs::copy(dir.join(target).join("guest").join(result), &own).expect("it can be copied");
+    own
 }
 
 /// A directory beside the profiles, so that they share one build.
@@ -69,7 +73,10 @@ fn pack(sources: &Path) -> PathBuf {
     files.sort();
     for file in files {
         let name = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        table.push_str(&format!("    ({name:?}, include_str!({:?})),\n", file.display().to_string()));
+        table.push_str(&format!(
+            "    ({name:?}, include_str!({:?})),\n",
+            file.display().to_string()
+        ));
     }
     table.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("python.rs");

@@ -165,6 +165,8 @@ pub(crate) const TABLE: &[Row] = &[
     tests("testkit", "throw-away services and fakes; a dev-dependency only"),
     tests("conformance", "black-box behaviour that every tier must show"),
     tests("attacks", "escape attempts, each with a control run"),
+    tests("bleed", "looks for one session from within another"),
+    tests("warmed", "the warm template that the suites test with"),
     row(Layer::Tools, "xtask", "house rules and chores", &[]),
 ];
 

@@ -36,7 +36,6 @@ pub(crate) struct Start<'a> {
 /// Where a context expects its stream.
 const STREAM: i32 = 3;
 
-
 /// Confines this process and runs the program. Never returns.
 pub(crate) fn run(start: Start<'_>) -> ! {
     let report = start.report.try_clone();

@@ -8,7 +8,7 @@
 //! alarms and timers are simply not there in a copy.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_model::{Limits, Spec, Tier};
 use belljar_sandbox::{Files, Zygote};
@@ -134,7 +134,7 @@ impl Sandbox {
         let mut contexts = Vec::new();
         let mut held = Vec::new();
         for context in self.contexts() {
-            let (moment, release) = take(&context, &still).await?;
+            let (moment, release) = take(&context, &still, self.limits().memory_bytes).await?;
             contexts.push(moment);
             held.push(release);
         }
@@ -155,7 +155,11 @@ impl Sandbox {
 /// Dropped when the context may go on.
 type Release = tokio::sync::oneshot::Sender<()>;
 
-async fn take(context: &Context, still: &Arc<Still>) -> Result<(Moment, Release), ContextError> {
+async fn take(
+    context: &Context,
+    still: &Arc<Still>,
+    most: u64,
+) -> Result<(Moment, Release), ContextError> {
     let facts = context.facts();
     let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
         let language = context.options().language.as_str();
@@ -172,12 +176,12 @@ async fn take(context: &Context, still: &Arc<Still>) -> Result<(Moment, Release)
         let why = format!("open files do not survive; descriptor {fd} is {target}; close it");
         return Err(ContextError::Copy(why));
     }
-    let previous = context.image();
+    // Each image keeps what those before it hold; now and then all is taken anew.
+    let previous = context.image().filter(|image| image.held_bytes() < most);
+    let limits = belljar_transplant::Limits { bytes: most, ..Default::default() };
     let still = still.clone();
     let process = process(pid)?;
-    let image = at_rest(move || {
-        capture(&process, &still.reference, previous.as_deref(), &Default::default())
-    });
+    let image = at_rest(move || capture(&process, &still.reference, previous.as_deref(), &limits));
     let image = Arc::new(image.await?);
     context.set_image(image.clone());
     let options = context.options().clone();
@@ -229,21 +233,20 @@ fn process(pid: u32) -> Result<Process, ContextError> {
 /// Tries on a thread of its own, as whoever commands a process must, until the
 /// interpreter has come to rest.
 async fn at_rest<T: Send + 'static>(
-    attempt: impl Fn() -> Result<T, Refusal> + Send + 'static,
+    attempt: impl Fn() -> Result<T, Refusal> + Send + Sync + 'static,
 ) -> Result<T, ContextError> {
-    let tried = tokio::task::spawn_blocking(move || {
-        let start = std::time::Instant::now();
-        loop {
-            match attempt() {
-                Err(Refusal::Busy) if start.elapsed() < REST => {
-                    std::thread::sleep(Duration::from_micros(200));
-                }
-                other => return other,
+    let attempt = Arc::new(attempt);
+    let start = Instant::now();
+    loop {
+        let once = attempt.clone();
+        let tried = tokio::task::spawn_blocking(move || once()).await;
+        match tried.map_err(|error| ContextError::Copy(error.to_string()))? {
+            Err(Refusal::Busy) if start.elapsed() < REST => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
+            other => return other.map_err(refused),
         }
-    });
-    let tried = tried.await.map_err(|error| ContextError::Copy(error.to_string()))?;
-    tried.map_err(refused)
+    }
 }
 
 fn refused(refusal: Refusal) -> ContextError {

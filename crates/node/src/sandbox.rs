@@ -15,9 +15,7 @@ use tokio::sync::mpsc;
 use crate::call::{Call, Event, Waiting};
 use crate::capture::{Capture, Captured};
 use crate::command::{Command, Input};
-use crate::context::{
-    Context, ContextError, ContextOptions, Facts, Orders, Ours, Place, Unborn,
-};
+use crate::context::{Context, ContextError, ContextOptions, Facts, Orders, Ours, Place, Unborn};
 use crate::link::{Link, LinkError};
 use crate::node::{Maker, NodeError};
 use crate::profile::profile;
@@ -79,7 +77,6 @@ struct Contexts {
     next: u32,
 }
 
-
 const E2BIG: i32 = 7;
 
 /// Output that [`Sandbox::execute`] keeps of each stream.
@@ -127,9 +124,8 @@ impl Sandbox {
         self.calls.store(FIRST_CALL + 1, Ordering::Relaxed);
         let group = self.machine.call_group(FIRST_CALL);
         let (link, machine) = (self.link.clone(), self.machine.clone());
-        let task = tokio::spawn(async move {
-            Unborn::forked(&link, &machine, pending, group).await
-        });
+        let task =
+            tokio::spawn(async move { Unborn::forked(&link, &machine, pending, group).await });
         *self.lock_prepared() = Some(task);
     }
 

@@ -116,8 +116,7 @@ impl Family {
         let family = self.clone();
         tokio::spawn(async move {
             if let Ok(zygote) = warm_up(&family.engine, &family.warmth).await {
-                let next =
-                    Current { zygote: Arc::new(zygote), born: Instant::now(), forks: 0 };
+                let next = Current { zygote: Arc::new(zygote), born: Instant::now(), forks: 0 };
                 *family.current.lock().unwrap_or_else(PoisonError::into_inner) = next;
                 family.replaced.fetch_add(1, Ordering::Relaxed);
             }
@@ -128,8 +127,7 @@ impl Family {
 }
 
 async fn warm_up(engine: &Engine, warmth: &Warmth) -> Result<Zygote, WarmError> {
-    let (argv, boot) =
-        runtime::zygote(&warmth.interpreter, &warmth.code).ok_or(WarmError::Text)?;
+    let (argv, boot) = runtime::zygote(&warmth.interpreter, &warmth.code).ok_or(WarmError::Text)?;
     // It may use what it needs to warm up in reasonable time.
     let limits = Limits { memory_bytes: 2 * GIB, cpu_millis: 4000, ..Limits::default() };
     let spec = Spec { limits, ..Spec::new(Tier::Jail, warmth.root.clone()) };

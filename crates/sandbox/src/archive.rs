@@ -25,15 +25,34 @@ use {pack::pack, unpack::unpack};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Record {
     /// What follows, up to its `Leave`, is in this directory.
-    Enter { name: Vec<u8>, about: About },
+    Enter {
+        name: Vec<u8>,
+        about: About,
+    },
     Leave,
-    File { name: Vec<u8>, about: About, size: u64 },
+    File {
+        name: Vec<u8>,
+        about: About,
+        size: u64,
+    },
     /// Bytes of the file named last, which follow this record.
-    Data { offset: u64, length: u64 },
-    Symlink { name: Vec<u8>, about: About, target: Vec<u8> },
-    Fifo { name: Vec<u8>, about: About },
+    Data {
+        offset: u64,
+        length: u64,
+    },
+    Symlink {
+        name: Vec<u8>,
+        about: About,
+        target: Vec<u8>,
+    },
+    Fifo {
+        name: Vec<u8>,
+        about: About,
+    },
     /// Something of the base that was removed.
-    Whiteout { name: Vec<u8> },
+    Whiteout {
+        name: Vec<u8>,
+    },
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

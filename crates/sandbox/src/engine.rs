@@ -463,11 +463,7 @@ impl Inner {
         Ok(answer?)
     }
 
-    async fn send(
-        &self,
-        request: &ToSpawner,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<()> {
+    async fn send(&self, request: &ToSpawner, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         loop {
             self.socket.writable().await?;
             let send = || wire::send(&self.socket, request, descriptors);
@@ -509,8 +505,8 @@ pub(crate) fn sealed_memfd(name: &str, program: &[u8]) -> io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Kernels before 6.3 do not know the flag and need not be told.
-    let memfd = memfd_create(name, flags | MemfdFlags::EXEC)
-        .or_else(|_| memfd_create(name, flags))?;
+    let memfd =
+        memfd_create(name, flags | MemfdFlags::EXEC).or_else(|_| memfd_create(name, flags))?;
     let mut rest = program;
     while !rest.is_empty() {
         let count = rustix::io::write(&memfd, rest)?;

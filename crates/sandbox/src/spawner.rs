@@ -17,15 +17,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use belljar_model::{SandboxId, Spec, Tier};
-use belljar_sys::{fd, signal};
 use belljar_sys::seccomp::Instruction;
+use belljar_sys::{fd, signal};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::defence::Weakened;
-use crate::jail::parent::{Cradle, Owner, bear};
 use crate::jail::apply::Program;
+use crate::jail::parent::{Cradle, Owner, bear};
 use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
 use crate::seccomp;
@@ -242,12 +242,13 @@ impl Spawner {
         }
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
-        let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
-        let work = (wish.spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
+        let group =
+            self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
+        let work =
+            (wish.spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
         let owner = zygote.map(|number| self.zygote(number)).transpose();
-        let made = owner.and_then(|owner| {
-            self.make(wish, first_uid, group.as_ref(), work.as_deref(), owner)
-        });
+        let made = owner
+            .and_then(|owner| self.make(wish, first_uid, group.as_ref(), work.as_deref(), owner));
         match made {
             Ok(born) => {
                 let pid = u32::try_from(born.pid.as_raw_nonzero().get()).unwrap_or(0);

@@ -35,10 +35,8 @@ pub(crate) fn deadline(
     let start = Instant::now();
     loop {
         let left = longest.saturating_sub(start.elapsed());
-        let spec = Timespec {
-            tv_sec: left.as_secs().cast_signed(),
-            tv_nsec: left.subsec_nanos().into(),
-        };
+        let spec =
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         if wait(spec)? {
             return Ok(true);
         }

@@ -123,11 +123,7 @@ impl Zygote {
     }
 
     /// Sends one packet.
-    pub async fn send(
-        &self,
-        bytes: &[u8],
-        descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<()> {
+    pub async fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         loop {
             self.socket.writable().await?;
             let sent = self.socket.try_io(Interest::WRITABLE, || {

@@ -113,7 +113,8 @@ pub fn fork_into(
 
 /// Enters `namespaces` of the process behind `target`, a pidfd.
 pub fn enter(target: BorrowedFd<'_>, namespaces: Namespaces) -> io::Result<()> {
-    let flags = libc::c_int::try_from(namespaces.bits()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags =
+        libc::c_int::try_from(namespaces.bits()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: setns takes a descriptor and an integer.
     check(unsafe { libc::setns(target.as_raw_fd(), flags) }.into()).map(drop)
 }

@@ -14,16 +14,16 @@ mod request;
 
 use std::cell::RefCell;
 use std::io;
-use std::time::Duration;
 
 use belljar_sys::enter::{Entered, fork_into};
 use belljar_sys::process::Namespaces;
+use rustix::thread::Timespec;
 
 use crate::request::Received;
 
 /// How often a sandbox that cannot be entered is tried again.
 const TRIES: usize = 50;
-const PAUSE: Duration = Duration::from_micros(200);
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 const EPERM: i32 = 1;
 
 thread_local! {
@@ -65,7 +65,7 @@ belljar_sys::export! {
             }
             // In the moment of a change of user the sandbox's first process
             // cannot be followed by anyone.
-            std::thread::sleep(PAUSE);
+            let _ = rustix::thread::nanosleep(&PAUSE);
             forked = fork_into(received.target(), early, received.cgroup());
         }
         match forked {

@@ -22,8 +22,9 @@ THREAD_LIMITS = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
-    # The allocator inside pyarrow.
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    # The allocator inside pyarrow. What it gives back with MADV_DONTNEED it takes
+    # for zeros later, which memory that was copied from elsewhere is not.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false,dirty_decay_ms:-1,muzzy_decay_ms:-1",
 }
 LIBRARY = 4
 PACKET = 64 << 10

@@ -168,7 +168,8 @@ impl Actor {
                     Ok(Incoming::Data(bytes)) => {
                         self.reader.push(&bytes);
                         let _ = self.channel.grant(bytes.len()).await;
-                        if let Ok(Some(FromContext::Awake { problem })) = self.reader.next_message() {
+                        if let Ok(Some(FromContext::Awake { problem })) = self.reader.next_message()
+                        {
                             return problem;
                         }
                     }

@@ -122,8 +122,7 @@ impl Unborn {
         let streams = ours.0.each_ref().map(AsFd::as_fd);
         channel.send(&request, &streams).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Forked, version: String::new(), pid: Some(pid) };
-        let unborn =
-            Self { channel, group, ended: Some(ended), reader: Reader::default(), facts };
+        let unborn = Self { channel, group, ended: Some(ended), reader: Reader::default(), facts };
         unborn.ready().await
     }
 
@@ -157,7 +156,9 @@ impl Unborn {
                         let said = String::from_utf8_lossy(&complaints).trim().to_owned();
                         return Err(ContextError::Stillborn(said));
                     }
-                    Incoming::Reply(Err(failure)) => return Err(ContextError::Call(failure.into())),
+                    Incoming::Reply(Err(failure)) => {
+                        return Err(ContextError::Call(failure.into()));
+                    }
                     Incoming::Reply(_) | Incoming::Changed(_) | Incoming::Credit(_) => {}
                 }
             }
@@ -243,7 +244,8 @@ impl Place<'_> {
     fn environment(&self, options: &ContextOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut command = Command::new([""]);
         let given = options.env.iter();
-        command.env = given.map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
+        command.env =
+            given.map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
         command.environment(&self.home, &self.temporary)
     }
 }

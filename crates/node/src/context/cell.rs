@@ -14,7 +14,10 @@ pub enum CellEvent {
     Stderr(Vec<u8>),
     Display(Display),
     /// The value of the last expression.
-    Result { data: Bundle, metadata: Map<String, Value> },
+    Result {
+        data: Bundle,
+        metadata: Map<String, Value>,
+    },
     Error(CellError),
     End(CellEnd),
 }

@@ -17,12 +17,8 @@ const NOBODY: u32 = 65_534;
 
 /// Attributes that tie a file to the base it was copied from; the copy stands
 /// on the same base, and finds it by name.
-const TIES: [&[u8]; 4] = [
-    b"user.overlay.origin",
-    b"user.overlay.impure",
-    b"user.overlay.nlink",
-    b"user.overlay.upper",
-];
+const TIES: [&[u8]; 4] =
+    [b"user.overlay.origin", b"user.overlay.impure", b"user.overlay.nlink", b"user.overlay.upper"];
 
 struct Packer<W> {
     out: W,

@@ -3,7 +3,9 @@
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
 use rustix::io::Errno;
 
 use super::{About, LONGEST_RECORD, PIECE, Record};
@@ -47,8 +49,7 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(errno) => return Err(errno.into()),
                 }
-                let flags =
-                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let dir = rustix::fs::openat(parent, &name[..], flags, Mode::empty())?;
                 levels.push(Level { dir, about });
             }
@@ -62,7 +63,8 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
                     | OFlags::EXCL
                     | OFlags::NOFOLLOW
                     | OFlags::CLOEXEC;
-                let made = rustix::fs::openat(parent, &name[..], flags, Mode::from_raw_mode(0o600))?;
+                let made =
+                    rustix::fs::openat(parent, &name[..], flags, Mode::from_raw_mode(0o600))?;
                 rustix::fs::ftruncate(&made, size)?;
                 settle(&made, &about)?;
                 file = Some(made);

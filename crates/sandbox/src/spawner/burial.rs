@@ -75,4 +75,3 @@ pub(super) fn remove_work(work: &Path) -> io::Result<()> {
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
-
