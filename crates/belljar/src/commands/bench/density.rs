@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_node::{Context, Sandbox};
+use belljar_node::{Context, Origin, Sandbox};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -29,6 +29,8 @@ struct Report {
     create_each: Option<Summary>,
     ask_seconds: f64,
     wrong_answers: usize,
+    /// Interpreters that were not forked from a zygote, but started anew.
+    not_forked: usize,
     destroy_seconds: f64,
     available_before_bytes: u64,
     used_bytes: u64,
@@ -208,6 +210,8 @@ impl Report {
         self.interpreter_pss_bytes = mean(interpreters.filter_map(machine::proportional));
         self.guest_pss_bytes =
             mean(sample().filter_map(|one| machine::proportional(one.sandbox.pid())));
+        let is_forked = |one: &&Alive| one.context.facts().origin == Origin::Forked;
+        self.not_forked = alive.len() - alive.iter().filter(is_forked).count();
         let zygotes = groups.zygotes();
         self.zygotes = zygotes.len();
         self.zygotes_pss_bytes = zygotes.into_iter().filter_map(machine::proportional).sum();
@@ -228,6 +232,7 @@ impl Report {
         let nothing = Left::default();
         self.stopped.is_none()
             && self.wrong_answers == 0
+            && self.not_forked == 0
             && (self.left, self.left_at_end) == (nothing, nothing)
     }
 }
@@ -265,6 +270,7 @@ fn table(report: &Report) -> String {
     line("proportional (PSS)", format!("interpreter {interpreter}, guest {guest}, on average"));
     let zygotes = size(report.zygotes_pss_bytes);
     line("zygotes", format!("{} alive, {zygotes} PSS together", report.zygotes));
+    line("not forked", format!("{} interpreters had to be started anew", report.not_forked));
     let available = size(report.available_before_bytes);
     line("would fit", format!("{} in the {available} that were available", report.would_fit));
     line("not given back", size(report.kept_bytes));
