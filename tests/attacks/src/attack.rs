@@ -70,6 +70,11 @@ impl Attack {
         Self { stress: true, ..self }
     }
 
+    /// Whether it is about warm interpreters.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.class() == "ZYG" || self.id == "RES-23"
+    }
+
     pub(crate) fn class(&self) -> &'static str {
         self.id.split('-').next().unwrap_or(self.id)
     }

@@ -9,6 +9,7 @@ mod out;
 mod proc;
 mod res;
 mod sys;
+mod zyg;
 
 use anyhow::bail;
 
@@ -23,6 +24,7 @@ fn all() -> Vec<Attack> {
         fs::attacks(),
         out::attacks(),
         lng::attacks(),
+        zyg::attacks(),
     ];
     classes.into_iter().flatten().collect()
 }

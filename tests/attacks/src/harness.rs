@@ -16,3 +16,4 @@ pub(crate) mod oracle;
 pub(crate) mod programs;
 pub(crate) mod smuggled;
 pub(crate) mod stage;
+pub(crate) mod warm;

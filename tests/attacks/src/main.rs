@@ -23,6 +23,7 @@ use clap::Parser;
 
 use crate::harness::launch::{self, Planted};
 use crate::harness::programs::Programs;
+use crate::harness::warm::Made;
 
 /// Runs escape attempts, each with a control run that must succeed.
 #[derive(Debug, Parser)]
@@ -45,6 +46,14 @@ struct Options {
     /// Runs as many attacks side by side; those that measure still run alone.
     #[arg(short, value_name = "COUNT", default_value_t = 2)]
     jobs: usize,
+    /// How sandboxes are made. Those that are not plain come from a warm
+    /// template, and no control runs: nothing of them can be switched off.
+    #[arg(long, value_name = "HOW", default_value = "plain")]
+    stage: Made,
+    /// Leaves out what needs the warm template where it is not built; for a
+    /// desk, not for CI.
+    #[arg(long)]
+    skip_without_template: bool,
     /// Also writes the results to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,7 +62,11 @@ struct Options {
 fn main() -> anyhow::Result<ExitCode> {
     belljar_node::hook();
     let options = Options::parse();
-    let attacks = catalogue::select(&options.filters)?;
+    let mut attacks = catalogue::select(&options.filters)?;
+    if options.stage != Made::Plain {
+        // Made in their own way already.
+        attacks.retain(|attack| !attack.is_warm());
+    }
     if options.list {
         for attack in &attacks {
             println!("{:<8} P{} {}", attack.id, attack.priority, attack.title);

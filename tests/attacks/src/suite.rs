@@ -16,6 +16,7 @@ use crate::harness::oracle::Oracle;
 use crate::harness::programs::Programs;
 use crate::harness::smuggled::Smuggled;
 use crate::harness::stage::{Ledger, Stage};
+use crate::harness::warm::{Made, Warm};
 use crate::report::{Outcome, Results};
 
 /// No run may take longer.
@@ -47,9 +48,22 @@ pub(crate) async fn run(
     let _lease = template.lease()?;
     let node = Node::start(None).await?;
     let canaries = Arc::new(Mutex::new(Canaries::set_out(planted)?));
+    let wants_warm = options.stage != Made::Plain || attacks.iter().any(Attack::is_warm);
+    let warm = match Warm::find() {
+        Ok(warm) if wants_warm => Some(Arc::new(warm)),
+        Ok(_) => None,
+        Err(_) if options.skip_without_template || !wants_warm => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(warm) = &warm {
+        warm.up(&node, options.stage).await?;
+    }
+    anyhow::ensure!(options.stage == Made::Plain || warm.is_some(), "there is no warm template");
     let stage = Stage {
         node,
         root: template.root,
+        warm,
+        made: options.stage,
         weakened: Weakened::default(),
         canaries: canaries.clone(),
         smuggled: Arc::new(Smuggled::pack(&programs)?),
@@ -82,6 +96,13 @@ async fn warm_up(stage: &Stage) -> anyhow::Result<()> {
     let sandbox = stage.sandbox(|_| {}).await?;
     stage.exec(&sandbox, &belljar_node::Command::new(["/bin/true"])).await?;
     drop(sandbox);
+    if stage.warm.is_some() {
+        // The copy keeps an interpreter that stands still for good.
+        for made in [Made::Forked, Made::Copied] {
+            let sandbox = stage.warm_sandbox(made, |_| {}).await?;
+            stage.python(&sandbox).await?;
+        }
+    }
     stage.clear().await
 }
 
@@ -89,7 +110,7 @@ fn jobs(attacks: &[Attack], options: &Options) -> Vec<Job> {
     let mut jobs = Vec::new();
     for &attack in attacks {
         jobs.push(Job { attack, mode: Mode::Real });
-        if options.no_control {
+        if options.no_control || options.stage != Made::Plain {
             continue;
         }
         match attack.control {

@@ -19,6 +19,8 @@ pub(crate) struct Probe {
     /// Whether the channel is expected not to exist.
     pub(crate) closed: bool,
     pub(crate) kind: Kind,
+    /// Whether one canary can be told from another.
+    pub(crate) specific: bool,
     /// A script that plants, as the sandbox's root.
     pub(crate) root: Option<String>,
 }

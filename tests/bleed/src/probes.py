@@ -33,14 +33,18 @@ class Closed(Exception):
     """The channel does not exist for anyone in a sandbox."""
 
 
-def probe(group, reach="sandbox", copied=False, closed=False, kind="canary", root=None):
+def probe(
+    group, reach="sandbox", copied=False, closed=False, kind="canary", root=None, specific=True,
+):
     """`reach`: how far the channel goes by design. `copied`: a copy of the
     sandbox has it, too. `root`: a script that plants, run as the sandbox's
-    root with the canary as its argument."""
+    root with the canary as its argument. `specific`: whether one canary can be
+    told from another."""
     def add(channel):
         name = f"{group}/{channel.__name__}"
         PROBES[name] = (channel, dict(
             name=name, reach=reach, copied=copied, closed=closed, kind=kind, root=root,
+            specific=specific,
         ))
         return channel
 
@@ -771,7 +775,7 @@ class time_zone:
         return time.tzname[0] if time.tzname[0] == canary[-6:] else None
 
 
-@probe("interpreter", reach="interpreter")
+@probe("interpreter", reach="interpreter", specific=False)
 class umask:
     def plant(canary):
         os.umask(0o135)
@@ -796,7 +800,7 @@ class resource_limit:
         return now if now == number(canary, 8) - 500 else None
 
 
-@probe("interpreter", reach="interpreter")
+@probe("interpreter", reach="interpreter", specific=False)
 class priority:
     def plant(canary):
         os.nice(7)
@@ -805,7 +809,7 @@ class priority:
         return os.nice(0) if os.nice(0) == 7 else None
 
 
-@probe("interpreter", reach="interpreter")
+@probe("interpreter", reach="interpreter", specific=False)
 class blocked_signals:
     def plant(canary):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
@@ -870,17 +874,17 @@ class other_session:
         return scan(digest)
 
 
-@probe("memory", reach="interpreter", kind="memory")
+@probe("memory", reach="interpreter", kind="memory", specific=False)
 class engine_environment(other_session):
     pass
 
 
-@probe("memory", reach="interpreter", kind="memory")
+@probe("memory", reach="interpreter", kind="memory", specific=False)
 class engine_heap(other_session):
     pass
 
 
-@probe("memory", reach="interpreter", kind="memory")
+@probe("memory", reach="interpreter", kind="memory", specific=False)
 class engine_arguments(other_session):
     pass
 

@@ -1,5 +1,6 @@
 //! RES: using more than one's share.
 
+mod cells;
 mod crowd;
 mod disk;
 mod memory;
@@ -27,6 +28,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
     let driven = |id, act: fn(Stage) -> Run, control| Attack::new(id, Act::Driven(act), control);
     let no_device = "the writable layer is in memory: there is no device to throttle";
     let counted = "the bill is the kernel's counter; nothing else could be asked";
+    let warm = "the limits are those of RES-01 to RES-13, where each is switched off in turn";
     let walk = "trees are walked without recursion; there is no other walk to switch to";
     vec![
         driven("RES-01", |stage| Box::pin(fork_bomb(stage)), NO_PIDS_LIMIT).stress(),
@@ -65,6 +67,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Without(&[NetNamespace]),
         ),
         one("RES-22", BURSTS, Control::Because(counted)),
+        driven("RES-23", |stage| Box::pin(cells::all(stage)), Control::Because(warm)),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Every attack of the threat model that the jail answers for, by id.
 
 /// The classes in the order of the report.
-pub(crate) const CLASSES: [&str; 7] = ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG"];
+pub(crate) const CLASSES: [&str; 8] = ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -19,7 +19,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 125] = [
+pub(crate) static ALL: [Row; 139] = [
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -105,6 +105,7 @@ pub(crate) static ALL: [Row; 125] = [
     row("RES-20", 0, "create and destroy, again and again"),
     row("RES-21", 0, "exhaust connections"),
     row("RES-22", 1, "hide usage between samples"),
+    row("RES-23", 0, "all of this from a cell of a warm interpreter"),
     row("FS-01", 0, "hostile transfer paths"),
     row("FS-02", 0, "symlinks under transfers"),
     row("FS-03", 0, "swap directory and symlink during transfers"),
@@ -145,4 +146,17 @@ pub(crate) static ALL: [Row; 125] = [
     row("LNG-05", 1, "forge messages to the interpreter"),
     row("LNG-06", 0, "replace libc, loader, preload"),
     row("LNG-07", 2, "dependency with a known advisory"),
+    row("ZYG-01", 0, "scan all memory for secrets of the engine and of others"),
+    row("ZYG-02", 0, "find descriptors, mappings, timers, hooks of the zygote"),
+    row("ZYG-03", 0, "draw the random numbers of a sibling"),
+    row("ZYG-04", 1, "learn the memory layout of a sibling"),
+    row("ZYG-05", 0, "write to memory that is shared with the zygote"),
+    row("ZYG-06", 0, "trace, signal, read the zygote; forge messages"),
+    row("ZYG-07", 0, "run before confinement is complete"),
+    row("ZYG-08", 0, "end the zygote while it forks"),
+    row("ZYG-09", 0, "run before the cgroup counts"),
+    row("ZYG-10", 1, "change modules for the next child"),
+    row("ZYG-11", 1, "have a zygote stay for good"),
+    row("ZYG-12", 1, "find connections and handles of the zygote"),
+    row("ZYG-13", 1, "attack from the warm-up"),
 ];

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use belljar_node::Sandbox;
 
-use crate::harness::oracle::{group_roots, processes};
+use crate::harness::oracle::{group_roots, groups_of, processes};
 
 /// The control groups of one sandbox, one in each hierarchy.
 #[derive(Debug)]
@@ -16,13 +16,7 @@ pub(crate) struct Groups(Vec<PathBuf>);
 
 impl Groups {
     pub(crate) fn of(sandbox: &Sandbox) -> Self {
-        let mut dirs = Vec::new();
-        for root in group_roots() {
-            let engines = fs::read_dir(root).into_iter().flatten().flatten();
-            dirs.extend(engines.map(|engine| engine.path().join(sandbox.id().as_str())));
-        }
-        dirs.retain(|dir| dir.exists());
-        Self(dirs)
+        Self(group_roots().iter().flat_map(|root| groups_of(root, sandbox.id().as_str())).collect())
     }
 
     /// A counter of the sandbox, in whichever hierarchy it is.

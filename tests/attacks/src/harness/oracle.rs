@@ -1,7 +1,7 @@
 //! Looks at the host after every run: was anything touched, is anything left?
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,15 +81,8 @@ impl Oracle {
     }
 
     fn groups_of(&self, trace: &Trace) -> Vec<String> {
-        let mut left = Vec::new();
-        for root in &self.groups {
-            let engines = fs::read_dir(root).into_iter().flatten().flatten();
-            let dirs = engines.map(|engine| engine.path().join(&trace.id));
-            left.extend(
-                dirs.filter(|dir| dir.exists()).map(|dir| format!("left: {}", dir.display())),
-            );
-        }
-        left
+        let dirs = self.groups.iter().flat_map(|root| groups_of(root, &trace.id));
+        dirs.map(|dir| format!("left: {}", dir.display())).collect()
     }
 }
 
@@ -114,6 +107,18 @@ pub(crate) fn group_roots() -> Vec<PathBuf> {
         kind.starts_with("cgroup").then(|| PathBuf::from(target).join("belljar"))
     };
     mounts.lines().filter_map(of_cgroups).collect()
+}
+
+/// The groups of a sandbox in one hierarchy: its engine's, or its zygote's.
+pub(crate) fn groups_of(root: &Path, id: &str) -> Vec<PathBuf> {
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    };
+    let engines = below(root);
+    let zygotes = engines.iter().flat_map(|engine| below(engine));
+    let owners = engines.iter().cloned().chain(zygotes);
+    owners.map(|owner| owner.join(id)).filter(|dir| dir.exists()).collect()
 }
 
 /// The mounts of the host that carry our name; strangers mount as they like.

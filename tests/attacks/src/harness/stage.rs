@@ -11,6 +11,7 @@ use belljar_node::{Call, Command, Defence, Event, Input, Node, Sandbox, Weakened
 use crate::harness::canary::Canaries;
 use crate::harness::programs::Programs;
 use crate::harness::smuggled::Smuggled;
+use crate::harness::warm::{Made, Warm};
 
 /// Given to each run of an act; clones are the same stage.
 #[derive(Debug, Clone)]
@@ -18,6 +19,10 @@ pub(crate) struct Stage {
     pub(crate) node: Node,
     /// The `host` template.
     pub(crate) root: RootFs,
+    /// The template with a warm interpreter, if it was asked for.
+    pub(crate) warm: Option<Arc<Warm>>,
+    /// How the usual sandbox is made.
+    pub(crate) made: Made,
     /// What is switched off: nothing, except in a control run.
     pub(crate) weakened: Weakened,
     pub(crate) canaries: Arc<Mutex<Canaries>>,
@@ -119,8 +124,17 @@ impl Stage {
     }
 
     pub(crate) async fn sandbox_of(&self, spec: &Spec) -> anyhow::Result<Arc<Sandbox>> {
+        if let (Some(warm), true) = (&self.warm, self.made != Made::Plain) {
+            let spec = Spec { root: warm.root(), ..spec.clone() };
+            return self.keep(warm.sandbox(&self.node, self.made, &spec).await?);
+        }
         let made = self.node.create_weakened(spec, &self.weakened).await;
-        let sandbox = Arc::new(made.context("cannot make a sandbox")?);
+        self.keep(made.context("cannot make a sandbox")?)
+    }
+
+    /// Has a sandbox ended with the run.
+    pub(crate) fn keep(&self, sandbox: Sandbox) -> anyhow::Result<Arc<Sandbox>> {
+        let sandbox = Arc::new(sandbox);
         let trace = Trace { id: sandbox.id().to_string(), first_uid: first_uid(sandbox.pid()) };
         let mut ledger = self.ledger();
         ledger.traces.push(trace);

@@ -1,0 +1,77 @@
+//! Attacks on the zygote and on the host, by the only descriptor there is.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_model::EndReason;
+use belljar_node::Origin;
+
+use crate::attack::{Seen, verdict};
+use crate::harness::findings::Findings;
+use crate::harness::oracle::spawner;
+use crate::harness::stage::Stage;
+use crate::harness::warm::Made;
+
+/// What is written to descriptor 3, and whether the context must end of it.
+const FORGERIES: [(&str, &str, Forged); 7] = [
+    ("no frame", "b'\\xff' * 64", Forged::Ends),
+    ("a frame that is not JSON", "frame(b'not json')", Forged::Ends),
+    ("a frame without end", "(0xffffffff).to_bytes(4, 'little')", Forged::Ends),
+    ("deep JSON", "frame(b'[' * 200000)", Forged::Ends),
+    ("an unknown message", "frame(b'{\"ev\": \"fork\", \"target\": 1}')", Forged::Ends),
+    ("messages of another time", "frame(b'{\"ev\": \"ready\", \"version\": \"9\"}') + \
+        frame(b'{\"ev\": \"parked\", \"cwd\": \"/\"}')", Forged::Nothing),
+    ("the end of another cell", "frame(b'{\"ev\": \"done\", \"id\": 999, \"ok\": true}')", Forged::Nothing),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Forged {
+    Ends,
+    Nothing,
+}
+
+pub(super) async fn all(stage: Stage) -> anyhow::Result<Seen> {
+    let mut findings = Findings::default();
+    let sandbox = stage.warm_sandbox(Made::Forked, |_| {}).await?;
+    let context = stage.python(&sandbox).await?;
+    let zygotes = belljar_warmed::zygotes();
+    let mut pids = zygotes.clone();
+    pids.extend(spawner());
+    pids.push(std::process::id());
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    findings.verdict(&stage.cell(&context, "zyg/zyg_06.py", &pids).await?)?;
+    let beside = sandbox.context(stage.warm()?.options()?).await?;
+    stage.code(&beside, "kept = 41").await?;
+    for (what, bytes, forged) in FORGERIES {
+        let context = sandbox.context(stage.warm()?.options()?).await?;
+        let code = format!(
+            "import os\ndef frame(body): return len(body).to_bytes(4, 'little') + body\n\
+             text = {bytes}\nwhile text: text = text[os.write(3, text):]\nprint('went on')"
+        );
+        let ran = context.execute(code, Some(Duration::from_secs(5))).await;
+        let told = match forged {
+            Forged::Ends => ran.end.reason == EndReason::Policy && !ran.end.alive,
+            Forged::Nothing => ran.end.reason == EndReason::Done && ran.end.alive,
+        };
+        let instead = format!("{what}: {} alive {}", ran.end.reason, ran.end.alive);
+        findings.expect(told, "a forger hurts itself at most", instead);
+        let ran = stage.code(&beside, "print(kept + 1)").await?;
+        let serves = ran.text().trim() == "42";
+        findings.expect(serves, "other contexts go on", format!("{what}: {}", ran.ending()));
+    }
+    let after = stage.warm_sandbox(Made::Forked, |_| {}).await?;
+    let origin = stage.python(&after).await?.facts().origin;
+    findings.expect(origin == Origin::Forked, "the zygote forks on", origin.as_str());
+    let now = belljar_warmed::zygotes();
+    let same = zygotes.iter().all(|zygote| now.contains(zygote));
+    findings.expect(same, "and is the same", format!("{zygotes:?}, now {now:?}"));
+    Ok(findings.seen())
+}
+
+/// A process that it may do all that to: itself.
+pub(super) async fn itself(stage: Stage) -> anyhow::Result<Seen> {
+    let sandbox = stage.warm_sandbox(Made::Forked, |_| {}).await?;
+    let context = stage.python(&sandbox).await?;
+    let ran = stage.cell(&context, "zyg/zyg_06.py", &["self"]).await?;
+    verdict(&ran).context("it did not find itself")
+}
