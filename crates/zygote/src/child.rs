@@ -40,11 +40,13 @@ fn confine(received: Received) -> Result<(), Failure> {
     }
     let Received { entry, descriptors } = received;
     await_root(&descriptors)?;
-    keyring::join_new_session().doing("join a new keyring")?;
     rustix::process::setsid().doing("start a session")?;
     caps::drop_bounding().doing("empty the bounding set")?;
     caps::lock_securebits().doing("lock the secure bits")?;
     identity::become_user(entry.user, entry.user).doing("change user")?;
+    // As the sandbox's own user, whom the kernel charges for it: one user may
+    // have 200 of them, and the zygote's has children without number.
+    keyring::join_new_session().doing("join a new keyring")?;
     caps::clear_ambient().doing("clear ambient capabilities")?;
     caps::set(caps::Set::EMPTY, caps::Set::EMPTY).doing("clear capabilities")?;
     // Its own user may look at it, as at any program that was executed.

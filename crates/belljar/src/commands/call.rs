@@ -113,6 +113,8 @@ async fn document(
         "tier": session.tier.as_str(),
         "template": format!("{}@{}", session.template.name, session.template.version),
         "enforcement": session.enforcement.as_str(),
+        // A process of its own: nothing of an earlier call is in its memory.
+        "state": "fresh",
         "end": {
             "reason": end.reason.as_str(),
             "exit_code": end.exit_code,

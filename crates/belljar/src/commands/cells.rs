@@ -106,6 +106,7 @@ async fn one(code: &str, context: &Context, printer: &Printer) -> anyhow::Result
         if printer.is_json() {
             let mut line = as_json(&event);
             if let (CellEvent::End(_), Some(line)) = (&event, line.as_object_mut()) {
+                line.insert("state".into(), "kept".into());
                 line.insert("interpreter".into(), origin.into());
             }
             printer.data(line)?;

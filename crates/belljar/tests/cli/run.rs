@@ -146,6 +146,7 @@ fn the_document_holds_output_end_usage_and_files() {
     );
     assert_eq!(document["sandbox"].as_str().unwrap().len(), 26);
     assert_eq!((&document["tier"], &document["enforcement"]), (&"jail".into(), &"cgroup".into()));
+    assert_eq!(document["state"], "fresh");
     assert!(document["template"].as_str().unwrap().starts_with("host@"));
 }
 

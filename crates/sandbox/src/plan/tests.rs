@@ -105,3 +105,39 @@ fn nothing_but_leaving_follows_the_filter() {
         assert_eq!(plan.steps[at + 1..], [Step::Descriptors { closed: true }, Step::RunGuest]);
     }
 }
+
+#[test]
+fn a_zygote_has_no_rights_and_stays_in_the_hosts_user_and_pid_namespace() {
+    let plan = Plan::zygote(&spec(Tier::Jail)).to_string();
+    expect![[r#"
+        namespaces mount net ipc uts
+        PrivateMounts
+        AwaitParent
+        JoinGroups
+        CgroupNamespace
+        Scratch { bytes: Some(67108864), inodes: Some(1000) }
+        Layers { count: 1 }
+        Overlay { neutral: true }
+        Proc { hidden: true }
+        Devices { minimal: true }
+        SharedMemory
+        EnterRoot
+        Hostname
+        NewKeyring
+        Capabilities { guest_keeps_some: false }
+        BecomeGuest { uid: 1000 }
+        NoNewPrivs
+        Seccomp
+        Descriptors { closed: true }
+        RunGuest"#]]
+    .assert_eq(&plan);
+}
+
+#[test]
+fn files_are_laid_out_before_the_overlay_looks_at_them() {
+    let plan = Plan::new(&spec(Tier::Jail), ROOT, &Weakened::default()).unpacking();
+    let at = |wanted: fn(&Step) -> bool| plan.steps.iter().position(wanted).unwrap();
+    let unpack = at(|step| *step == Step::Unpack);
+    assert!(at(|step| matches!(step, Step::Scratch { .. })) < unpack);
+    assert!(unpack < at(|step| matches!(step, Step::Overlay { .. })));
+}

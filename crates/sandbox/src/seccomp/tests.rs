@@ -2,7 +2,7 @@
 
 use belljar_sys::seccomp::Instruction;
 
-use super::{Verdict, assemble, guest, numbers, user};
+use super::{Verdict, assemble, guest, numbers, user, zygote};
 
 const NATIVE: u32 = 0xc000_003e;
 
@@ -47,7 +47,7 @@ fn ask(name: &str, args: [u64; 6]) -> Verdict {
 
 #[test]
 fn every_rule_of_the_policy_survives_assembly() {
-    for policy in [user(), guest()] {
+    for policy in [user(), guest(), zygote()] {
         let filter = assemble(&policy);
         for &(number, name) in numbers::TABLE {
             let super::Rule::Now(want) = policy.rule(number) else { continue };
@@ -133,4 +133,26 @@ fn the_search_is_shallow() {
     let segments = super::assemble::segments(&user()).len();
     assert!(depth(segments) <= 8, "{segments} segments");
     assert!(assemble(&user()).len() < 450, "{}", assemble(&user()).len());
+}
+
+#[test]
+fn a_zygote_may_enter_namespaces_and_leave_its_keyring_beyond_what_a_guest_may() {
+    let (guest, zygote) = (assemble(&guest()), assemble(&zygote()));
+    let mut more = Vec::new();
+    for number in 0..512 {
+        for first in [0u64, 1] {
+            let args = [first, 0, 0, 0, 0, 0];
+            let answers = [&guest, &zygote].map(|f| verdict(f, NATIVE, number, args));
+            if answers[0] != answers[1] {
+                more.push((number, first));
+            }
+        }
+    }
+    let (setns, keyctl) = (numbers::number("setns").unwrap(), numbers::number("keyctl").unwrap());
+    let mut wanted = vec![(setns, 0), (setns, 1), (keyctl, 1)];
+    wanted.sort_unstable();
+    assert_eq!(more, wanted);
+    // What an interpreter adds takes both away again.
+    assert_eq!(ask("setns", [0; 6]), Verdict::Errno(1));
+    assert_eq!(ask("keyctl", [1, 0, 0, 0, 0, 0]), Verdict::Errno(1));
 }

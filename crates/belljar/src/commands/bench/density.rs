@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_node::{Context, Sandbox};
+use belljar_node::{Context, Origin, Sandbox};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -29,10 +29,15 @@ struct Report {
     create_each: Option<Summary>,
     ask_seconds: f64,
     wrong_answers: usize,
+    /// Interpreters that were not forked from a zygote, but started anew.
+    not_forked: usize,
     destroy_seconds: f64,
     available_before_bytes: u64,
     used_bytes: u64,
     each_bytes: u64,
+    /// What the kernel charged to the engine's cgroups meanwhile.
+    charged_bytes: u64,
+    charged_each_bytes: u64,
     /// As [`Self::used_bytes`], when all are gone.
     kept_bytes: u64,
     would_fit: u64,
@@ -76,12 +81,15 @@ pub(super) async fn run(
     let before =
         Left { processes: Family::now()?.others(), groups: groups.existing().len(), mounts };
     report.available_before_bytes = machine::available()?;
+    let charged = groups.charged().unwrap_or(0);
     let mut alive = Vec::new();
     if let Err(error) = create(&warmed, options.count, &mut alive, &mut report, printer).await {
         report.stopped = Some(format!("{error:#}"));
     }
     report.alive = alive.len();
     report.note_memory(&alive, &groups)?;
+    report.charged_bytes = groups.charged().unwrap_or(0).saturating_sub(charged);
+    report.charged_each_bytes = report.charged_bytes / (alive.len() as u64).max(1);
     printer.note("asking every one of them again");
     report.ask(&alive).await;
     printer.note("destroying them");
@@ -202,6 +210,8 @@ impl Report {
         self.interpreter_pss_bytes = mean(interpreters.filter_map(machine::proportional));
         self.guest_pss_bytes =
             mean(sample().filter_map(|one| machine::proportional(one.sandbox.pid())));
+        let is_forked = |one: &&Alive| one.context.facts().origin == Origin::Forked;
+        self.not_forked = alive.len() - alive.iter().filter(is_forked).count();
         let zygotes = groups.zygotes();
         self.zygotes = zygotes.len();
         self.zygotes_pss_bytes = zygotes.into_iter().filter_map(machine::proportional).sum();
@@ -222,6 +232,7 @@ impl Report {
         let nothing = Left::default();
         self.stopped.is_none()
             && self.wrong_answers == 0
+            && self.not_forked == 0
             && (self.left, self.left_at_end) == (nothing, nothing)
     }
 }
@@ -241,7 +252,7 @@ fn table(report: &Report) -> String {
         let _ = writeln!(text, "stopped before {} were reached: {why}", report.asked);
     }
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<22}{value}");
+        let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
     };
     line("", String::new());
     let create = report.create_each.map_or(String::new(), |each| {
@@ -253,10 +264,13 @@ fn table(report: &Report) -> String {
     line("destroyed in", format!("{:.1} s", report.destroy_seconds));
     let (used, each) = (size(report.used_bytes), size(report.each_bytes));
     line("machine memory", format!("{used}, {each} each (difference of MemAvailable)"));
+    let (charged, each) = (size(report.charged_bytes), size(report.charged_each_bytes));
+    line("charged by cgroups", format!("{charged}, {each} each"));
     let (interpreter, guest) = (size(report.interpreter_pss_bytes), size(report.guest_pss_bytes));
     line("proportional (PSS)", format!("interpreter {interpreter}, guest {guest}, on average"));
     let zygotes = size(report.zygotes_pss_bytes);
     line("zygotes", format!("{} alive, {zygotes} PSS together", report.zygotes));
+    line("not forked", format!("{} interpreters had to be started anew", report.not_forked));
     let available = size(report.available_before_bytes);
     line("would fit", format!("{} in the {available} that were available", report.would_fit));
     line("not given back", size(report.kept_bytes));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use belljar_model::EndReason;
-use belljar_node::{PoolFigures, PoolSize, Sandbox};
+use belljar_node::{Origin, PoolFigures, PoolSize, Sandbox};
 use serde::Serialize;
 
 use super::bare::{self, Script};
@@ -214,6 +214,8 @@ async fn first_result(warmed: &Warmed, times: Option<&mut Times>) -> anyhow::Res
     let ran = context.execute("print(1)", None).await;
     let answered = start.elapsed();
     anyhow::ensure!(ran.text() == "1\n", "the context answered {ran:?}");
+    let origin = ran.origin;
+    anyhow::ensure!(origin == Origin::Forked, "the interpreter was {}", origin.as_str());
     drop(context);
     let ending = Instant::now();
     sandbox.destroy().await?;

@@ -156,6 +156,17 @@ impl EngineGroups {
         found
     }
 
+    /// Bytes that the kernel charges to everything of the engine, its own
+    /// structures included; neighbours make no difference to it.
+    pub(super) fn charged(&self) -> Option<u64> {
+        let places = ["memory/", ""].map(|site| Path::new(GROUPS).join(site).join(&self.name));
+        let files = places.iter().flat_map(|place| {
+            ["memory.usage_in_bytes", "memory.current"].map(|name| place.join(name))
+        });
+        let mut texts = files.filter_map(|file| fs::read_to_string(file).ok());
+        texts.next()?.trim().parse().ok()
+    }
+
     /// The number of the zygote that was started last.
     pub(super) fn newest_zygote(&self) -> u32 {
         let groups = self.existing();

@@ -157,7 +157,8 @@ impl Stacks {
             along += 40.0 + 7.0 * precise(part.chars().count());
         }
         let sums: Vec<f64> = self.rows.iter().map(|(_, parts)| parts.iter().sum()).collect();
-        let axis = Axis::linear(&sums, LEFT, WIDTH - RIGHT);
+        // Each part is said behind the bar, so that takes more room.
+        let axis = Axis::linear(&sums, LEFT, WIDTH - 1.5 * RIGHT);
         let first = top + 30.0 + ROW;
         axis.grid(svg, first - 4.0, first + precise(self.rows.len()) * ROW);
         for (row, (label, parts)) in self.rows.iter().enumerate() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_model::{Spec, User};
-use belljar_node::{ContextOptions, Node, PoolSize};
+use belljar_node::{ContextOptions, Node, Origin, PoolSize};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -209,6 +209,8 @@ async fn session(shared: &Shared) -> anyhow::Result<Timing> {
     let sandbox = shared.node.create(&shared.spec).await.context("cannot create")?;
     let context = sandbox.context(shared.python.clone()).await.context("no context")?;
     let create = clock.lap();
+    let origin = context.facts().origin;
+    anyhow::ensure!(origin == Origin::Forked, "the interpreter was {}", origin.as_str());
     let home = sandbox.home(User::User);
     for (name, content) in &shared.work.datasets {
         let path = format!("{home}/{name}");
