@@ -61,8 +61,9 @@ pub(crate) struct Fixture {
     pub(crate) node: Node,
     pub(crate) tier: Tier,
     pub(crate) template: Template,
-    /// The template that contexts are tested with.
-    pub(crate) warm: Option<Template>,
+    /// A node and a template for contexts. A node of its own, because a zygote
+    /// outlives the sandboxes that it serves.
+    warm: Option<(Node, Template)>,
 }
 
 impl Fixture {
@@ -73,23 +74,39 @@ impl Fixture {
 
     /// Has an interpreter warmed up, for contexts.
     pub(crate) async fn warm_up(&mut self, template: Template) -> anyhow::Result<()> {
+        let node = Node::start(None).await.context("start the engine for contexts")?;
         let warmth = belljar_warmed::warmth(&template)?;
-        self.node.warm_up(warmth, None).await.context("warm the template up")?;
-        self.warm = Some(template);
+        node.warm_up(warmth, None).await.context("warm the template up")?;
+        self.warm = Some((node, template));
         Ok(())
+    }
+
+    /// Ends everything that is warm.
+    pub(crate) async fn cool_down(&mut self) {
+        if let Some((node, _)) = self.warm.take() {
+            node.stop().await;
+        }
+    }
+
+    fn warmed(&self) -> anyhow::Result<&(Node, Template)> {
+        self.warm.as_ref().context("there is no warm template")
+    }
+
+    pub(crate) fn warm_node(&self) -> anyhow::Result<&Node> {
+        self.warmed().map(|(node, _)| node)
     }
 
     /// A sandbox of the warm template.
     pub(crate) async fn warm(&self, change: impl FnOnce(&mut Limits)) -> anyhow::Result<Sandbox> {
-        let template = self.warm.as_ref().context("there is no warm template")?;
+        let (node, template) = self.warmed()?;
         let mut spec = Spec { root: template.root.clone(), ..self.spec() };
         change(&mut spec.limits);
-        self.node.create(&spec).await.context("make a sandbox")
+        node.create(&spec).await.context("make a sandbox")
     }
 
     /// A Python context as the warm template has it.
     pub(crate) fn python(&self) -> anyhow::Result<ContextOptions> {
-        belljar_warmed::python(self.warm.as_ref().context("there is no warm template")?)
+        belljar_warmed::python(&self.warmed()?.1)
     }
 
     /// The expectation table. A new tier adds its column here and nothing else.

@@ -198,7 +198,9 @@ async fn cells_wait_for_their_turn(f: &Fixture) -> anyhow::Result<()> {
     let (_sandbox, context) = python(f).await?;
     run(&context, "seen = []").await?;
     let cells: Vec<_> = (0..10)
-        .map(|number| context.run(format!("import time\ntime.sleep(0.01)\nseen.append({number})"), None))
+        .map(|number| {
+            context.run(format!("import time\ntime.sleep(0.01)\nseen.append({number})"), None)
+        })
         .collect();
     for cell in cells {
         ensure!(cell.collect().await.end.ok, "a cell failed");
@@ -236,7 +238,10 @@ async fn results_are_rich(f: &Fixture) -> anyhow::Result<()> {
     let (_sandbox, context) = python(f).await?;
     let ran = run(&context, "import pandas as pd\npd.DataFrame({'a': [1, 2]})").await?;
     let data = ran.result.context("no result")?;
-    ensure!(data.get("text/html").is_some_and(|html| html.to_string().contains("<table")), "no HTML");
+    ensure!(
+        data.get("text/html").is_some_and(|html| html.to_string().contains("<table")),
+        "no HTML"
+    );
     ensure!(data.contains_key("text/plain"), "no text");
     let kinds = [
         ("HTML('<b>x</b>')", "text/html", "<b>x</b>"),
@@ -261,7 +266,11 @@ async fn a_chart_is_shown(f: &Fixture) -> anyhow::Result<()> {
     let ran = run(&context, code).await?;
     let png = ran.displays.iter().find_map(|shown| shown.data.get("image/png")?.as_str());
     let png = png.context("no PNG was shown")?;
-    ensure!(png.starts_with("iVBORw0KGgo"), "it is no PNG in base64: {}", &png[..png.len().min(20)]);
+    ensure!(
+        png.starts_with("iVBORw0KGgo"),
+        "it is no PNG in base64: {}",
+        &png[..png.len().min(20)]
+    );
     Ok(())
 }
 
@@ -291,7 +300,11 @@ async fn a_traceback_is_data(f: &Fixture) -> anyhow::Result<()> {
     same!((ran.end.reason, ran.end.ok, ran.end.alive), (EndReason::Done, false, true), "end");
     same!(ran.text(), "before\n", "output before");
     let error = ran.error.context("no error")?;
-    same!((error.name.as_str(), error.value.as_str()), ("ZeroDivisionError", "division by zero"), "error");
+    same!(
+        (error.name.as_str(), error.value.as_str()),
+        ("ZeroDivisionError", "division by zero"),
+        "error"
+    );
     let trace = error.traceback.join("\n");
     ensure!(trace.contains("return 1 / n") && !trace.contains("belljar"), "traceback: {trace}");
     ensure!(!trace.contains('\u{1b}'), "the traceback has colours");
@@ -388,7 +401,8 @@ async fn endless_output_is_cut(f: &Fixture) -> anyhow::Result<()> {
 
 async fn usage_is_counted(f: &Fixture) -> anyhow::Result<()> {
     let (_sandbox, context) = python(f).await?;
-    let code = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass";
+    let code =
+        "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass";
     let usage = run(&context, code).await?.end.usage;
     let cpu = usage.cpu.as_millis();
     ensure!((250..1000).contains(&cpu), "{cpu} ms of CPU for 300");
@@ -403,7 +417,7 @@ async fn a_copy_has_the_state_and_goes_its_way(f: &Fixture) -> anyhow::Result<()
     run(&context, "x = [1]\nopen('note', 'w').write('before')").await?;
     let checkpoint = sandbox.checkpoint().await?;
     run(&context, "x.append('original')\nopen('note', 'w').write('original')").await?;
-    let copy = f.node.fork(&checkpoint).await?;
+    let copy = f.warm_node()?.fork(&checkpoint).await?;
     let copied = copy.contexts().into_iter().next().context("the copy has no context")?;
     let ran = run(&copied, "print(open('note').read())\nx").await?;
     same!((ran.text().as_str(), plain(&ran)), ("before\n", Some("[1]")), "the copy");
