@@ -194,7 +194,7 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved {
         package: "anyhow",
-        users: &["belljar", "xtask", "testkit", "conformance", "attacks"],
+        users: &["belljar", "xtask", "testkit", "conformance", "attacks", "bleed", "warmed"],
         free_in_tests: true,
         why: "libraries return one error enum for each operation, made with thiserror",
     },

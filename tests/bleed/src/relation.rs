@@ -81,7 +81,7 @@ impl Maker {
         let sandbox = match relation {
             Relation::Strangers | Relation::Later => self.stranger().await?,
             Relation::Siblings | Relation::Forks => self.node.create(&self.spec).await?,
-            Relation::Pooled | Relation::Reuse => self.from_pool().await?,
+            Relation::Pooled | Relation::Reuse => self.pooled().await?,
         };
         let session = Session::start(sandbox, &self.options).await?;
         let origin = session.context.facts().origin;
@@ -122,7 +122,7 @@ impl Maker {
     }
 
     /// A sandbox that waited; only those count here.
-    async fn from_pool(&self) -> anyhow::Result<Sandbox> {
+    async fn pooled(&self) -> anyhow::Result<Sandbox> {
         let figures = || self.node.pools().first().map(|(_, figures)| *figures);
         loop {
             let before = figures().context("there is no pool")?;
