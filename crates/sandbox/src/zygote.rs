@@ -16,6 +16,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -64,6 +65,9 @@ pub struct Interpreter {
     pub pid: u32,
     /// As the sandbox sees it.
     pub inner: u32,
+    /// To signal it: the guest cannot, because its Landlock domain keeps its
+    /// signals to its own descendants.
+    pub pidfd: OwnedFd,
     /// Resolves when it ends.
     pub ended: oneshot::Receiver<Ended>,
 }
@@ -239,8 +243,12 @@ impl Pending {
             return Err(StartError::Step { doing: doing.to_owned(), source });
         }
         let ended = machine.expect_end(pid).ok_or(StartError::SpawnerGone)?;
+        // Opened before the look, which then is at the same process.
+        let opened = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH);
+        let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let pidfd = opened.map_err(io::Error::from).map_err(step("hold on to the interpreter"))?;
         match inspect(pid, machine) {
-            Ok(inner) => Ok(Interpreter { pid, inner, ended }),
+            Ok(inner) => Ok(Interpreter { pid, inner, pidfd, ended }),
             Err(wrong) => {
                 if let Some(group) = group {
                     let _ = group.kill();

@@ -17,6 +17,10 @@ pub(crate) struct Args {
     /// Print a Markdown table of tiers and cases at the end
     #[arg(long)]
     pub(crate) table: bool,
+    /// Leave out contexts where the warm template is not built; for a desk,
+    /// not for CI
+    #[arg(long)]
+    pub(crate) skip_without_template: bool,
     /// Make and end this many sandboxes and count what is left
     #[arg(long, value_name = "N")]
     churn: Option<usize>,

@@ -1,5 +1,6 @@
 //! All cases, in the order they run.
 
+mod contexts;
 mod ends;
 mod execute;
 mod files;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         watching::CASES,
         life::CASES,
         isolation::CASES,
+        contexts::CASES,
     ];
     groups.into_iter().flatten()
 }

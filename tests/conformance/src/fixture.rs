@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use belljar_model::limits::MIB;
 use belljar_model::{Limits, Spec, Tier};
-use belljar_node::{Node, Sandbox};
+use belljar_node::{ContextOptions, Node, Sandbox};
 use belljar_template::Template;
 
 /// Something that a case needs and that not every tier, host or template has.
@@ -47,6 +47,8 @@ pub(crate) enum Feature {
     X86,
     Python,
     JavaScript,
+    /// The template with a warm interpreter.
+    Warm,
     Compiler,
     Git,
 }
@@ -59,12 +61,52 @@ pub(crate) struct Fixture {
     pub(crate) node: Node,
     pub(crate) tier: Tier,
     pub(crate) template: Template,
+    /// A node and a template for contexts. A node of its own, because a zygote
+    /// outlives the sandboxes that it serves.
+    warm: Option<(Node, Template)>,
 }
 
 impl Fixture {
     pub(crate) fn new(node: Node, tier: Tier, store: &Path) -> anyhow::Result<Self> {
         let template = belljar_template::host::prepare(store).context("prepare the template")?;
-        Ok(Self { node, tier, template })
+        Ok(Self { node, tier, template, warm: None })
+    }
+
+    /// Has an interpreter warmed up, for contexts.
+    pub(crate) async fn warm_up(&mut self, template: Template) -> anyhow::Result<()> {
+        let node = Node::start(None).await.context("start the engine for contexts")?;
+        let warmth = belljar_warmed::warmth(&template)?;
+        node.warm_up(warmth, None).await.context("warm the template up")?;
+        self.warm = Some((node, template));
+        Ok(())
+    }
+
+    /// Ends everything that is warm.
+    pub(crate) async fn cool_down(&mut self) {
+        if let Some((node, _)) = self.warm.take() {
+            node.stop().await;
+        }
+    }
+
+    fn warmed(&self) -> anyhow::Result<&(Node, Template)> {
+        self.warm.as_ref().context("there is no warm template")
+    }
+
+    pub(crate) fn warm_node(&self) -> anyhow::Result<&Node> {
+        self.warmed().map(|(node, _)| node)
+    }
+
+    /// A sandbox of the warm template.
+    pub(crate) async fn warm(&self, change: impl FnOnce(&mut Limits)) -> anyhow::Result<Sandbox> {
+        let (node, template) = self.warmed()?;
+        let mut spec = Spec { root: template.root.clone(), ..self.spec() };
+        change(&mut spec.limits);
+        node.create(&spec).await.context("make a sandbox")
+    }
+
+    /// A Python context as the warm template has it.
+    pub(crate) fn python(&self) -> anyhow::Result<ContextOptions> {
+        belljar_warmed::python(&self.warmed()?.1)
     }
 
     /// The expectation table. A new tier adds its column here and nothing else.
@@ -98,6 +140,9 @@ impl Fixture {
             Feature::X86 => Err("this machine is not x86-64"),
             Feature::Python => self.language("python", "the template has no Python"),
             Feature::JavaScript => self.language("node", "the template has no Node.js"),
+            Feature::Warm if self.tier != Tier::Jail => Err("has no root of its own to warm"),
+            Feature::Warm if self.warm.is_none() => Err("the warm template is not built"),
+            Feature::Warm => Ok(()),
             Feature::Compiler => on_host("/usr/bin/cc", "the host has no C compiler"),
             Feature::Git => on_host("/usr/bin/git", "the host has no git"),
         }

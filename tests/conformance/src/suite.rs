@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for tier in args.tier.list() {
         let started = Instant::now();
-        let lines = run_tier(tier, args.filter.as_deref(), store.path()).await?;
+        let lines = run_tier(tier, args, store.path()).await?;
         let count = |wanted: fn(&Outcome) -> bool| {
             lines.iter().filter(|line| wanted(&line.outcome)).count()
         };
@@ -82,21 +82,28 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(if failed == 0 { Verdict::Passed } else { Verdict::Failed })
 }
 
-async fn run_tier(
-    tier: Tier,
-    filter: Option<&str>,
-    store: &std::path::Path,
-) -> anyhow::Result<Vec<Line>> {
+async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::Result<Vec<Line>> {
+    let filter = args.filter.as_deref();
     let before = Footprint::of_this_process()?;
     let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Fixture::new(node, tier, store)?;
+    let mut fixture = Fixture::new(node, tier, store)?;
     let ours = Ours::find(&fixture).await?;
+    let wanted = |case: &Case| {
+        filter.is_none_or(|filter| format!("{}::{}", case.group, case.name).contains(filter))
+    };
+    let is_warm = |case: &&Case| case.needs.contains(&Feature::Warm) && wanted(case);
+    let wants_warm = tier == Tier::Jail && cases::all().any(|case| is_warm(&case));
+    match belljar_warmed::template() {
+        Ok(template) if wants_warm => fixture.warm_up(template).await?,
+        Err(error) if wants_warm && !args.skip_without_template => return Err(error),
+        _ => {}
+    }
     let mut lines = Vec::new();
     for case in cases::all() {
-        let full_name = format!("{}::{}", case.group, case.name);
-        if filter.is_some_and(|filter| !full_name.contains(filter)) {
+        if !wanted(case) {
             continue;
         }
+        let full_name = format!("{}::{}", case.group, case.name);
         let started = Instant::now();
         let lack = case.needs.iter().find_map(|feature| fixture.has(*feature).err());
         let outcome = match lack {
@@ -106,6 +113,7 @@ async fn run_tier(
         print_line(tier, &full_name, &outcome, started.elapsed());
         lines.push(Line { group: case.group, name: case.name, outcome });
     }
+    fixture.cool_down().await;
     // What is left is looked for twice: with the engine alive, when only the
     // sandboxes must be gone, and after it, when everything must.
     let residue = [

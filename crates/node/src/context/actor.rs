@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -55,6 +56,7 @@ pub(crate) struct Actor {
     pub(super) group: Option<CallGroup>,
     pub(super) limits: Limits,
     pub(super) ended: Option<oneshot::Receiver<Ended>>,
+    pub(super) pidfd: Option<OwnedFd>,
     pub(super) reader: Reader,
     pub(super) input: InputQueue,
     /// Cells and calls that run in this node now.
@@ -230,6 +232,12 @@ impl Actor {
     }
 
     fn interrupt(&self) {
+        // One that was forked is out of the guest's reach; one that is gone has
+        // been told by its stream.
+        if let Some(process) = &self.pidfd {
+            let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::INT);
+            return;
+        }
         let (link, call) = (self.channel.link().clone(), self.channel.number);
         tokio::spawn(async move {
             let _ = link.ask(Request::Signal { call, signal: SIGINT }).await;

@@ -37,6 +37,8 @@ pub(crate) struct Unborn {
     channel: Channel,
     group: Option<CallGroup>,
     ended: Option<oneshot::Receiver<Ended>>,
+    /// Of one that was forked.
+    pidfd: Option<OwnedFd>,
     reader: Reader,
     pub(crate) facts: Facts,
 }
@@ -80,7 +82,7 @@ impl Unborn {
         started(&mut channel).await?;
         channel.send(&ToGuest::Data(&boot), &[]).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Executed, version: String::new(), pid: None };
-        let unborn = Self { channel, group, ended: None, reader: Reader::default(), facts };
+        let unborn = Self { channel, group, ended: None, pidfd: None, reader: Reader::default(), facts };
         unborn.ready().await
     }
 
@@ -116,13 +118,14 @@ impl Unborn {
         ours: Ours,
         group: Option<CallGroup>,
     ) -> Result<Self, ContextError> {
-        let Interpreter { pid, inner, ended } = interpreter;
+        let Interpreter { pid, inner, pidfd, ended } = interpreter;
         let channel = link.open();
         let request = ToGuest::Request(Request::Adopt { pid: inner });
         let streams = ours.0.each_ref().map(AsFd::as_fd);
         channel.send(&request, &streams).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Forked, version: String::new(), pid: Some(pid) };
-        let unborn = Self { channel, group, ended: Some(ended), reader: Reader::default(), facts };
+        let (ended, pidfd) = (Some(ended), Some(pidfd));
+        let unborn = Self { channel, group, ended, pidfd, reader: Reader::default(), facts };
         unborn.ready().await
     }
 
@@ -205,6 +208,7 @@ impl Unborn {
             group: self.group,
             limits: place.limits.clone(),
             ended: self.ended,
+            pidfd: self.pidfd,
             reader: self.reader,
             input: Actor::new_input(Arc::new(Waiting::default())),
             busy: place.busy.clone(),

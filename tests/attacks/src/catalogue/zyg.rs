@@ -59,7 +59,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
             |stage| Box::pin(here(stage, |stage| children::modules(stage, false))),
             Control::Own(|stage| Box::pin(children::modules(stage, true))),
         ),
-        driven("ZYG-11", |stage| Box::pin(here(stage, keeping::replaced)), Control::Because(counted)),
+        driven(
+            "ZYG-11",
+            |stage| Box::pin(here(stage, keeping::replaced)),
+            Control::Because(counted),
+        ),
         driven(
             "ZYG-12",
             |stage| Box::pin(here(stage, |stage| children::handles(stage, &[]))),

@@ -37,6 +37,18 @@ impl Groups {
         pids
     }
 
+    /// The host's pids of the zygotes of the sandbox's engine.
+    pub(crate) fn zygotes(&self) -> Vec<u32> {
+        let engines = self.0.iter().filter_map(|dir| dir.parent()?.parent());
+        let families = engines.filter_map(|engine| fs::read_dir(engine).ok()).flatten().flatten();
+        let lists = families.map(|family| family.path().join("z/cgroup.procs"));
+        let text: String = lists.filter_map(|list| fs::read_to_string(list).ok()).collect();
+        let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
     /// How many groups there are now, calls' included.
     pub(crate) fn count() -> usize {
         group_roots().iter().map(|root| dirs_below(root)).sum()

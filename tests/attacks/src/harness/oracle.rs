@@ -146,7 +146,12 @@ fn status(pid: u32, field: &str) -> Option<String> {
 fn processes_of(trace: &Trace) -> Vec<String> {
     let is_its = |uid: u32| trace.first_uid != 0 && uid & !0xffff == trace.first_uid;
     let uid_of = |pid| status(pid, "Uid")?.split_whitespace().next()?.parse().ok();
-    let left = processes().filter(|&pid| uid_of(pid).is_some_and(is_its));
+    // Its ids may be another's by now, one that waits in a pool.
+    let is_anothers = |pid| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        groups.contains("/belljar/") && !groups.contains(&trace.id)
+    };
+    let left = processes().filter(|&pid| uid_of(pid).is_some_and(is_its) && !is_anothers(pid));
     left.map(|pid| format!("left: process {pid} {}", status(pid, "Name").unwrap_or_default()))
         .collect()
 }

@@ -151,7 +151,16 @@ pub(super) async fn modules(stage: Stage, itself: bool) -> anyhow::Result<Seen> 
 
 /// Fields of a status that say how a process is confined.
 const FIELDS: [&str; 11] = [
-    "Uid", "Gid", "Groups", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
+    "Uid",
+    "Gid",
+    "Groups",
+    "NoNewPrivs",
+    "Seccomp",
+    "CapInh",
+    "CapPrm",
+    "CapEff",
+    "CapBnd",
+    "CapAmb",
     "Seccomp_filters",
 ];
 const NAMESPACES: [&str; 7] = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"];
@@ -250,8 +259,13 @@ pub(super) async fn counted(stage: Stage) -> anyhow::Result<Seen> {
         let ran = stage.code(&context, "hoard = bytearray(b'x') * (100 << 20)").await?;
         let peak = ran.end.usage.peak_memory_bytes.unwrap_or(0);
         findings.expect(peak >= 100 * MIB, "what it touches is charged to it", peak);
-        let ran = stage.code(&context, "import time\nend = time.process_time() + 0.3\n\
-            while time.process_time() < end: pass").await?;
+        let ran = stage
+            .code(
+                &context,
+                "import time\nend = time.process_time() + 0.3\n\
+            while time.process_time() < end: pass",
+            )
+            .await?;
         let used = ran.end.usage.cpu.as_millis();
         findings.expect(used >= 250, "and so is its time", used);
         stage.destroy(sandbox).await?;

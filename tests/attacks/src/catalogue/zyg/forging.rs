@@ -8,6 +8,7 @@ use belljar_node::Origin;
 
 use crate::attack::{Seen, verdict};
 use crate::harness::findings::Findings;
+use crate::harness::host::Groups;
 use crate::harness::oracle::spawner;
 use crate::harness::stage::Stage;
 use crate::harness::warm::Made;
@@ -19,9 +20,17 @@ const FORGERIES: [(&str, &str, Forged); 7] = [
     ("a frame without end", "(0xffffffff).to_bytes(4, 'little')", Forged::Ends),
     ("deep JSON", "frame(b'[' * 200000)", Forged::Ends),
     ("an unknown message", "frame(b'{\"ev\": \"fork\", \"target\": 1}')", Forged::Ends),
-    ("messages of another time", "frame(b'{\"ev\": \"ready\", \"version\": \"9\"}') + \
-        frame(b'{\"ev\": \"parked\", \"cwd\": \"/\"}')", Forged::Nothing),
-    ("the end of another cell", "frame(b'{\"ev\": \"done\", \"id\": 999, \"ok\": true}')", Forged::Nothing),
+    (
+        "messages of another time",
+        "frame(b'{\"ev\": \"ready\", \"version\": \"9\"}') + \
+        frame(b'{\"ev\": \"parked\", \"cwd\": \"/\"}')",
+        Forged::Nothing,
+    ),
+    (
+        "the end of another cell",
+        "frame(b'{\"ev\": \"done\", \"id\": 999, \"ok\": true}')",
+        Forged::Nothing,
+    ),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +43,8 @@ pub(super) async fn all(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.warm_sandbox(Made::Forked, |_| {}).await?;
     let context = stage.python(&sandbox).await?;
-    let zygotes = belljar_warmed::zygotes();
+    let groups = Groups::of(&sandbox);
+    let zygotes = groups.zygotes();
     let mut pids = zygotes.clone();
     pids.extend(spawner());
     pids.push(std::process::id());
@@ -62,7 +72,7 @@ pub(super) async fn all(stage: Stage) -> anyhow::Result<Seen> {
     let after = stage.warm_sandbox(Made::Forked, |_| {}).await?;
     let origin = stage.python(&after).await?.facts().origin;
     findings.expect(origin == Origin::Forked, "the zygote forks on", origin.as_str());
-    let now = belljar_warmed::zygotes();
+    let now = groups.zygotes();
     let same = zygotes.iter().all(|zygote| now.contains(zygote));
     findings.expect(same, "and is the same", format!("{zygotes:?}, now {now:?}"));
     Ok(findings.seen())

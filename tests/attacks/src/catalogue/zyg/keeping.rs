@@ -11,27 +11,31 @@ use tokio::task::JoinSet;
 
 use crate::attack::{Seen, verdict};
 use crate::harness::findings::Findings;
-use crate::harness::host;
+use crate::harness::host::{self, Groups};
 use crate::harness::stage::Stage;
 use crate::harness::warm::Made;
 
-/// A node of its own whose zygote can be told from others.
+/// A node of its own, whose zygotes are known by their groups.
 struct Alone {
     stage: Stage,
-    known: Vec<u32>,
+    groups: Groups,
 }
 
 impl Alone {
     async fn start(stage: &Stage) -> anyhow::Result<Self> {
-        let known = belljar_warmed::zygotes();
         let stage = Stage { node: Node::start(None).await?, ..stage.clone() };
-        stage.warm()?.up(&stage.node, Made::Forked).await?;
-        Ok(Self { stage, known })
+        let warm = stage.warm()?;
+        warm.up(&stage.node, Made::Forked).await?;
+        let spec = Spec { root: warm.root(), ..stage.spec() };
+        let sandbox = stage.node.create(&spec).await?;
+        let groups = Groups::of(&sandbox);
+        sandbox.destroy().await?;
+        Ok(Self { stage, groups })
     }
 
     fn zygotes(&self) -> Vec<u32> {
-        let mut found = belljar_warmed::zygotes();
-        found.retain(|pid| !self.known.contains(pid));
+        let mut found = self.groups.zygotes();
+        found.retain(|&pid| host::lives(pid));
         found
     }
 
@@ -47,7 +51,11 @@ impl Alone {
             if now.len() == 1 && !old.contains(&now[0]) {
                 return Ok(begin.elapsed());
             }
-            ensure!(begin.elapsed() < Duration::from_secs(30), "zygotes are {now:?}, were {old:?}");
+            let seen: Vec<_> = now.iter().map(|&pid| (pid, host::groups_of_process(pid))).collect();
+            ensure!(
+                begin.elapsed() < Duration::from_secs(30),
+                "zygotes are {seen:?}, were {old:?}"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -64,8 +72,8 @@ const SANDBOXES: usize = 20;
 pub(super) async fn ended(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let alone = Alone::start(&stage).await?;
+    alone.next(&[]).await?;
     let old = alone.zygotes();
-    ensure!(old.len() == 1, "its zygotes are {old:?}");
     let mut sandboxes = Vec::new();
     for _ in 0..SANDBOXES {
         let mut spec = alone.spec()?;
@@ -83,7 +91,8 @@ pub(super) async fn ended(stage: Stage) -> anyhow::Result<Seen> {
             forked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let facts = context.facts();
             // The zygote is the only thing that can know a half-confined child.
-            let status = facts.pid.map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")));
+            let status =
+                facts.pid.map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")));
             let status = status.and_then(Result::ok);
             // Executed ones take long; that they are there is enough.
             let ran = match facts.origin {
@@ -141,6 +150,7 @@ pub(super) async fn ended(stage: Stage) -> anyhow::Result<Seen> {
 pub(super) async fn replaced(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let alone = Alone::start(&stage).await?;
+    alone.next(&[]).await?;
     let old = alone.zygotes();
     let life = belljar_node::LONGEST_LIFE;
     findings.expect(life <= Duration::from_secs(600), "none lives long", format!("{life:?}"));
@@ -184,8 +194,11 @@ pub(super) async fn poisoned(stage: Stage) -> anyhow::Result<Seen> {
     stage.destroy(sandbox).await?;
     // What would not survive a fork is refused before anyone is forked.
     for (what, code) in [
-        ("a thread", "import threading, time\n\
-            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"),
+        (
+            "a thread",
+            "import threading, time\n\
+            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
+        ),
         ("an open file", "import sys\nsys.kept = open('/etc/passwd')"),
         ("an exception", "raise RuntimeError('poisoned')"),
         ("an exit", "import os\nos._exit(3)"),
@@ -193,10 +206,8 @@ pub(super) async fn poisoned(stage: Stage) -> anyhow::Result<Seen> {
         let mut warmth = stage.warm()?.warmth()?;
         warmth.code = code.to_owned();
         let refused = node.warm_up(warmth, None).await;
-        let typed = matches!(
-            refused,
-            Err(NodeError::Warm(WarmError::Unfit(_) | WarmError::Died(_)))
-        );
+        let typed =
+            matches!(refused, Err(NodeError::Warm(WarmError::Unfit(_) | WarmError::Died(_))));
         findings.expect(typed, "an unfit zygote is refused", format!("{what}: {refused:?}"));
     }
     node.stop().await;
