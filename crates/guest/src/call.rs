@@ -3,9 +3,7 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
-use belljar_guest_proto::{
-    CHUNK, Exit, Failure, FromGuest, Profile, PtySize, Spawn, Stdin, WINDOW,
-};
+use belljar_guest_proto::{Exit, Failure, FromGuest, Profile, PtySize, Spawn, Stdin, WINDOW};
 use belljar_sys::process::{Forked, Namespaces, fork};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -18,6 +16,10 @@ use crate::confiner::Confiner;
 use crate::files;
 use crate::outcome::{Attempt, refuse};
 use crate::wire::Wire;
+
+/// What is read of a stream at once: a pipe seldom holds more, and a guest that
+/// only ever passes on a line should not grow for it.
+const PIECE: usize = 32 << 10;
 
 /// Input that may wait for a call to read it.
 const STDIN_LIMIT: usize = WINDOW as usize;
@@ -215,7 +217,7 @@ impl Call {
     }
 
     /// How often a call's output is read before what its context said after it.
-    const ROUNDS: usize = 8;
+    const ROUNDS: usize = 64;
 
     /// Reads once from each output stream. `true`: there was nothing.
     fn drain_output(&mut self, channel: u32, wire: &mut Wire) -> bool {
@@ -228,7 +230,7 @@ impl Call {
                 dry = false;
                 continue;
             }
-            let most = CHUNK.min(self.credit as usize);
+            let most = PIECE.min(self.credit as usize);
             match wire.send_from(channel, &kind, most, |room| rustix::io::read(&*stream, room)) {
                 // A terminal whose last user is gone answers EIO.
                 Ok(0) | Err(Errno::IO) => *slot = None,
@@ -248,13 +250,13 @@ impl Call {
     /// was printed first is also passed on first.
     fn read_stream(&mut self) {
         let Some(stream) = self.stream.as_ref().filter(|_| self.held.is_empty()) else { return };
-        let most = CHUNK.min(self.credit as usize);
-        if most == 0 {
+        if self.credit == 0 {
             return;
         }
-        self.held.resize(most, 0);
-        let count = rustix::io::read(stream, &mut self.held[..]);
-        self.held.truncate(*count.as_ref().unwrap_or(&0));
+        let mut piece = [0u8; PIECE];
+        let most = PIECE.min(self.credit as usize);
+        let count = rustix::io::read(stream, &mut piece[..most]);
+        self.held.extend_from_slice(&piece[..*count.as_ref().unwrap_or(&0)]);
         // Descendants may hold the other end of a stream whose owner is gone.
         let waits = matches!(count, Err(Errno::AGAIN)) && self.exit.is_none();
         if waits || matches!(count, Err(Errno::INTR)) || !self.held.is_empty() {

@@ -82,7 +82,8 @@ impl Unborn {
         started(&mut channel).await?;
         channel.send(&ToGuest::Data(&boot), &[]).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Executed, version: String::new(), pid: None };
-        let unborn = Self { channel, group, ended: None, pidfd: None, reader: Reader::default(), facts };
+        let unborn =
+            Self { channel, group, ended: None, pidfd: None, reader: Reader::default(), facts };
         unborn.ready().await
     }
 

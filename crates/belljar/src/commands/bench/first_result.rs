@@ -26,6 +26,8 @@ struct Report {
     pool_hits: u64,
     pool_misses: u64,
     warm_up_ms: f64,
+    /// At p50; says more than the times on a machine that others use.
+    on_demand_to_bare_fork: Option<f64>,
     aims: Vec<Aim>,
 }
 
@@ -182,6 +184,9 @@ impl Contest {
             pool_hits: pool.hits,
             pool_misses: pool.misses,
             warm_up_ms: self.cold.warm_up.as_secs_f64() * 1e3,
+            on_demand_to_bare_fork: of(&rows[0], |s| s.p50_ms)
+                .zip(of(&rows[2], |s| s.p50_ms))
+                .map(|(demand, bare)| demand / bare),
             rows,
             aims,
         };
@@ -254,6 +259,9 @@ fn table(report: &Report, pool: PoolFigures) -> String {
         "\npool: {} hits, {} misses, {} made; a zygote warmed up in {:.0} ms",
         pool.hits, pool.misses, pool.made, report.warm_up_ms
     );
+    if let Some(ratio) = report.on_demand_to_bare_fork {
+        let _ = writeln!(text, "on demand / bare fork: {ratio:.2} at p50");
+    }
     report::aims(&mut text, &report.aims);
     text
 }

@@ -134,12 +134,12 @@ impl EngineGroups {
 
     fn parse(text: &str) -> Option<Self> {
         let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        let names = paths.filter_map(|path| {
+        let mut names = paths.filter_map(|path| {
             let start = path.find("/belljar")? + 1;
             let mut parts = path[start..].split('/');
             Some(Path::new(parts.next()?).join(parts.next()?))
         });
-        names.last().map(|name| Self { name })
+        names.next().map(|name| Self { name })
     }
 
     /// Groups that exist now, in whatever hierarchy, each named once.
