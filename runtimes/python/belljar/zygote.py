@@ -118,6 +118,9 @@ def loop(wire, shell, fork):
             # The stream is at descriptor 3 now; the packet socket is closed.
             wire.detach()
             context(shell)
+        # What the next child will draw from. Done here, where nobody waits for
+        # it: each child has a state that neither the zygote nor another keeps.
+        identity.reseed()
 
 
 def context(shell):
@@ -126,7 +129,6 @@ def context(shell):
     shell.channel.interrupted = False
     os.set_inheritable(DESCRIPTOR, False)
     gc.enable()
-    identity.reseed()
     serve.serve(shell)
 
 
