@@ -255,12 +255,11 @@ impl Actor {
             self.stop(cell, EndReason::TimeoutWall);
             return None;
         }
-        let counters = self.counters();
-        let used = counters.cpu.saturating_sub(cell.before.cpu);
+        let used = self.counters().cpu.saturating_sub(cell.before.cpu);
         if self.limits.cpu.is_some_and(|limit| used >= limit) {
             self.stop(cell, EndReason::TimeoutCpu);
         }
-        (counters.oom_kills > cell.before.oom_kills).then_some(EndReason::Oom)
+        None
     }
 
     fn stop(&self, cell: &mut Cell, reason: EndReason) {
@@ -331,7 +330,11 @@ impl Actor {
             }
             FromContext::Done { id, ok, count } => {
                 if let Some(done) = cell.take_if(|cell| cell.id == id) {
-                    let reason = done.stopping.map_or(EndReason::Done, |(reason, _)| reason);
+                    // A process that the cell had started may have been killed for
+                    // want of memory; the interpreter goes on.
+                    let starved = self.counters().oom_kills > done.before.oom_kills;
+                    let came = if starved { EndReason::Oom } else { EndReason::Done };
+                    let reason = done.stopping.map_or(came, |(reason, _)| reason);
                     self.conclude(done, reason, ok, count, true).await;
                 }
                 return Taken::On;
