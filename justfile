@@ -75,12 +75,10 @@ runtimes: build
 bench *args:
     cargo run --release --locked -p belljar -- bench start "$@"
 
-# Warm starts and copies, briefly; `belljar bench --help` has the long ones.
+# Warm starts, briefly; `belljar bench --help` has the long ones.
 bench-warm:
-    cargo run --release --locked -p belljar -- bench first-result -n 60
-    cargo run --release --locked -p belljar -- bench fork
-    cargo run --release --locked -p belljar -- bench sessions --seconds 10 --concurrency 2
-    cargo run --release --locked -p belljar -- bench density --count 100
+    cargo run --release --locked -p belljar -- bench first-result -n 30
+    cargo run --release --locked -p belljar -- bench density --count 50
 
 # The long versions: 10,000 sandboxes, 200 kills, 2,400 alive at once, 5 minutes of sessions.
 soak:

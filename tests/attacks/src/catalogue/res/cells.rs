@@ -33,7 +33,7 @@ const GREEDS: [Greed; 8] = [
         code: "import subprocess, sys\n\
                subprocess.run([sys.executable, '-c', \
                'hoard = []\\nwhile True: hoard.append(bytearray(8 << 20))'])",
-        // A cell that is over before anyone looks has survived its child.
+        // The cell survives its child, and says so.
         ends: &[EndReason::Oom],
     },
     Greed {
