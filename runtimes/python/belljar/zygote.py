@@ -70,11 +70,24 @@ def run(config):
     fork = forker(config.get("shim"))
     identity.reseed()
     gc.collect()
+    give_back()
     gc.disable()
     gc.freeze()
     ready = {"ev": "ready", "version": platform.python_version(), "rss": resident()}
     wire.send(json.dumps(ready).encode())
     loop(wire, shell, fork)
+
+
+def give_back():
+    """Memory that the warm-up has freed would be copied by every fork."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+    try:
+        ctypes.PyDLL(None).malloc_trim(0)
+    except AttributeError:
+        # Another C library.
+        pass
 
 
 def release_fonts():

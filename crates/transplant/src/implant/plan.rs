@@ -70,10 +70,14 @@ pub(super) enum From {
     Reference,
 }
 
+const READ: u64 = 1;
 const WRITE: u64 = 2;
 const MADVISE: u64 = 28;
 const DONTNEED: u64 = 4;
 const WIPEONFORK: u64 = 18;
+const POPULATE_READ: u64 = 22;
+/// From here on a run is worth a call of its own.
+const MANY: u64 = 1 << 20;
 
 impl Plan {
     pub(super) fn new(
@@ -127,7 +131,15 @@ impl Plan {
             Step::Drop { start, end } => advise(start, end, DONTNEED),
             Step::Wipe { start, end } => advise(start, end, WIPEONFORK),
         };
-        self.steps.iter().map(call).collect()
+        // Pages that are in memory anyway are cheaper to map all at once than
+        // one by one, when the copy first reads them.
+        let populate = |step: &Step| match *step {
+            Step::Map { start, end, access, .. } if access & READ != 0 && end - start >= MANY => {
+                Some(advise(start, end, POPULATE_READ))
+            }
+            _ => None,
+        };
+        self.steps.iter().flat_map(|step| [Some(call(step)), populate(step)]).flatten().collect()
     }
 
     /// Removes what the image has nothing in place of.
