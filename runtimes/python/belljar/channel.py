@@ -10,6 +10,7 @@ import codecs
 import io
 import json
 import os
+import socket
 import threading
 
 from .alarm import Alarm
@@ -41,6 +42,9 @@ class Channel:
         # Whether an interrupt may raise in the main thread.
         self.running = False
         self.interrupted = False
+        # Whether a message has come that is not being carried out yet.
+        self.taking = False
+        self.socket = None
         self.detached = False
         # Set while the zygote forks a context: that child keeps the channel.
         self.keep = False
@@ -61,6 +65,13 @@ class Channel:
                     del unread[:end]
                     return json.loads(body)
             try:
+                # Wait first, then say that something is here, then take it: an
+                # interrupt at any point after belongs to what was sent.
+                self.taking = False
+                if self.socket is None:
+                    self.socket = socket.socket(fileno=self.descriptor)
+                self.socket.recv(1, socket.MSG_PEEK)
+                self.taking = True
                 chunk = os.read(self.descriptor, 65536)
             except KeyboardInterrupt:
                 # User code may have put Python's own handler back.

@@ -56,7 +56,8 @@ def interrupt(channel, frame):
         raise KeyboardInterrupt
     # A cell whose message is here but not read yet has been started, as far
     # as the host can tell.
-    if channel.running or channel.unread or select.select([channel.descriptor], [], [], 0)[0]:
+    waits = channel.taking or channel.unread or select.select([channel.descriptor], [], [], 0)[0]
+    if channel.running or waits:
         channel.interrupted = True
 
 
