@@ -102,7 +102,8 @@ pub struct Display {
 /// What an interpreter holds that a copy of its memory would not bring along.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Parked {
-    pub cwd: String,
+    /// `None`: it has been removed.
+    pub cwd: Option<String>,
     #[serde(default)]
     pub threads: Vec<String>,
     #[serde(default)]

@@ -35,7 +35,8 @@ pub struct Checkpoint {
 struct Moment {
     options: ContextOptions,
     version: String,
-    cwd: String,
+    /// Where it was, if that place still had a name.
+    cwd: Option<String>,
     image: Arc<Image>,
 }
 
@@ -163,13 +164,16 @@ async fn take(
     let facts = context.facts();
     let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
         let language = context.options().language.as_str();
-        let why = format!("context {} ({language}) was executed, not forked", context.id());
+        let why = format!(
+            "context {} ({language}) was executed, not forked; delete it first",
+            context.id()
+        );
         return Err(ContextError::Copy(why));
     };
     let (parked, release) = context.park().await?;
     if !parked.threads.is_empty() {
         let names = parked.threads.join(", ");
-        return Err(ContextError::Copy(format!("threads do not survive; it has {names}")));
+        return Err(ContextError::Copy(format!("threads do not survive; end {names} first")));
     }
     if let Some(open) = parked.descriptors.first() {
         let (fd, target) = (open.fd, &open.target);
@@ -217,7 +221,7 @@ impl Sandbox {
         unborn.facts.origin = Origin::Copied;
         unborn.facts.version.clone_from(&moment.version);
         let (facts, orders) =
-            unborn.wake(&self.place(), &moment.options, Some(&moment.cwd)).await?;
+            unborn.wake(&self.place(), &moment.options, moment.cwd.as_deref()).await?;
         let context = self.know(moment.options.clone(), facts, orders);
         context.set_image(moment.image.clone());
         Ok(())

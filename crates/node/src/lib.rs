@@ -14,6 +14,7 @@ mod link;
 mod node;
 mod pool;
 mod profile;
+mod random;
 mod runtime;
 mod sandbox;
 mod supervisor;

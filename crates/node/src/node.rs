@@ -1,6 +1,5 @@
 //! The node: one engine and what is common to its sandboxes.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -126,9 +125,12 @@ impl Node {
             return self.create_weakened(spec, &Weakened::default()).await;
         };
         spec.check().map_err(|error| NodeError::Start(StartError::Limits(error)))?;
-        if let Some(claimed) = pool.and_then(|pool| pool.claim(spec)) {
-            return claimed.claimed(spec).await;
+        if let Some(claimed) = pool.and_then(|pool| pool.claim(spec))
+            && let Ok(claimed) = claimed.claimed(spec).await
+        {
+            return Ok(claimed);
         }
+        // None waited, or it has died waiting.
         self.maker.make(spec, &family).await
     }
 
@@ -206,7 +208,5 @@ fn runtime_dir() -> Option<std::path::PathBuf> {
 }
 
 fn new_id() -> std::io::Result<SandboxId> {
-    let mut bits = [0u8; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bits)?;
-    Ok(SandboxId::from_random(bits))
+    Ok(SandboxId::from_random(crate::random::bytes()?))
 }

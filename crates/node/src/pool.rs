@@ -51,38 +51,16 @@ pub(crate) struct Pool {
     size: PoolSize,
     spec: Spec,
     waiting: Mutex<VecDeque<Sandbox>>,
-    demand: Mutex<Demand>,
+    /// When something was claimed lately.
+    claims: Mutex<VecDeque<Instant>>,
     hits: AtomicU64,
     misses: AtomicU64,
     made: AtomicU64,
     wake: Notify,
 }
 
-/// Claims of the last seconds, as a decaying sum.
-#[derive(Debug)]
-struct Demand {
-    claims: f64,
-    at: Instant,
-}
-
-/// How far back demand is remembered.
-const MEMORY: Duration = Duration::from_secs(10);
-/// For how many seconds of demand the pool stands ready.
-const AHEAD: f64 = 1.0;
-
-impl Demand {
-    fn decay(&mut self) {
-        let now = Instant::now();
-        let passed = now.duration_since(self.at).as_secs_f64() / MEMORY.as_secs_f64();
-        self.claims *= (-passed).exp();
-        self.at = now;
-    }
-
-    fn per_second(&mut self) -> f64 {
-        self.decay();
-        self.claims / MEMORY.as_secs_f64()
-    }
-}
+/// Over how many seconds demand is measured; the pool stands ready for one.
+const MEMORY: u64 = 10;
 
 impl Pool {
     /// Makes an empty pool and the task that fills it, which ends with it.
@@ -97,7 +75,7 @@ impl Pool {
             size,
             spec,
             waiting: Mutex::default(),
-            demand: Mutex::new(Demand { claims: 0.0, at: Instant::now() }),
+            claims: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             made: AtomicU64::new(0),
@@ -118,34 +96,40 @@ impl Pool {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn demand(&self) -> std::sync::MutexGuard<'_, Demand> {
-        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A waiting sandbox, if one can be made what `spec` asks for.
     pub(crate) fn claim(&self, spec: &Spec) -> Option<Sandbox> {
-        {
-            let mut demand = self.demand();
-            demand.decay();
-            demand.claims += 1.0;
-        }
+        self.lock_claims().push_back(Instant::now());
         self.wake.notify_one();
-        let fits = spec.network == self.spec.network && spec.disk == self.spec.disk;
-        let claimed = if fits { self.lock().pop_front() } else { None };
+        let claimed = if self.fits(spec) { self.lock().pop_front() } else { None };
         let count = if claimed.is_some() { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
         claimed
     }
 
+    /// Whether what waits can become what is asked for. The interpreter has its
+    /// own limits already, and those only ever go down.
+    fn fits(&self, spec: &Spec) -> bool {
+        let (asked, given) = (&spec.limits, &self.spec.limits);
+        spec.network == self.spec.network
+            && spec.disk == self.spec.disk
+            && asked.disk_bytes <= given.disk_bytes
+            && asked.open_files <= given.open_files
+            && asked.pids <= given.pids
+    }
+
+    fn lock_claims(&self) -> std::sync::MutexGuard<'_, VecDeque<Instant>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As many as are claimed in a second.
     fn wanted(&self) -> usize {
-        let per_second = self.demand().per_second();
-        let ahead = (per_second * AHEAD).ceil();
-        // More than `most` is all the same, and a float that large is cut off.
-        let ahead = std::iter::successors(Some(0usize), |n| Some(n + 1))
-            .take(self.size.most + 1)
-            .find(|&n| precise(n) >= ahead)
-            .unwrap_or(self.size.most);
-        ahead.clamp(self.size.least, self.size.most)
+        let mut claims = self.lock_claims();
+        let memory = Duration::from_secs(MEMORY);
+        while claims.front().is_some_and(|at| at.elapsed() > memory) {
+            claims.pop_front();
+        }
+        let seconds = usize::try_from(MEMORY).unwrap_or(1);
+        claims.len().div_ceil(seconds).clamp(self.size.least, self.size.most)
     }
 
     pub(crate) fn figures(&self) -> PoolFigures {
@@ -163,10 +147,6 @@ impl Pool {
         let waiting = std::mem::take(&mut *self.lock());
         drop(waiting);
     }
-}
-
-fn precise(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 struct Filler {

@@ -251,7 +251,12 @@ impl Sandbox {
         };
         let machine = self.machine.clone();
         let supervisor = Supervisor::new(channel, machine, group, terms, before, given);
-        tokio::spawn(supervisor.run(events, inbox));
+        let busy = self.busy.clone();
+        tokio::spawn(async move {
+            busy.fetch_add(1, Ordering::Relaxed);
+            supervisor.run(events, inbox).await;
+            busy.fetch_sub(1, Ordering::Relaxed);
+        });
         Ok(call)
     }
 

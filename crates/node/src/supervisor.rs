@@ -374,6 +374,14 @@ pub(crate) async fn remove_group(group: CallGroup) {
     }
 }
 
+/// Ends and removes a group that nobody waits for.
+pub(crate) fn discard_group(group: Option<CallGroup>) {
+    if let Some(group) = group {
+        let _ = group.kill();
+        tokio::spawn(remove_group(group));
+    }
+}
+
 fn size_of_output(event: &Event) -> usize {
     match event {
         Event::Stdout(bytes) | Event::Stderr(bytes) => bytes.len(),

@@ -25,13 +25,13 @@ use rustix::process::Pid;
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::defence::Weakened;
 use crate::jail::apply::Program;
-use crate::jail::parent::{Cradle, Owner, bear};
+use crate::jail::parent::{Born, Cradle, Owner, Stillborn, bear};
 use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
 use crate::seccomp;
 use crate::state::{Lease, SLOTS, State};
 use crate::wire::{self, FromSpawner, ToSpawner};
-use burial::{kill, remove_group, remove_work};
+use burial::kill;
 
 /// What the spawner is called, as `argv[0]`.
 pub(crate) const NAME: &str = "belljar-spawner";
@@ -248,30 +248,19 @@ impl Spawner {
             (wish.spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
         let owner = zygote.map(|number| self.zygote(number)).transpose();
         let made = owner
+            .map_err(Stillborn::from)
             .and_then(|owner| self.make(wish, first_uid, group.as_ref(), work.as_deref(), owner));
         match made {
-            Ok(born) => {
-                let pid = u32::try_from(born.pid.as_raw_nonzero().get()).unwrap_or(0);
-                let pidfd = born.pidfd.try_clone().doing("copy the pidfd");
-                let (pid_of, pidfd_of, work_of) = (born.pid, born.pidfd, work.clone());
-                let sandbox = Sandbox {
-                    pid: pid_of,
-                    pidfd: pidfd_of,
-                    slot,
-                    group,
-                    work: work_of,
-                    socket: None,
-                };
+            Ok(Born { pid, pidfd, stream, scratch }) => {
+                let number = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
+                let copy = pidfd.try_clone().doing("copy the pidfd");
+                let sandbox = Sandbox { pid, pidfd, slot, group, work: work.clone(), socket: None };
                 self.sandboxes.insert(id, sandbox);
-                Ok(((first_uid, pid, work), born.stream, pidfd?, born.scratch))
+                Ok(((first_uid, number, work), stream, copy?, scratch))
             }
-            Err(failure) => {
+            Err(Stillborn { failure, left }) => {
                 // Nothing may be left of a sandbox that did not start.
-                let removed = group.map_or(Ok(()), |group| remove_group(&group));
-                if let Some(work) = work {
-                    let _ = remove_work(&work);
-                }
-                if removed.is_ok() {
+                if self.clear(left, slot, group, work).is_ok() {
                     self.free.push_back(slot);
                 }
                 Err(failure)
@@ -286,7 +275,7 @@ impl Spawner {
         group: Option<&SandboxGroup>,
         work: Option<&Path>,
         owner: Option<Owner<'_>>,
-    ) -> Result<crate::jail::parent::Born, Failure> {
+    ) -> Result<Born, Stillborn> {
         let Wish { spec, weakened, archive, fork } = wish;
         let plan = Plan::new(spec, self.facts, weakened);
         let plan = if archive.is_some() { plan.unpacking() } else { plan };

@@ -5,16 +5,12 @@
 
 use std::ffi::CString;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use belljar_model::{SandboxId, Spec};
+use belljar_sys::packet;
 use belljar_sys::process::WaitStatus;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -146,7 +142,6 @@ pub(crate) enum FromChild {
 }
 
 const LONGEST: usize = 32 << 10;
-const MOST_DESCRIPTORS: usize = 64;
 
 pub(crate) fn send<T: Serialize>(
     socket: &impl AsFd,
@@ -154,58 +149,15 @@ pub(crate) fn send<T: Serialize>(
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let body = postcard::to_allocvec(message).map_err(|_| io::ErrorKind::InvalidInput)?;
-    if body.len() > LONGEST || descriptors.len() > MOST_DESCRIPTORS {
+    if body.len() > LONGEST {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    send_bytes(socket, &body, descriptors)
-}
-
-/// Sends what somebody else has made of a message.
-pub(crate) fn send_bytes(
-    socket: &impl AsFd,
-    body: &[u8],
-    descriptors: &[BorrowedFd<'_>],
-) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    loop {
-        match sendmsg(socket, &[io::IoSlice::new(body)], &mut control, SendFlags::NOSIGNAL) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+    packet::send(socket, &body, descriptors)
 }
 
 /// Receives one message; `UnexpectedEof` when the peer is gone.
 pub(crate) fn receive<T: DeserializeOwned>(socket: &impl AsFd) -> io::Result<(T, Vec<OwnedFd>)> {
-    let mut body = vec![0u8; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = loop {
-        let mut parts = [io::IoSliceMut::new(&mut body)];
-        match recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(got) => break got,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    };
-    if got.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC) {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    if got.bytes == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut descriptors = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(fds) = message {
-            descriptors.extend(fds);
-        }
-    }
-    let message =
-        postcard::from_bytes(&body[..got.bytes]).map_err(|_| io::ErrorKind::InvalidData)?;
+    let (body, descriptors) = packet::receive(socket, LONGEST)?;
+    let message = postcard::from_bytes(&body).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok((message, descriptors))
 }

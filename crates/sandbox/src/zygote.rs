@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use belljar_model::Spec;
+use belljar_sys::packet;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncReadExt, Interest};
@@ -130,20 +131,11 @@ impl Zygote {
     pub async fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         loop {
             self.socket.writable().await?;
-            let sent = self.socket.try_io(Interest::WRITABLE, || {
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-                let mut control = SendAncillaryBuffer::new(&mut space);
-                if !descriptors.is_empty()
-                    && !control.push(SendAncillaryMessage::ScmRights(descriptors))
-                {
-                    return Err(io::ErrorKind::InvalidInput.into());
-                }
-                let parts = [io::IoSlice::new(bytes)];
-                Ok(sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL)?)
-            });
+            let send = || packet::send(&self.socket, bytes, descriptors);
+            let sent = self.socket.try_io(Interest::WRITABLE, send);
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other.map(drop),
+                other => return other,
             }
         }
     }

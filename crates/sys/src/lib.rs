@@ -16,6 +16,7 @@ pub mod landlock;
 pub mod lock;
 pub mod mount;
 pub mod net;
+pub mod packet;
 pub mod process;
 pub mod ptrace;
 pub mod remote;

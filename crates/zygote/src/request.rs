@@ -1,12 +1,10 @@
 //! What the host asks for.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use belljar_guest_proto::zygote::{Descriptors, Entry};
-use belljar_sys::fd;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use belljar_sys::{fd, packet};
 
 /// The longest request: a filter and a few numbers.
 const LONGEST: usize = 64 << 10;
@@ -36,30 +34,9 @@ impl Received {
 }
 
 pub(crate) fn receive(socket: i32) -> io::Result<Received> {
-    let socket = fd::borrowed(socket)?;
-    let mut body = vec![0u8; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = loop {
-        let mut parts = [io::IoSliceMut::new(&mut body)];
-        match recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(got) => break got,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    };
-    if got.bytes == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut descriptors = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(fds) = message {
-            descriptors.extend(fds);
-        }
-    }
-    let entry = Entry::decode(&body[..got.bytes]).ok_or(io::ErrorKind::InvalidData)?;
-    let whole = !got.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC);
-    if !whole || descriptors.len() < Descriptors::GROUPS + usize::from(entry.into_cgroup) {
+    let (body, descriptors) = packet::receive(fd::borrowed(socket)?, LONGEST)?;
+    let entry = Entry::decode(&body).ok_or(io::ErrorKind::InvalidData)?;
+    if descriptors.len() < Descriptors::GROUPS + usize::from(entry.into_cgroup) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     Ok(Received { entry, descriptors })

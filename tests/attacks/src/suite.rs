@@ -103,7 +103,8 @@ async fn warm_up(stage: &Stage) -> anyhow::Result<()> {
             stage.python(&sandbox).await?;
         }
     }
-    stage.clear().await
+    stage.clear().await?;
+    stage.at_rest().await
 }
 
 fn jobs(attacks: &[Attack], options: &Options) -> Vec<Job> {

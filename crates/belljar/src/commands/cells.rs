@@ -51,14 +51,15 @@ pub(crate) async fn run(options: &Cells, config: &Config, printer: &Printer) -> 
     let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
     let sandbox = node.create(&spec).await?;
     let opened = sandbox.context(context).await;
-    let hint = "contexts need IPython, or Node.js; `python-data` has the former";
+    let opened =
+        opened.hint("contexts need IPython, or Node.js; the template `python-data` has IPython");
     let ran = match opened {
         Ok(context) => all(&cells, &node, &sandbox, &context, printer).await,
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     sandbox.destroy().await?;
     node.stop().await;
-    ran.hint(hint)
+    ran
 }
 
 /// Runs the cells; stops at the first that fails.
@@ -75,7 +76,9 @@ async fn all(
             Wish::At(name) => {
                 let checkpoint = kept.get(name.as_str());
                 let checkpoint =
-                    checkpoint.with_context(|| format!("there is no checkpoint `{name}`"))?;
+                    checkpoint.with_context(|| format!("there is no checkpoint `{name}`"));
+                let checkpoint = checkpoint
+                    .hint(format!("an earlier cell must begin with `# %% checkpoint {name}`"))?;
                 let copy = node.fork(checkpoint).await?;
                 let contexts = copy.contexts();
                 let first = contexts.first().context("the copy has no context")?;

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::cell::{CellEnd, CellError, CellEvent};
-use crate::call::{InputQueue, Waiting};
+use crate::call::InputQueue;
 use crate::link::{Channel, Incoming};
 use crate::supervisor::remove_group;
 
@@ -101,10 +101,6 @@ struct Cell {
 }
 
 impl Actor {
-    pub(super) fn new_input(given: Arc<Waiting>) -> InputQueue {
-        InputQueue::new(given)
-    }
-
     pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut waiting = VecDeque::new();
         let mut cell: Option<Cell> = None;
@@ -170,9 +166,10 @@ impl Actor {
                     Ok(Incoming::Data(bytes)) => {
                         self.reader.push(&bytes);
                         let _ = self.channel.grant(bytes.len()).await;
-                        if let Ok(Some(FromContext::Awake { problem })) = self.reader.next_message()
-                        {
-                            return problem;
+                        while let Ok(Some(message)) = self.reader.next_message() {
+                            if let FromContext::Awake { problem } = message {
+                                return problem;
+                            }
                         }
                     }
                     Ok(Incoming::Credit(bytes)) => self.input.grant(bytes),
@@ -185,13 +182,6 @@ impl Actor {
         };
         let word = tokio::time::timeout(WAKE, word).await;
         word.unwrap_or_else(|_| Some("it did not wake up".to_owned()))
-    }
-
-    pub(super) fn discard(self) {
-        if let Some(group) = self.group {
-            let _ = group.kill();
-            tokio::spawn(remove_group(group));
-        }
     }
 
     async fn begin(
@@ -274,18 +264,8 @@ impl Actor {
         parking: &mut Option<Parking>,
     ) -> Taken {
         match incoming {
-            Incoming::Stdout(bytes) => {
-                let size = bytes.len();
-                let taken = self.show(cell, CellEvent::Stdout(bytes), size).await;
-                let _ = self.channel.grant(size).await;
-                taken
-            }
-            Incoming::Stderr(bytes) => {
-                let size = bytes.len();
-                let taken = self.show(cell, CellEvent::Stderr(bytes), size).await;
-                let _ = self.channel.grant(size).await;
-                taken
-            }
+            Incoming::Stdout(bytes) => self.pass(cell, CellEvent::Stdout(bytes)).await,
+            Incoming::Stderr(bytes) => self.pass(cell, CellEvent::Stderr(bytes)).await,
             Incoming::Data(bytes) => {
                 self.reader.push(&bytes);
                 loop {
@@ -330,12 +310,14 @@ impl Actor {
             }
             FromContext::Done { id, ok, count } => {
                 if let Some(done) = cell.take_if(|cell| cell.id == id) {
+                    let now = self.counters();
                     // A process that the cell had started may have been killed for
                     // want of memory; the interpreter goes on.
-                    let starved = self.counters().oom_kills > done.before.oom_kills;
+                    let starved = now.oom_kills > done.before.oom_kills;
                     let came = if starved { EndReason::Oom } else { EndReason::Done };
                     let reason = done.stopping.map_or(came, |(reason, _)| reason);
-                    self.conclude(done, reason, ok, count, true).await;
+                    let end = Conclusion { reason, ok, count, alive: true };
+                    self.conclude(done, &now, end).await;
                 }
                 return Taken::On;
             }
@@ -349,15 +331,22 @@ impl Actor {
                 return Taken::On;
             }
         };
+        self.show(cell, event).await
+    }
+
+    /// Shows what came outside of messages, and lets as much come again.
+    async fn pass(&mut self, cell: &mut Option<Cell>, event: CellEvent) -> Taken {
         let size = size_of(&event);
-        self.show(cell, event, size).await
+        let taken = self.show(cell, event).await;
+        let _ = self.channel.grant(size).await;
+        taken
     }
 
     /// Passes an event on to whoever runs the cell.
-    async fn show(&mut self, cell: &mut Option<Cell>, event: CellEvent, size: usize) -> Taken {
+    async fn show(&mut self, cell: &mut Option<Cell>, event: CellEvent) -> Taken {
         // Between cells there is nobody to show it to.
         let Some(cell) = cell else { return Taken::On };
-        cell.output_bytes += size as u64;
+        cell.output_bytes += size_of(&event) as u64;
         if cell.output_bytes > self.limits.output_bytes {
             return Taken::Over(Some(EndReason::Output));
         }
@@ -368,9 +357,8 @@ impl Actor {
         Taken::On
     }
 
-    async fn conclude(&self, cell: Cell, reason: EndReason, ok: bool, count: u64, alive: bool) {
+    async fn conclude(&self, cell: Cell, now: &Counters, end: Conclusion) {
         self.busy.fetch_sub(1, Ordering::Relaxed);
-        let now = self.counters();
         let disk = self.machine.disk();
         let usage = Usage {
             wall: cell.started.elapsed(),
@@ -379,6 +367,7 @@ impl Actor {
             written_bytes: disk.used_bytes.saturating_sub(cell.disk_before),
             output_bytes: cell.output_bytes,
         };
+        let Conclusion { reason, ok, count, alive } = end;
         let end = CellEnd { reason, ok, count, usage, alive };
         let _ = cell.events.send(CellEvent::End(end)).await;
     }
@@ -402,7 +391,8 @@ impl Actor {
         let reason = reason.unwrap_or_else(|| self.reason(status, cell.as_ref()));
         if let Some(cell) = cell {
             let reason = cell.stopping.map_or(reason, |(stopped, _)| stopped);
-            self.conclude(cell, reason, false, 0, false).await;
+            let end = Conclusion { reason, ok: false, count: 0, alive: false };
+            self.conclude(cell, &self.counters(), end).await;
         }
         for turn in waiting {
             if let Turn::Cell(_, _, events) = turn {
@@ -438,6 +428,14 @@ impl Cell {
     fn wake(&self) -> Instant {
         self.stopping.map_or_else(|| self.next_look.min(self.deadline), |(_, until)| until)
     }
+}
+
+/// How a cell ended, apart from what it used.
+struct Conclusion {
+    reason: EndReason,
+    ok: bool,
+    count: u64,
+    alive: bool,
 }
 
 enum Taken {

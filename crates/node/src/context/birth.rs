@@ -22,14 +22,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::actor::Actor;
 use super::{ContextError, ContextOptions, Facts, Orders, Origin};
-use crate::call::Waiting;
+use crate::call::{InputQueue, Waiting};
 use crate::command::Command;
 use crate::link::{Channel, Incoming, Link};
 use crate::runtime::Language;
 use crate::sandbox::CallError;
+use crate::supervisor::discard_group;
 
 /// How long an interpreter may take from its start to its first word.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const RLIMIT_CPU: u32 = 0;
 
 /// An interpreter that runs and has not been given to anyone.
 #[derive(Debug)]
@@ -175,7 +178,7 @@ impl Unborn {
                 Ok(self)
             }
             Err(error) => {
-                self.discard();
+                discard_group(self.group);
                 Err(error)
             }
         }
@@ -186,13 +189,6 @@ impl Unborn {
         let frame = ToContext::Rehearse.encode();
         // A link that failed shows itself to whoever gets this.
         let _ = self.channel.send(&ToGuest::Data(&frame), &[]).await;
-    }
-
-    fn discard(self) {
-        if let Some(group) = self.group {
-            let _ = group.kill();
-            tokio::spawn(crate::supervisor::remove_group(group));
-        }
     }
 
     /// Makes it a session's own: its environment, directory and limits, and
@@ -211,7 +207,7 @@ impl Unborn {
             ended: self.ended,
             pidfd: self.pidfd,
             reader: self.reader,
-            input: Actor::new_input(Arc::new(Waiting::default())),
+            input: InputQueue::new(Arc::new(Waiting::default())),
             busy: place.busy.clone(),
             language: (options.language == Language::TypeScript).then_some("typescript"),
         };
@@ -223,19 +219,21 @@ impl Unborn {
                 .collect();
             let env: BTreeMap<&str, &str> =
                 env.iter().map(|(key, value)| (&**key, &**value)).collect();
+            let copied = self.facts.origin == Origin::Copied;
             let wake = ToContext::Wake {
-                copied: self.facts.origin == Origin::Copied,
-                entropy: entropy(),
+                copied,
+                // One that was forked has been seeded by its zygote.
+                entropy: if copied { entropy() } else { String::new() },
                 cwd: cwd.or(options.cwd.as_deref()).or(Some(&place.home)),
                 env,
-                rlimits: place.machine.confinement().rlimits.clone(),
+                rlimits: rlimits(place.machine.confinement()),
             };
             actor.say(&wake).await;
             // Without a wish of its own it is where it was, or at home.
             if options.cwd.is_some()
                 && let Some(problem) = actor.awake().await
             {
-                actor.discard();
+                discard_group(actor.group);
                 return Err(ContextError::Unfit(problem));
             }
         }
@@ -280,7 +278,7 @@ pub(crate) fn forking(
         user: User::User.id(),
         cwd: confinement.home.as_os_str().as_encoded_bytes().to_vec(),
         seccomp: confinement.seccomp.clone(),
-        rlimits: confinement.rlimits.clone(),
+        rlimits: rlimits(confinement),
         landlock_abi: facts.landlock_abi,
         into_cgroup,
     };
@@ -300,11 +298,16 @@ fn group_error(error: io::Error) -> ContextError {
     ContextError::Call(CallError::Group(error))
 }
 
-/// Random bytes of the host's kernel, in hexadecimal.
+/// What a copy mixes into its randomness, in hexadecimal. Without it the
+/// interpreter still has the kernel's own.
 fn entropy() -> String {
-    use std::io::Read as _;
-    let mut bytes = [0u8; 32];
-    // Without it the interpreter still has its own.
-    let _ = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    let bytes: [u8; 32] = crate::random::bytes().unwrap_or_default();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The limits of an interpreter, which lives through many cells: CPU time is
+/// counted for each of them, and not by the kernel for all.
+fn rlimits(confinement: &Confinement) -> Vec<(u32, u64)> {
+    let all = confinement.rlimits.iter().copied();
+    all.filter(|&(resource, _)| resource != RLIMIT_CPU).collect()
 }

@@ -9,6 +9,7 @@ use belljar_model::{Disk, Spec};
 use belljar_sys::enter::owned_by;
 use belljar_sys::fd;
 use belljar_sys::mount::{Attributes, Reach};
+use belljar_sys::packet;
 use belljar_sys::process::{Forked, Namespaces, fork};
 use belljar_sys::seccomp::Instruction;
 use rustix::event::{PollFd, PollFlags};
@@ -77,6 +78,21 @@ pub(crate) struct Born {
     pub(crate) scratch: Option<OwnedFd>,
 }
 
+/// Why a sandbox was not born, and its first process if there is one. Whoever
+/// asked ends that: an interpreter may have been forked beside it by now, and
+/// it is gone only when that one has been reaped as well.
+#[derive(Debug)]
+pub(crate) struct Stillborn {
+    pub(crate) failure: Failure,
+    pub(crate) left: Option<(Pid, OwnedFd)>,
+}
+
+impl From<Failure> for Stillborn {
+    fn from(failure: Failure) -> Self {
+        Self { failure, left: None }
+    }
+}
+
 /// Makes the process, and answers when the guest runs.
 pub(crate) fn bear(
     spec: &Spec,
@@ -84,7 +100,7 @@ pub(crate) fn bear(
     cradle: &Cradle<'_>,
     group: Option<&SandboxGroup>,
     first_uid: u32,
-) -> Result<Born, Failure> {
+) -> Result<Born, Stillborn> {
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let kind = match cradle.program {
@@ -141,11 +157,7 @@ pub(crate) fn bear(
     let raised = raise(spec, plan, cradle, group, &first, &sync);
     match raised {
         Ok(scratch) => Ok(Born { pid, pidfd, stream, scratch }),
-        Err(failure) => {
-            let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
-            Err(failure)
-        }
+        Err(failure) => Err(Stillborn { failure, left: Some((pid, pidfd)) }),
     }
 }
 
@@ -173,7 +185,7 @@ fn ask_to_fork(
     let mut descriptors = vec![first.pidfd.as_fd()];
     descriptors.extend(streams.iter().map(AsFd::as_fd));
     descriptors.extend(groups.iter().flat_map(|groups| &groups.descriptors).map(AsFd::as_fd));
-    wire::send_bytes(owner.socket, entry, &descriptors).doing("ask the zygote to fork")
+    packet::send(owner.socket, entry, &descriptors).doing("ask the zygote to fork")
 }
 
 fn raise(

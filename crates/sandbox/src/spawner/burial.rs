@@ -1,11 +1,12 @@
 //! The end of a sandbox: kill, wait, remove.
 
 use std::io;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use super::{Sandbox, Spawner};
 use crate::cgroup::SandboxGroup;
@@ -47,6 +48,27 @@ impl Spawner {
     }
 }
 
+impl Spawner {
+    /// Removes what there is of a sandbox that was not born.
+    pub(super) fn clear(
+        &self,
+        left: Option<(Pid, OwnedFd)>,
+        slot: (u32, u32),
+        group: Option<SandboxGroup>,
+        work: Option<PathBuf>,
+    ) -> Result<(), Failure> {
+        if let Some((pid, pidfd)) = left {
+            let sandbox = Sandbox { pid, pidfd, slot, group, work, socket: None };
+            kill(&sandbox);
+            return self.bury(&sandbox);
+        }
+        if let Some(group) = &group {
+            remove_group(group).doing("remove the cgroups")?;
+        }
+        work.map_or(Ok(()), |work| remove_work(&work)).doing("remove the working directory")
+    }
+}
+
 pub(super) fn kill(sandbox: &Sandbox) {
     if let Some(group) = &sandbox.group {
         // A frozen process dies at once of this, which is why it comes first.
@@ -56,7 +78,7 @@ pub(super) fn kill(sandbox: &Sandbox) {
 }
 
 /// Removes the groups of a sandbox whose processes are gone or going.
-pub(super) fn remove_group(group: &SandboxGroup) -> io::Result<()> {
+fn remove_group(group: &SandboxGroup) -> io::Result<()> {
     crate::wait::until(Duration::from_secs(10), || match group.remove() {
         Ok(()) => Ok(Some(())),
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -69,7 +91,7 @@ pub(super) fn remove_group(group: &SandboxGroup) -> io::Result<()> {
 }
 
 /// Removes what code left in its working directory.
-pub(super) fn remove_work(work: &Path) -> io::Result<()> {
+fn remove_work(work: &Path) -> io::Result<()> {
     match (work.parent(), work.file_name()) {
         (Some(parent), Some(name)) => crate::state::remove_tree(parent, name),
         _ => Err(io::ErrorKind::InvalidInput.into()),

@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use belljar_model::Spec;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::burial::{kill, remove_group};
+use super::burial::kill;
 use super::{Sandbox, Spawner};
 use crate::cgroup::SandboxGroup;
 use crate::defence::Weakened;
 use crate::jail::apply::{Interpreter, Program};
-use crate::jail::parent::{Born, Cradle, Owner, bear};
+use crate::jail::parent::{Born, Cradle, Owner, Stillborn, bear};
 use crate::jail::{Attempt, Failure};
 use crate::plan::{Plan, USER_UID};
 use crate::state::Lease;
@@ -63,10 +63,8 @@ impl Spawner {
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
         let uid = first_uid + USER_UID;
-        if let Some(hierarchies) = &self.hierarchies {
-            let made = hierarchies.create_family(self.engine, number, uid);
-            made.doing("make the zygote's cgroups")?;
-        }
+        let families = self.hierarchies.as_ref();
+        let made = families.map_or(Ok(()), |h| h.create_family(self.engine, number, uid));
         let group =
             self.hierarchies.as_ref().map(|h| SandboxGroup::of_zygote(h, self.engine, number));
         let base = self.state.base();
@@ -82,7 +80,10 @@ impl Spawner {
             owner: None,
             fork: None,
         };
-        match bear(spec, &Plan::zygote(spec), &cradle, group.as_ref(), first_uid) {
+        let made = made.doing("make the zygote's cgroups").map_err(Stillborn::from);
+        let born =
+            made.and_then(|()| bear(spec, &Plan::zygote(spec), &cradle, group.as_ref(), first_uid));
+        match born {
             Ok(Born { pid, pidfd, stream, .. }) => {
                 let number_of = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
                 let socket = Some(stream.try_clone().doing("copy the zygote's socket")?);
@@ -90,9 +91,9 @@ impl Spawner {
                 self.zygotes.insert(number, zygote);
                 Ok((number_of, uid, stream))
             }
-            Err(failure) => {
-                let removed = group.map_or(Ok(()), |group| remove_group(&group));
-                if removed.and_then(|()| self.remove_family(number)).is_ok() {
+            Err(Stillborn { failure, left }) => {
+                let cleared = self.clear(left, slot, group, None);
+                if cleared.is_ok() && self.remove_family(number).is_ok() {
                     self.free.push_back(slot);
                 }
                 Err(failure)

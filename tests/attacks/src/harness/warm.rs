@@ -121,6 +121,12 @@ async fn filled(node: &Node) -> anyhow::Result<()> {
 }
 
 impl Stage {
+    /// Waits until the pool, if there is one, makes nothing more: what is counted
+    /// before that grows by itself.
+    pub(crate) async fn at_rest(&self) -> anyhow::Result<()> {
+        if self.made == Made::Pooled { filled(&self.node).await } else { Ok(()) }
+    }
+
     pub(crate) fn warm(&self) -> anyhow::Result<&Arc<Warm>> {
         self.warm.as_ref().context("there is no warm template")
     }

@@ -94,6 +94,7 @@ const LANES: usize = 4;
 pub(super) async fn one_after_another(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     cycles(&stage, CYCLES / 4).await?;
+    stage.at_rest().await?;
     let before = Figures::now();
     cycles(&stage, CYCLES * 3 / 4).await?;
     // The last ones are still being put away when their lanes end.
