@@ -1,0 +1,85 @@
+"""Sandboxes for the tests, and the record of which test covers which method."""
+
+import json
+import os
+import pathlib
+
+import pytest
+from e2b import Sandbox
+from e2b_code_interpreter import Sandbox as Interpreter
+
+HERE = pathlib.Path(__file__).parent
+
+
+def first_column(name):
+    lines = (HERE.parent / name).read_text().splitlines()
+    return {line.split("\t")[0] for line in lines if line and not line.startswith("#")}
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    """One sandbox for all tests of a file; each works in names of its own."""
+    sandbox = Sandbox.create(timeout=120)
+    yield sandbox
+    sandbox.kill()
+
+
+@pytest.fixture
+def fresh():
+    """Makes sandboxes that a test may pause, kill or fill, and ends them after it."""
+    made = []
+
+    def create(*args, **kwargs):
+        kwargs.setdefault("timeout", 60)
+        sandbox = Sandbox.create(*args, **kwargs)
+        made.append(sandbox)
+        return sandbox
+
+    yield create
+    for sandbox in made:
+        sandbox.kill()
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    sandbox = Interpreter.create(timeout=120)
+    yield sandbox
+    sandbox.kill()
+
+
+@pytest.fixture
+def place(sandbox, request):
+    """A directory of the shared sandbox that only this test uses."""
+    path = f"/home/user/{request.node.name}"
+    sandbox.files.make_dir(path)
+    return path
+
+
+# A name that is not in the tables would silently cover nothing.
+def pytest_collection_modifyitems(items):
+    known = {"covers": first_column("methods.tsv"), "refuses": first_column("refused.tsv")}
+    for item in items:
+        for kind, names in known.items():
+            for mark in item.iter_markers(kind):
+                unknown = set(mark.args) - names
+                if unknown:
+                    raise pytest.UsageError(f"{item.nodeid}: unknown names {sorted(unknown)}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    if report.when == "call" or report.outcome != "passed":
+        item.config.stash.setdefault(OUTCOMES, {})[item.nodeid] = {
+            "outcome": report.outcome,
+            **{kind: [name for mark in item.iter_markers(kind) for name in mark.args] for kind in ("covers", "refuses")},
+        }
+
+
+OUTCOMES = pytest.StashKey()
+
+
+def pytest_sessionfinish(session):
+    if path := os.environ.get("SDK_OUTCOMES"):
+        outcomes = session.config.stash.get(OUTCOMES, {})
+        pathlib.Path(path).write_text(json.dumps(outcomes, indent=1))
