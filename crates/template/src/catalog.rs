@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::recipe::{Recipe, RecipeError};
 
 /// Name and text of each.
-const RECIPES: [(&str, &str); 3] = [
+const RECIPES: [(&str, &str); 4] = [
+    ("code-interpreter", include_str!("../../../recipes/code-interpreter.toml")),
     ("dev", include_str!("../../../recipes/dev.toml")),
     ("node", include_str!("../../../recipes/node.toml")),
     ("python-data", include_str!("../../../recipes/python-data.toml")),
