@@ -130,6 +130,24 @@ pub(crate) const TABLE: &[Row] = &[
     ),
     row(
         Layer::Services,
+        "actions",
+        "what can be done, once: who may do what, and what becomes of a sandbox",
+        &["model", "sandbox", "template", "node"],
+    ),
+    row(
+        Layer::Services,
+        "e2b",
+        "E2B's wire protocols, translated to actions",
+        &["model", "node", "actions"],
+    ),
+    row(
+        Layer::Services,
+        "server",
+        "listens, finds out who asks for what, serves our own API",
+        &["model", "api", "node", "actions", "e2b"],
+    ),
+    row(
+        Layer::Services,
         "gateway",
         "forwards sandbox traffic by policy, adds credentials",
         &["model", "bus"],
@@ -157,6 +175,8 @@ pub(crate) const TABLE: &[Row] = &[
             "client",
             "telemetry",
             "node",
+            "actions",
+            "server",
             "gateway",
             "control",
             "agent",

@@ -1,0 +1,229 @@
+//! Making sandboxes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use belljar_model::SandboxId;
+
+use crate::clock::now;
+use crate::events::EventKind;
+use crate::keys::Tenant;
+use crate::lifecycle::OnTimeout;
+use crate::problem::{Kind, Problem};
+use crate::registry::Place;
+use crate::sandbox::{Facts, Live, Sandbox, State};
+use crate::secret::Secret;
+use crate::start::Actions;
+use crate::template::Known;
+
+/// What somebody asks for.
+#[derive(Debug, Clone, Default, Hash)]
+pub struct Create {
+    /// A template's name, or a snapshot's.
+    pub template: String,
+    /// How long it lives; `None`: five minutes.
+    pub timeout: Option<Duration>,
+    pub metadata: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
+    pub on_timeout: OnTimeout,
+    pub auto_resume: bool,
+    /// Whether traffic to its ports must show a token.
+    pub private_traffic: bool,
+}
+
+/// How long a sandbox lives when nobody says.
+pub(crate) const DEFAULT_LIFE: Duration = Duration::from_secs(300);
+
+/// Requests that are known to be repetitions of others.
+#[derive(Debug, Default)]
+pub struct Idempotency {
+    known: Mutex<HashMap<(Tenant, String), Repeated>>,
+}
+
+#[derive(Debug)]
+struct Repeated {
+    request: u64,
+    at: Instant,
+    /// `None` while it is being made.
+    sandbox: Option<SandboxId>,
+}
+
+/// How long a repetition is recognised.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+impl Actions {
+    /// Makes a sandbox; when this answers, it takes calls.
+    pub async fn create(&self, tenant: &Tenant, wish: &Create) -> Result<Arc<Sandbox>, Problem> {
+        self.refuse_when_draining()?;
+        let life = self.life(wish.timeout)?;
+        check_texts("metadata", &wish.metadata)?;
+        check_env(&wish.env)?;
+        let place = self.registry().reserve(tenant, self.config().quota.sandboxes)?;
+        let (machine, template) = self.machine(tenant, &wish.template).await?;
+        let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
+        let facts = Facts {
+            tenant: tenant.clone(),
+            template: template.template.name.clone(),
+            alias: wish.template.clone(),
+            metadata: wish.metadata.clone(),
+            env: wish.env.clone(),
+            started_at: now(),
+            on_timeout: wish.on_timeout,
+            auto_resume: wish.auto_resume,
+            token: token()?,
+            traffic_token: if wish.private_traffic { Some(token()?) } else { None },
+        };
+        self.enter(machine, facts, template, life, place)
+    }
+
+    /// As [`Self::create`]; a request that was seen before under this key
+    /// answers what it made then.
+    pub async fn create_once(
+        &self,
+        tenant: &Tenant,
+        key: &str,
+        wish: &Create,
+    ) -> Result<Arc<Sandbox>, Problem> {
+        use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+        let request = BuildHasherDefault::<DefaultHasher>::default().hash_one(wish);
+        let entry = (tenant.clone(), key.to_owned());
+        if let Some(known) = self.repeated(&entry, request)? {
+            return self.registry().find(tenant, known.as_str());
+        }
+        let made = self.create(tenant, wish).await;
+        let mut known = self.idempotency().lock();
+        match &made {
+            Ok(sandbox) => {
+                if let Some(repeated) = known.get_mut(&entry) {
+                    repeated.sandbox = Some(sandbox.id().clone());
+                }
+            }
+            Err(_) => {
+                known.remove(&entry);
+            }
+        }
+        made
+    }
+
+    fn repeated(
+        &self,
+        entry: &(Tenant, String),
+        request: u64,
+    ) -> Result<Option<SandboxId>, Problem> {
+        let conflict = |code, message: &str| Err(Problem::new(Kind::Conflict, code, message));
+        let mut known = self.idempotency().lock();
+        known.retain(|_, repeated| repeated.at.elapsed() < REMEMBERED);
+        match known.get(entry) {
+            Some(repeated) if repeated.request != request => conflict(
+                "idempotency_request_mismatch",
+                "this idempotency key was used for another request",
+            ),
+            Some(Repeated { sandbox: Some(id), .. }) => Ok(Some(id.clone())),
+            Some(_) => conflict(
+                "idempotency_in_progress",
+                "a request with this idempotency key is being worked on",
+            ),
+            None => {
+                let repeated = Repeated { request, at: Instant::now(), sandbox: None };
+                known.insert(entry.clone(), repeated);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Checks how long somebody wants a sandbox to live.
+    pub(crate) fn life(&self, timeout: Option<Duration>) -> Result<Duration, Problem> {
+        let life = timeout.unwrap_or(DEFAULT_LIFE);
+        let longest = self.config().quota.longest_life;
+        if life > longest {
+            let hours = longest.as_secs() / 3600;
+            let message = format!("Timeout cannot be greater than {hours} hours");
+            return Err(Problem::new(Kind::Invalid, "timeout_too_long", message));
+        }
+        Ok(life)
+    }
+
+    async fn machine(
+        &self,
+        tenant: &Tenant,
+        name: &str,
+    ) -> Result<(belljar_node::Sandbox, Arc<Known>), Problem> {
+        if let Some(snapshot) = self.snapshots().find(tenant, name) {
+            let forked = self.node().fork(&snapshot.checkpoint).await;
+            let machine = forked.map_err(|error| Problem::internal("make a sandbox", &error))?;
+            return Ok((machine, snapshot.template.clone()));
+        }
+        let template = self.templates().find(name)?;
+        let made = self.node().create(&template.spec).await;
+        let machine = made.map_err(|error| Problem::internal("make a sandbox", &error))?;
+        Ok((machine, template))
+    }
+
+    /// Puts a machine that runs on the books.
+    pub(crate) fn enter(
+        &self,
+        machine: belljar_node::Sandbox,
+        facts: Facts,
+        template: Arc<Known>,
+        life: Duration,
+        place: Place,
+    ) -> Result<Arc<Sandbox>, Problem> {
+        let id = machine.id().clone();
+        let live = Arc::new(Live::new(machine));
+        let deadline = now().plus(life);
+        let sandbox = Sandbox::new(id, facts, template, State::Running(live), deadline);
+        let sandbox = Arc::new(sandbox);
+        self.write_down(&sandbox)?;
+        self.registry().enter(sandbox.clone(), place);
+        self.tell(&sandbox, EventKind::Created, Some(sandbox.facts().template.clone()));
+        self.guard(&sandbox);
+        Ok(sandbox)
+    }
+}
+
+impl Idempotency {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Tenant, String), Repeated>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const MOST_ENTRIES: usize = 1000;
+const MOST_BYTES: usize = 128 << 10;
+
+fn check_texts(what: &str, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let bytes: usize = texts.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if texts.len() > MOST_ENTRIES || bytes > MOST_BYTES {
+        let message = format!("{what} has more than {MOST_ENTRIES} entries or {MOST_BYTES} bytes");
+        return Err(Problem::invalid(message));
+    }
+    Ok(())
+}
+
+/// What could not be handed to a process, or would be taken apart differently.
+pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Problem> {
+    check_texts("the environment", env)?;
+    for (key, value) in env {
+        let bad = key.is_empty() || key.contains(['=', '\0', '\n']) || value.contains('\0');
+        if bad {
+            return Err(Problem::invalid(format!("{key:?} cannot be an environment variable")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_process_could_not_have_are_refused() {
+        let env = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        assert!(check_env(&env("A", "multi\nline = fine")).is_ok());
+        for (key, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A\nB", "x"), ("A", "\0")] {
+            assert!(check_env(&env(key, value)).is_err(), "{key:?} {value:?}");
+        }
+        let many = (0..=MOST_ENTRIES).map(|n| (n.to_string(), String::new())).collect();
+        assert!(check_env(&many).is_err());
+    }
+}

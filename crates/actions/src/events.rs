@@ -1,0 +1,77 @@
+//! What happens, as it happens.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use crate::clock::{Moment, now};
+use crate::keys::Tenant;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    Created,
+    Extended,
+    Paused,
+    Resumed,
+    Snapshot,
+    Forked,
+    Ended,
+    ProcessStarted,
+    ProcessEnded,
+    CellStarted,
+    CellEnded,
+}
+
+/// One thing that happened to a sandbox.
+#[derive(Debug, Clone, Serialize)]
+pub struct Event {
+    pub id: u64,
+    pub at: Moment,
+    #[serde(skip)]
+    pub tenant: Tenant,
+    pub sandbox: String,
+    pub kind: EventKind,
+    /// What is worth knowing of it: an end reason, a pid, a snapshot's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Passes events on to whoever listens now. Nothing is kept.
+#[derive(Debug)]
+pub struct Events {
+    sender: broadcast::Sender<Event>,
+    next: AtomicU64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { sender: broadcast::channel(1024).0, next: AtomicU64::new(1) }
+    }
+}
+
+impl Events {
+    pub fn tell(&self, tenant: &Tenant, sandbox: &str, kind: EventKind, detail: Option<String>) {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(
+            tenant = tenant.as_str(),
+            sandbox.id = sandbox,
+            detail = detail.as_deref(),
+            "sandbox {sandbox}: {kind:?}"
+        );
+        let event = Event {
+            id,
+            at: now(),
+            tenant: tenant.clone(),
+            sandbox: sandbox.to_owned(),
+            kind,
+            detail,
+        };
+        let _ = self.sender.send(event);
+    }
+
+    pub fn listen(&self) -> broadcast::Receiver<Event> {
+        self.sender.subscribe()
+    }
+}

@@ -1,0 +1,195 @@
+//! API keys: who is asking.
+//!
+//! The file has one key a line, then the tenant's name; `#` begins a comment.
+//! A key may stand there as itself or as `sha256:<hex>`. Only hashes are kept in
+//! memory. A key that is taken out of the file is dead within a second or two.
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::secret::{Secret, hex};
+
+/// Who owns things.
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(transparent)]
+pub struct Tenant(String);
+
+impl Tenant {
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("cannot read the keys in `{path}`")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write a first key to `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("line {line} of `{path}` is not `KEY TENANT`")]
+    Line { path: PathBuf, line: usize },
+    #[error("there is no key in `{0}`")]
+    Empty(PathBuf),
+}
+
+type Hash = [u8; 32];
+
+/// The keys of a file, read again when it changes.
+#[derive(Debug)]
+pub struct Keys {
+    path: PathBuf,
+    known: RwLock<HashMap<Hash, Tenant>>,
+    read_at: Mutex<Option<SystemTime>>,
+}
+
+impl Keys {
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let known = parse(path)?;
+        let read_at = Mutex::new(modified(path));
+        Ok(Self { path: path.to_owned(), known: RwLock::new(known), read_at })
+    }
+
+    /// Reads the file, or makes it with one key for the tenant `default`, which
+    /// is answered: nobody will see it again.
+    pub fn read_or_make(path: &Path) -> Result<(Self, Option<Secret>), KeyError> {
+        if path.exists() {
+            return Ok((Self::read(path)?, None));
+        }
+        let cannot = |source| KeyError::Write { path: path.to_owned(), source };
+        let key = Secret::random().map_err(cannot)?;
+        // Some versions of E2B's SDKs accept no other form.
+        let key = Secret::new(format!("e2b_{}", key.expose()));
+        let hashed = hex(&hash(key.expose()));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(cannot)?;
+        writeln!(
+            file,
+            "# KEY TENANT; a key may be written as sha256:<hex>\nsha256:{hashed} default"
+        )
+        .map_err(cannot)?;
+        Ok((Self::read(path)?, Some(key)))
+    }
+
+    /// Whose key this is.
+    pub fn tenant(&self, key: &str) -> Option<Tenant> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&hash(key)).cloned()
+    }
+
+    pub fn has(&self, tenant: &Tenant) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().any(|other| other == tenant)
+    }
+
+    /// Reads the file again if it changed. A file that cannot be read or makes
+    /// no sense changes nothing: a slip of the pen must not lock everyone out.
+    pub fn refresh(&self) -> Result<bool, KeyError> {
+        let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let modified = modified(&self.path);
+        if *read_at == modified {
+            return Ok(false);
+        }
+        *read_at = modified;
+        let known = parse(&self.path)?;
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        Ok(true)
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|meta| meta.modified()).ok()
+}
+
+fn hash(key: &str) -> Hash {
+    Sha256::digest(key).into()
+}
+
+fn parse(path: &Path) -> Result<HashMap<Hash, Tenant>, KeyError> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
+    let mut known = HashMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let Some(key) = words.next() else { continue };
+        let wrong = || KeyError::Line { path: path.to_owned(), line: index + 1 };
+        let tenant = words.next().ok_or_else(wrong)?;
+        if words.next().is_some() {
+            return Err(wrong());
+        }
+        let hash = match key.strip_prefix("sha256:") {
+            Some(hex) => unhex(hex).ok_or_else(wrong)?,
+            None => hash(key),
+        };
+        known.insert(hash, Tenant::new(tenant));
+    }
+    if known.is_empty() { Err(KeyError::Empty(path.to_owned())) } else { Ok(known) }
+}
+
+fn unhex(text: &str) -> Option<Hash> {
+    let mut bytes = [0u8; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_key_is_known_by_itself_and_by_its_hash() {
+        let hashed = hex(&hash("e2b_bb"));
+        let file = file(&format!("# comment\ne2b_aa one # first\n\nsha256:{hashed} two\n"));
+        let keys = Keys::read(file.path()).unwrap();
+        assert_eq!(keys.tenant("e2b_aa"), Some(Tenant::new("one")));
+        assert_eq!(keys.tenant("e2b_bb"), Some(Tenant::new("two")));
+        assert_eq!(keys.tenant(&format!("sha256:{hashed}")), None);
+        assert_eq!(keys.tenant(""), None);
+    }
+
+    #[test]
+    fn a_line_that_makes_no_sense_is_named() {
+        let file = file("e2b_aa one\ne2b_bb\n");
+        assert!(matches!(Keys::read(file.path()), Err(KeyError::Line { line: 2, .. })));
+    }
+
+    #[test]
+    fn the_first_key_is_shown_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        let (keys, made) = Keys::read_or_make(&path).unwrap();
+        let made = made.unwrap();
+        assert_eq!(keys.tenant(made.expose()), Some(Tenant::new("default")));
+        assert!(!fs::read_to_string(&path).unwrap().contains(made.expose()));
+        assert!(Keys::read_or_make(&path).unwrap().1.is_none());
+    }
+}

@@ -1,0 +1,222 @@
+//! The whole of it: start, and an orderly end.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use belljar_model::EndReason;
+use belljar_node::{Node, NodeError};
+use belljar_template::store::StoreError;
+
+use crate::config::Config;
+use crate::create::Idempotency;
+use crate::events::{EventKind, Events};
+use crate::journal::{Ended, Journal, Written};
+use crate::keys::{Keys, Tenant};
+use crate::problem::{Kind, Problem};
+use crate::registry::Registry;
+use crate::sandbox::{Paused, Sandbox, State};
+use crate::snapshots::Snapshots;
+use crate::template::Templates;
+
+/// Why nothing could be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot keep records in `{path}`")]
+    State { path: PathBuf, source: io::Error },
+    #[error("cannot open the templates")]
+    Store(#[source] StoreError),
+    #[error("cannot start the sandbox engine")]
+    Node(#[source] NodeError),
+}
+
+/// A handle to everything; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Actions(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: Config,
+    keys: Keys,
+    node: Node,
+    templates: Templates,
+    registry: Arc<Registry>,
+    snapshots: Snapshots,
+    journal: Journal,
+    events: Events,
+    idempotency: Idempotency,
+    draining: AtomicBool,
+}
+
+impl Actions {
+    /// Starts the engine and puts what the last server left in order.
+    pub async fn start(config: Config, keys: Keys) -> Result<Self, StartError> {
+        let journal = Journal::open(&config.state);
+        let state = |source| StartError::State { path: config.state.clone(), source };
+        let journal = journal.map_err(state)?;
+        let templates = Templates::open(&config).map_err(StartError::Store)?;
+        let node = Node::start(config.engine_state.as_deref()).await.map_err(StartError::Node)?;
+        let left = journal.left().map_err(state)?;
+        let actions = Self(Arc::new(Inner {
+            keys,
+            node,
+            templates,
+            registry: Arc::default(),
+            snapshots: Snapshots::default(),
+            journal,
+            events: Events::default(),
+            idempotency: Idempotency::default(),
+            draining: AtomicBool::new(false),
+            config,
+        }));
+        for written in left {
+            actions.take_over(written).map_err(|source| {
+                let path = actions.config().state.clone();
+                StartError::State { path, source }
+            })?;
+        }
+        Ok(actions)
+    }
+
+    /// Warms up the templates that are asked for most. Sandboxes can be made
+    /// before this answers, only not as quickly.
+    pub async fn warm_up(&self) {
+        self.0.templates.warm_up(&self.0.node, self.0.config.pool).await;
+    }
+
+    /// A sandbox of the last server: there again if its files were saved, else
+    /// put down as lost.
+    fn take_over(&self, written: Written) -> io::Result<()> {
+        let Written { id, facts, deadline, saved } = written;
+        let files = self.journal().saved_files(&id);
+        let template = self.templates().find(&facts.template);
+        let place = self.registry().reserve(&facts.tenant, usize::MAX);
+        if let (true, true, Ok(template), Ok(place)) = (saved, files.exists(), template, place) {
+            let state = State::Paused(Paused::Saved(files));
+            let sandbox = Arc::new(Sandbox::new(id, facts, template, state, deadline));
+            self.registry().enter(sandbox.clone(), place);
+            self.guard(&sandbox);
+            return Ok(());
+        }
+        self.journal().end(&id, &facts, EndReason::Lost)?;
+        self.0.events.tell(&facts.tenant, id.as_str(), EventKind::Ended, Some("lost".to_owned()));
+        Ok(())
+    }
+
+    /// Makes no more sandboxes from now on.
+    pub fn drain(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refuse_when_draining(&self) -> Result<(), Problem> {
+        if self.is_draining() {
+            return Err(Problem::new(Kind::Busy, "draining", "the server is about to stop"));
+        }
+        Ok(())
+    }
+
+    /// Ends every sandbox, on record.
+    pub async fn stop(&self) {
+        self.drain();
+        let ends = self.registry().all().into_iter().map(|sandbox| {
+            let actions = self.clone();
+            tokio::spawn(async move {
+                // What is saved stays for the next server.
+                if !matches!(sandbox.state(), State::Paused(Paused::Saved(_))) {
+                    actions.end(&sandbox, EndReason::Killed).await;
+                }
+            })
+        });
+        for end in ends.collect::<Vec<_>>() {
+            let _ = end.await;
+        }
+        self.0.node.clone().stop().await;
+    }
+
+    /// Looks after what takes no request: keys that change.
+    pub async fn look_after(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            match self.keys().refresh() {
+                Ok(false) => {}
+                Ok(true) => self.end_orphans().await,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "the keys stay as they were");
+                }
+            }
+        }
+    }
+
+    /// Ends what belongs to tenants that have no key any more.
+    async fn end_orphans(&self) {
+        for sandbox in self.registry().all() {
+            if !self.keys().has(&sandbox.facts().tenant) {
+                self.end(&sandbox, EndReason::Policy).await;
+            }
+        }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    pub fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    pub fn node(&self) -> &Node {
+        &self.0.node
+    }
+
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.0.registry
+    }
+
+    pub fn events(&self) -> &Events {
+        &self.0.events
+    }
+
+    /// How the tenant's last sandboxes ended, newest first.
+    pub fn ended(&self, tenant: &Tenant, most: usize) -> Vec<Ended> {
+        self.0.journal.ended(tenant, most)
+    }
+
+    pub(crate) fn templates(&self) -> &Templates {
+        &self.0.templates
+    }
+
+    pub(crate) fn snapshots(&self) -> &Snapshots {
+        &self.0.snapshots
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.journal
+    }
+
+    pub(crate) fn idempotency(&self) -> &Idempotency {
+        &self.0.idempotency
+    }
+
+    pub(crate) fn tell(&self, sandbox: &Sandbox, kind: EventKind, detail: Option<String>) {
+        self.0.events.tell(&sandbox.facts().tenant, sandbox.id().as_str(), kind, detail);
+    }
+
+    /// Writes a sandbox down as it is now.
+    pub(crate) fn write_down(&self, sandbox: &Sandbox) -> Result<(), Problem> {
+        let written = Written {
+            id: sandbox.id().clone(),
+            facts: sandbox.facts().clone(),
+            deadline: sandbox.deadline(),
+            saved: matches!(sandbox.state(), State::Paused(Paused::Saved(_))),
+        };
+        let done = self.journal().write(&written);
+        done.map_err(|error| Problem::internal("write the sandbox down", &error))
+    }
+}
