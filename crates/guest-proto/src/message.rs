@@ -101,6 +101,13 @@ pub enum Request {
         /// As the sandbox counts.
         pid: u32,
     },
+    /// Connects to a TCP port on the sandbox's loopback. Once that is answered,
+    /// data frames of the channel, in both directions, are what passes over the
+    /// connection; an end closes one direction. A failure that is told later
+    /// means that the connection broke.
+    Dial {
+        port: u16,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::call::Call;
 use crate::confiner::Confiner;
+use crate::dial::Dial;
 use crate::outcome::{Attempt, Outcome, refuse};
 use crate::transfer::{Incoming, Outgoing};
 use crate::watch::Watch;
@@ -27,6 +28,7 @@ pub(crate) struct Agent {
     outgoing: BTreeMap<u32, Outgoing>,
     incoming: BTreeMap<u32, Incoming>,
     watches: BTreeMap<u32, Watch>,
+    dials: BTreeMap<u32, Dial>,
     started: (i64, i64),
     /// Whether anything was asked for that the profile decides about.
     settled: bool,
@@ -39,7 +41,11 @@ enum Source {
     Report(u32),
     Stream,
     Watch(u32),
+    Dial(u32),
 }
+
+/// Connections that may be open at once.
+const MOST_DIALS: usize = 1024;
 
 impl Agent {
     pub(crate) fn new(stream: OwnedFd) -> io::Result<Self> {
@@ -65,6 +71,7 @@ impl Agent {
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
             watches: BTreeMap::new(),
+            dials: BTreeMap::new(),
             started: (now.tv_sec, now.tv_nsec),
             settled: false,
         })
@@ -100,6 +107,10 @@ impl Agent {
         self.calls.retain(|_, call| !call.is_over());
         let wire = &mut self.wire;
         self.outgoing.retain(|&channel, file| !file.pump(channel, wire));
+        self.dials.retain(|&channel, dial| {
+            dial.pump(channel, wire);
+            !dial.is_over()
+        });
     }
 
     /// Waits for something to happen and takes it in. `false`: the end.
@@ -114,6 +125,11 @@ impl Agent {
                 Source::Watch(channel) => {
                     if let Some(watch) = self.watches.get_mut(&channel) {
                         watch.pump(channel, &mut self.wire);
+                    }
+                }
+                Source::Dial(channel) => {
+                    if let Some(dial) = self.dials.get_mut(&channel) {
+                        dial.settle(channel, &mut self.wire);
                     }
                 }
                 // The next pump reads and writes what is ready.
@@ -147,6 +163,12 @@ impl Agent {
         }
         for (&channel, watch) in &self.watches {
             watched.push((Source::Watch(channel), watch.inotify.as_fd(), PollFlags::IN));
+        }
+        for (&channel, dial) in &self.dials {
+            let flags = dial.interest(self.wire.has_room());
+            if !flags.is_empty() {
+                watched.push((Source::Dial(channel), dial.socket.as_fd(), flags));
+            }
         }
         let mut fds: Vec<_> =
             watched.iter().map(|&(_, fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
@@ -198,11 +220,16 @@ impl Agent {
                     call.credit = call.credit.saturating_add(bytes);
                 } else if let Some(file) = self.outgoing.get_mut(&channel) {
                     file.credit = file.credit.saturating_add(bytes);
+                } else if let Some(dial) = self.dials.get_mut(&channel) {
+                    dial.credit = dial.credit.saturating_add(bytes);
                 }
             }
             ToGuest::Cancel => {
                 self.outgoing.remove(&channel);
                 self.watches.remove(&channel);
+                if let Some(dial) = self.dials.get_mut(&channel) {
+                    dial.abandoned = true;
+                }
                 self.abandon(channel);
             }
         }
@@ -270,12 +297,33 @@ impl Agent {
                 self.watches.insert(channel, watch);
                 Ok(Some(Reply::Done))
             }
+            Request::Dial { port } => {
+                let dial = self.dial(port)?;
+                let reply = dial.is_connected().then_some(Reply::Done);
+                self.dials.insert(channel, dial);
+                Ok(reply)
+            }
         }
+    }
+
+    fn dial(&mut self, port: u16) -> Result<Dial, Failure> {
+        if self.dials.len() >= MOST_DIALS {
+            // Those that only wait for a server to read may not keep others out.
+            self.dials.retain(|_, dial| !dial.abandoned);
+        }
+        if self.dials.len() >= MOST_DIALS {
+            return refuse("open more connections at once", Errno::MFILE);
+        }
+        Dial::start(port)
     }
 
     fn take_data(&mut self, channel: u32, bytes: &[u8]) -> io::Result<()> {
         if let Some(call) = self.calls.get_mut(&channel) {
             let within = call.take_input(bytes);
+            return if within { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) };
+        }
+        if let Some(dial) = self.dials.get_mut(&channel) {
+            let within = dial.take_input(bytes);
             return if within { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) };
         }
         let Some(file) = self.incoming.get(&channel) else { return Ok(()) };
@@ -289,6 +337,8 @@ impl Agent {
     fn take_eof(&mut self, channel: u32) {
         if let Some(call) = self.calls.get_mut(&channel) {
             call.end_input();
+        } else if let Some(dial) = self.dials.get_mut(&channel) {
+            dial.end_input();
         } else if let Some(file) = self.incoming.remove(&channel) {
             let outcome = self.settle(&file, Incoming::finish);
             self.wire.send(channel, &FromGuest::Reply(outcome));

@@ -13,6 +13,7 @@ mod agent;
 mod call;
 mod child;
 mod confiner;
+mod dial;
 mod files;
 mod outcome;
 mod transfer;

@@ -79,6 +79,7 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("changed", Request::Changed { user: 1000, paths: vec![path, b"/tmp".to_vec()], limit: 9 }),
         ("context", Request::Context(spawn())),
         ("adopt", Request::Adopt { pid: 2 }),
+        ("dial", Request::Dial { port: 8080 }),
     ]
 }
 
