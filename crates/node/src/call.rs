@@ -11,6 +11,14 @@ use crate::link::{Link, LinkError};
 use crate::sandbox::CallError;
 
 /// What a call does, in order; the end comes last and once.
+///
+/// Whoever does not take events holds the call up: some 2 MiB of output wait
+/// (eight pieces here, [`WINDOW`] bytes in the link, a full pipe inside), then
+/// its writes block, as they would on a pipe that nobody reads. Its limits run
+/// on meanwhile, and it goes on when events are taken again. A [`Call`] that is
+/// dropped is another matter: its output is thrown away and never blocks.
+///
+/// [`WINDOW`]: belljar_guest_proto::WINDOW
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Stdout(Vec<u8>),
@@ -29,6 +37,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub struct Call {
     number: u32,
+    pid: u32,
     channel: u32,
     link: Link,
     events: mpsc::Receiver<Event>,
@@ -94,19 +103,24 @@ impl Writer {
 
 impl Call {
     pub(crate) fn new(
-        number: u32,
+        (number, pid): (u32, u32),
         channel: u32,
         link: Link,
         events: mpsc::Receiver<Event>,
         orders: mpsc::UnboundedSender<Order>,
         queue: Arc<Waiting>,
     ) -> Self {
-        Self { number, channel, link, events, orders, queue }
+        Self { number, pid, channel, link, events, orders, queue }
     }
 
     /// The call's number in its sandbox.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// The pid of its main process, as the sandbox counts; so says the guest.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// The next event. After the end, the end again would be wrong: do not ask.

@@ -9,6 +9,7 @@ mod capture;
 mod command;
 mod context;
 mod copy;
+mod dial;
 mod files;
 mod link;
 mod node;
@@ -28,6 +29,7 @@ pub use context::{
     Running,
 };
 pub use copy::Checkpoint;
+pub use dial::{DialError, PortStream};
 pub use files::{Changes, FileError, Listing};
 pub use link::LinkError;
 pub use node::{Node, NodeError};
@@ -39,7 +41,7 @@ pub use warm::{LONGEST_LIFE, MOST_FORKS, WarmError, Warmth};
 
 pub use belljar_guest_proto::context::{Bundle, Display};
 pub use belljar_guest_proto::{Entry, EntryKind, PtySize, WatchEvent, WatchKind};
-pub use belljar_sandbox::{Defence, Weakened, hook};
+pub use belljar_sandbox::{Defence, SandboxUsage, Weakened, hook};
 
 /// The static program that becomes pid 1 of each sandbox.
 pub static GUEST: &[u8] = include_bytes!(env!("BELLJAR_GUEST"));

@@ -18,7 +18,7 @@ use belljar_guest_proto::{
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// Why a sandbox no longer answers.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -113,7 +113,8 @@ struct Shared {
     outbox: mpsc::Sender<Outgoing>,
     routes: Mutex<HashMap<u32, Route>>,
     next: AtomicU32,
-    broken: Mutex<Option<LinkError>>,
+    /// Why it is of no more use, once it is.
+    broken: watch::Sender<Option<LinkError>>,
 }
 
 impl Link {
@@ -129,7 +130,7 @@ impl Link {
             outbox,
             routes: Mutex::new(HashMap::new()),
             next: AtomicU32::new(1),
-            broken: Mutex::new(None),
+            broken: watch::Sender::new(None),
         });
         // The writer ends with the last link, which holds the other end of its
         // queue; so it must not hold the whole.
@@ -145,7 +146,17 @@ impl Link {
 
     /// Why the link is of no more use, if it is.
     pub(crate) fn error(&self) -> LinkError {
-        lock(&self.shared.broken).clone().unwrap_or(LinkError::Gone)
+        self.shared.broken.borrow().clone().unwrap_or(LinkError::Gone)
+    }
+
+    /// Answers when the link is of no more use, and why. Whoever waits does not
+    /// keep the link.
+    pub(crate) fn broken(&self) -> impl Future<Output = LinkError> + Send + use<> {
+        let mut broken = self.shared.broken.subscribe();
+        async move {
+            let error = broken.wait_for(Option::is_some).await;
+            error.ok().and_then(|error| error.clone()).unwrap_or(LinkError::Gone)
+        }
     }
 
     pub(crate) fn open(&self) -> Channel {
@@ -211,7 +222,11 @@ impl Shared {
     /// Ends the link for everyone who waits on it. The first reason stays.
     fn end(&self, reason: LinkError) {
         let mut routes = lock(&self.routes);
-        lock(&self.broken).get_or_insert(reason);
+        self.broken.send_if_modified(|broken| {
+            let first = broken.is_none();
+            broken.get_or_insert(reason);
+            first
+        });
         routes.clear();
     }
 
@@ -219,7 +234,7 @@ impl Shared {
     /// it at once, because the sending end is dropped here.
     fn add(&self, number: u32, route: Route) {
         let mut routes = lock(&self.routes);
-        if lock(&self.broken).is_none() {
+        if self.broken.borrow().is_none() {
             routes.insert(number, route);
         }
     }

@@ -6,10 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_guest_proto::{Failure, Hello, Request, Spawn, Stdin, ToGuest};
+use belljar_guest_proto::{Failure, Hello, Reply, Request, Spawn, Stdin, ToGuest};
 use belljar_model::{End, Limits, SandboxId, Spec, Tier, User};
 use belljar_sandbox::cgroup::{CallGroup, FIRST_CALL};
-use belljar_sandbox::{Defence, Machine, Pending, StartError, Weakened, Zygote};
+use belljar_sandbox::{
+    Defence, Machine, Pending, SandboxUsage, StartError, Weakened, Zygote,
+};
 use tokio::sync::mpsc;
 
 use crate::call::{Call, Event, Waiting};
@@ -222,27 +224,31 @@ impl Sandbox {
             Ok(()) => channel.reply().await,
             Err(error) => Err(error),
         };
-        let failed = match started {
-            Ok(Ok(_)) => None,
-            Ok(Err(failure)) => Some(CallError::from(failure)),
-            Err(LinkError::TooLarge) => Some(CallError::Refused {
+        let started = match started {
+            Ok(Ok(Reply::Started { pid })) => Ok(pid),
+            Ok(Ok(_)) => Err(CallError::Link(LinkError::Gone)),
+            Ok(Err(failure)) => Err(CallError::from(failure)),
+            Err(LinkError::TooLarge) => Err(CallError::Refused {
                 doing: "start a command with arguments of this size".into(),
                 source: io::Error::from_raw_os_error(E2BIG),
             }),
-            Err(error) => Some(CallError::Link(error)),
+            Err(error) => Err(CallError::Link(error)),
         };
-        if let Some(error) = failed {
-            if let Some(group) = group {
-                // The child that could not exec may still be leaving.
-                tokio::spawn(supervisor::remove_group(group));
+        let pid = match started {
+            Ok(pid) => pid,
+            Err(error) => {
+                if let Some(group) = group {
+                    // The child that could not exec may still be leaving.
+                    tokio::spawn(supervisor::remove_group(group));
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         let (events, receiver) = mpsc::channel(8);
         let (orders, inbox) = mpsc::unbounded_channel();
         let given = Arc::new(Waiting::default());
         let link = self.link.clone();
-        let call = Call::new(number, channel.number, link, receiver, orders, given.clone());
+        let call = Call::new((number, pid), channel.number, link, receiver, orders, given.clone());
         let limits = &self.limits;
         let terms = Terms {
             limits: Limits { wall: command.wall.unwrap_or(limits.wall), ..limits.clone() },
@@ -385,6 +391,19 @@ impl Sandbox {
         Ok(())
     }
 
+    /// Resolves when the sandbox does not answer any more, whoever ended it: its
+    /// guest has died, or said what no guest of ours says. The future does not
+    /// borrow the sandbox, and does not keep it.
+    pub fn gone(&self) -> impl Future<Output = LinkError> + Send + use<> {
+        self.link.broken()
+    }
+
+    /// What the sandbox uses now. A few small files of the kernel are read: cheap,
+    /// but not free of waiting.
+    pub fn usage(&self) -> SandboxUsage {
+        self.machine.usage(&self.limits)
+    }
+
     /// Stops every process of the sandbox where it stands.
     pub fn pause(&self) -> io::Result<()> {
         self.machine.pause()
@@ -392,6 +411,14 @@ impl Sandbox {
 
     pub fn resume(&self) -> io::Result<()> {
         self.machine.resume()
+    }
+
+    /// As [`Self::destroy`], for one that others may still hold: whatever they
+    /// ask of it from now on fails.
+    pub async fn end(&self) -> Result<(), StartError> {
+        self.link.shut_down();
+        self.machine.kill();
+        self.machine.destroy().await
     }
 
     /// Ends the sandbox; nothing of it is left when this answers.

@@ -232,6 +232,31 @@ impl SandboxGroup {
         number(&self.dir(site).join(file))
     }
 
+    /// Files in memory that the kernel can drop; what is in the writable layer it
+    /// cannot.
+    pub(crate) fn cache_now(&self) -> Option<u64> {
+        let site = self.hierarchies.site("memory")?;
+        let text = read(&self.dir(site).join("memory.stat"))?;
+        let keys = if site.v2 {
+            ["active_file", "inactive_file"]
+        } else {
+            ["total_active_file", "total_inactive_file"]
+        };
+        keys.into_iter().map(|key| value_of(&text, key)).sum()
+    }
+
+    /// CPU time of all its processes, now and before.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let site = self.hierarchies.site("cpuacct")?;
+        cpu_of(site, &self.dir(site))
+    }
+
+    /// Processes and threads, without the guest.
+    pub(crate) fn tasks_now(&self) -> Option<u64> {
+        let site = self.hierarchies.site("pids")?;
+        number(&self.dir(site).join("pids.current")).map(|count| count.saturating_sub(1))
+    }
+
     /// Removes every group of the sandbox. All its processes must be gone.
     pub fn remove(&self) -> io::Result<()> {
         remove_tree(&self.hierarchies, &self.name)
@@ -302,12 +327,7 @@ impl CallGroup {
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
         if let Some(site) = self.hierarchies.site("cpuacct") {
-            counters.cpu = if site.v2 {
-                Duration::from_micros(field(&self.dir(site).join("cpu.stat"), "usage_usec"))
-            } else {
-                let usage = number(&self.dir(site).join("cpuacct.usage"));
-                Duration::from_nanos(usage.unwrap_or(0))
-            };
+            counters.cpu = cpu_of(site, &self.dir(site)).unwrap_or_default();
         }
         if let Some(site) = self.hierarchies.site("memory") {
             let dir = self.dir(site);
@@ -437,7 +457,19 @@ fn number(path: &Path) -> Option<u64> {
 
 /// The value behind `key` in a file of `key value` lines; 0 when absent.
 fn field(path: &Path, key: &str) -> u64 {
-    let text = read(path).unwrap_or_default();
+    read(path).and_then(|text| value_of(&text, key)).unwrap_or(0)
+}
+
+fn value_of(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    line.and_then(|value| value.trim().parse().ok())
+}
+
+fn cpu_of(site: &Site, dir: &Path) -> Option<Duration> {
+    if site.v2 {
+        let text = read(&dir.join("cpu.stat"))?;
+        value_of(&text, "usage_usec").map(Duration::from_micros)
+    } else {
+        number(&dir.join("cpuacct.usage")).map(Duration::from_nanos)
+    }
 }

@@ -22,7 +22,7 @@ mod zygote;
 pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
 pub use engine::{Backend, Config, Engine, EngineError, StartError, Warm};
-pub use machine::{DiskUse, Files, Machine};
+pub use machine::{DiskUse, Files, Machine, SandboxUsage};
 pub use spawner::hook;
 pub use state::State;
 pub use wire::Ended;

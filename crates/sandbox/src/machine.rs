@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
@@ -56,7 +57,24 @@ impl Files {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskUse {
     pub used_bytes: u64,
+    pub total_bytes: u64,
     pub is_full: bool,
+}
+
+/// What a whole sandbox uses at one moment; `None` is what nobody counts here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxUsage {
+    /// Of all its processes so far, ended ones too.
+    pub cpu: Option<Duration>,
+    /// Charged to it now: the writable layer and the page cache count.
+    pub memory_bytes: Option<u64>,
+    /// How much of that is cache, which the kernel takes back when it needs to.
+    pub cache_bytes: Option<u64>,
+    pub memory_limit_bytes: u64,
+    pub disk_used_bytes: Option<u64>,
+    pub disk_total_bytes: Option<u64>,
+    /// Processes and their threads, as the limit counts them.
+    pub tasks: Option<u64>,
 }
 
 impl Machine {
@@ -125,8 +143,23 @@ impl Machine {
         };
         DiskUse {
             used_bytes: (stat.f_blocks - stat.f_bfree) * stat.f_frsize,
+            total_bytes: stat.f_blocks * stat.f_frsize,
             is_full: (stat.f_blocks > 0 && stat.f_bavail == 0)
                 || (stat.f_files > 0 && stat.f_ffree == 0),
+        }
+    }
+
+    pub fn usage(&self, limits: &Limits) -> SandboxUsage {
+        let group = self.group.as_ref();
+        let disk = self.scratch.as_ref().map(|_| self.disk());
+        SandboxUsage {
+            cpu: group.and_then(SandboxGroup::cpu),
+            memory_bytes: group.and_then(SandboxGroup::memory_now),
+            cache_bytes: group.and_then(SandboxGroup::cache_now),
+            memory_limit_bytes: limits.memory_bytes,
+            disk_used_bytes: disk.map(|disk| disk.used_bytes),
+            disk_total_bytes: disk.map(|disk| disk.total_bytes),
+            tasks: group.and_then(SandboxGroup::tasks_now),
         }
     }
 

@@ -7,6 +7,7 @@ mod files;
 mod isolation;
 mod life;
 mod limits;
+mod ports;
 mod streams;
 mod terminal;
 mod trees;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         watching::CASES,
         life::CASES,
         isolation::CASES,
+        ports::CASES,
         contexts::CASES,
     ];
     groups.into_iter().flatten()

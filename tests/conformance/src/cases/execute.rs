@@ -6,7 +6,9 @@ use belljar_model::{EndReason, User};
 use belljar_node::Command;
 
 use crate::fixture::Fixture;
-use crate::verbs::{at_home, errno, output, output_of, put, put_with_mode, python, refused, run};
+use crate::verbs::{
+    at_home, errno, finish, lossy, output, output_of, put, put_with_mode, python, refused, run,
+};
 use crate::{cases, same};
 
 cases!["execute":
@@ -19,6 +21,7 @@ cases!["execute":
     code_has_no_rights,
     code_has_no_foreign_descriptors,
     root_has_no_rights_either needs [RootUser],
+    a_call_has_its_own_pid needs [OwnProcesses],
     exit_statuses_are_told,
     signals_are_told,
     a_missing_program_is_refused,
@@ -302,5 +305,18 @@ async fn git_works(f: &Fixture) -> anyhow::Result<()> {
         git init -q r && cd r && echo 1 > f && git add f && git commit -qm first \
         && git log --format=%s";
     same!(output(&sandbox, script).await?, "first\n", "git");
+    Ok(())
+}
+
+async fn a_call_has_its_own_pid(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let mut last = 1;
+    for _ in 0..3 {
+        let mut call = sandbox.start(&Command::shell("echo $$")).await?;
+        let pid = call.pid();
+        ensure!(pid > last, "pid {pid} after {last}");
+        last = pid;
+        same!(lossy(&finish(&mut call).await.0).trim(), pid.to_string(), "as it sees itself");
+    }
     Ok(())
 }

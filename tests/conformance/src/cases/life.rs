@@ -27,6 +27,8 @@ cases!["life":
     a_hundred_calls_leave_nothing needs [GuestProcess],
     a_root_that_is_not_there_is_refused needs [OwnRoot],
     requests_after_the_end_are_errors,
+    the_end_of_a_sandbox_is_told needs [GuestProcess],
+    what_a_sandbox_uses_is_told needs [CpuLimit, MemoryLimit, PidsLimit, SizedDisk],
 ];
 
 async fn a_paused_sandbox_stands_still(f: &Fixture) -> anyhow::Result<()> {
@@ -240,5 +242,68 @@ async fn requests_after_the_end_are_errors(f: &Fixture) -> anyhow::Result<()> {
     sandbox.destroy().await?;
     ensure!(call.signal(15).await.is_err(), "a signal was sent");
     ensure!(changes.next().await.is_err(), "a change was told");
+    Ok(())
+}
+
+/// Whoever ended it, and to whoever asked.
+async fn the_end_of_a_sandbox_is_told(f: &Fixture) -> anyhow::Result<()> {
+    let patience = Duration::from_secs(3);
+    let sandbox = f.sandbox().await?;
+    let (early, other) = (tokio::spawn(sandbox.gone()), tokio::spawn(sandbox.gone()));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    ensure!(!early.is_finished() && !other.is_finished(), "told while it lives");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(sandbox.pid())?).context("no pid")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    for told in [early, other] {
+        tokio::time::timeout(patience, told).await.context("its guest died")??;
+    }
+    // Who asks late is told at once.
+    tokio::time::timeout(patience, sandbox.gone()).await.context("asked late")?;
+    sandbox.destroy().await?;
+    for destroyed in [true, false] {
+        let sandbox = f.sandbox().await?;
+        let gone = sandbox.gone();
+        if destroyed {
+            sandbox.destroy().await?;
+        } else {
+            drop(sandbox);
+        }
+        tokio::time::timeout(patience, gone).await.context("it was ended")?;
+    }
+    Ok(())
+}
+
+async fn what_a_sandbox_uses_is_told(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    output(&sandbox, "true").await?;
+    let before = sandbox.usage();
+    same!(before.memory_limit_bytes, sandbox.limits().memory_bytes, "the memory limit");
+    let total = before.disk_total_bytes.context("no disk")?;
+    same!(total, sandbox.limits().disk_bytes, "the disk");
+    same!(before.tasks, Some(0), "processes at rest");
+    let script = "head -c 20000000 /dev/zero > big; i=0; \
+        while [ $i -lt 200000 ]; do i=$((i + 1)); done; sleep 9 & sleep 9 & echo ready; wait";
+    let mut call = sandbox.start(&Command::shell(script)).await?;
+    until_printed(&mut call, "ready").await?;
+    let after = sandbox.usage();
+    let cpu = (after.cpu, before.cpu);
+    let (Some(now), Some(then)) = cpu else { bail!("no CPU time: {cpu:?}") };
+    let used = now.saturating_sub(then);
+    ensure!((Duration::from_millis(10)..Duration::from_secs(10)).contains(&used), "CPU {used:?}");
+    let grown = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+    let disk = grown(after.disk_used_bytes, before.disk_used_bytes).context("no disk use")?;
+    ensure!((20_000_000..21_000_000).contains(&disk), "disk grew by {disk}");
+    let memory = grown(after.memory_bytes, before.memory_bytes).context("no memory")?;
+    ensure!((19_000_000..100_000_000).contains(&memory), "memory grew by {memory}");
+    let cache = after.cache_bytes.context("no cache")?;
+    ensure!(cache <= after.memory_bytes.unwrap_or(0), "{cache} bytes of cache");
+    same!(after.tasks, Some(3), "processes");
+    call.kill();
+    finish(&mut call).await;
+    let started = Instant::now();
+    for _ in 0..100 {
+        std::hint::black_box(sandbox.usage());
+    }
+    ensure!(started.elapsed() < Duration::from_millis(500), "100 in {:?}", started.elapsed());
     Ok(())
 }
