@@ -63,6 +63,10 @@ bleed *args:
 e2e: build
     cargo xtask examples
 
+# The published E2B packages, unmodified, against `belljar serve`: old versions, both suites, the examples.
+sdk *args: build
+    tests/sdk/run "$@"
+
 # The template that contexts are tested with; takes minutes, once.
 templates: build
     cargo run --release --locked -p belljar -- template build python-data

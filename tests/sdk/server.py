@@ -1,0 +1,132 @@
+"""`belljar serve`, started for the suites and ended with nothing left of it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def descendants(root):
+    """Process ids below `root`, each with its start time, which tells it from a later process with its number."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = (int(fields[1]), fields[19])
+    found, below = {}, {root}
+    while below:
+        children = {pid for pid, (parent, _) in parents.items() if parent in below and pid not in found}
+        found |= {pid: parents[pid][1] for pid in children}
+        below = children
+    return found
+
+
+def groups(pids):
+    """The engine's folders in the cgroup trees that these processes are in: .../belljar*/e<number>."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+                _, controllers, path = line.split(":", 2)
+                parts = pathlib.Path(path).parts
+                for index, part in enumerate(parts):
+                    if part[0:1] == "e" and part[1:].isdigit() and index and parts[index - 1].startswith("belljar"):
+                        for mount in mounts(controllers):
+                            found.add(str(mount.joinpath(*parts[1 : index + 1])))
+    return {path for path in found if os.path.exists(path)}
+
+
+def mounts(controllers):
+    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, place, kind, options, *_ = line.split()
+        wanted = set(filter(None, controllers.split(",")))
+        if (kind == "cgroup2" and not wanted) or (kind == "cgroup" and wanted and wanted <= set(options.split(","))):
+            yield pathlib.Path(place)
+
+
+class Server:
+    def __init__(self, executable, log):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belljar-sdk-"))
+        self.key = "e2b_" + secrets.token_hex(20)
+        (self.folder / "keys").write_text(f"{self.key}  suites\n")
+        os.chmod(self.folder / "keys", 0o600)
+        api, data = free_port(), free_port()
+        self.api, self.data = f"http://127.0.0.1:{api}", f"http://127.0.0.1:{data}"
+        self.log = open(log, "wb")
+        command = [
+            executable, "serve", "--listen", f"127.0.0.1:{api}", "--data-listen", f"127.0.0.1:{data}",
+            "--state", self.folder / "state", "--keys", self.folder / "keys",
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def variables(self):
+        return {
+            "E2B_API_URL": self.api,
+            "E2B_SANDBOX_URL": self.data,
+            "E2B_VOLUME_API_URL": self.api,
+            "E2B_API_KEY": self.key,
+        }
+
+    def sandboxes(self):
+        request = urllib.request.Request(f"{self.api}/v2/sandboxes", headers={"X-API-KEY": self.key})
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return [entry["sandboxID"] for entry in json.load(answer)]
+
+    def wait(self, seconds=120):
+        deadline = time.monotonic() + seconds
+        while True:
+            if self.process.poll() is not None:
+                raise SystemExit(f"belljar serve ended with {self.process.returncode}; see {self.log.name}")
+            try:
+                self.sandboxes()
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"belljar serve did not answer in {seconds} s: {error}; see {self.log.name}")
+                time.sleep(0.1)
+
+    def stop(self):
+        """Ends the server and returns what it left behind, in words."""
+        if self.process.poll() is not None:
+            return [f"the server had ended by itself, with {self.process.returncode}"]
+        before = descendants(self.process.pid)
+        cgroups = groups([self.process.pid, *before])
+        self.process.send_signal(signal.SIGTERM)
+        left = []
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            left.append("the server did not end within 30 s of SIGTERM")
+            self.process.kill()
+            self.process.wait()
+        deadline = time.monotonic() + 5
+        while (remains := [*alive(before), *filter(os.path.exists, cgroups)]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if not before or not cgroups:
+            left.append("no process or cgroup of the server was found, so nothing was checked")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.log.close()
+        return left + remains
+
+
+def alive(started):
+    for pid, start in started.items():
+        with contextlib.suppress(OSError):
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if fields[19] == start and fields[0] != "Z":
+                yield f"process {pid}"
