@@ -25,7 +25,7 @@ use crate::progress::{Lines, Outcome, Progress, StepStart};
 use crate::recipe::Recipe;
 use crate::runner::{Job, Runner};
 use crate::store::{Layer, Manifest, Store, StoreError};
-use crate::template::Template;
+use crate::template::{Defaults, Template};
 use crate::tool::ToolError;
 
 mod base;
@@ -309,6 +309,7 @@ impl Build<'_> {
             languages: recipe.languages.clone(),
             limits: recipe.limits.clone(),
             warm: recipe.warm.clone(),
+            defaults: Defaults::default(),
             size: total(|layer| layer.facts.bytes),
             files: total(|layer| layer.facts.entries),
         }

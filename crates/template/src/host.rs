@@ -18,7 +18,7 @@ use crate::digest::{Digest, Fields};
 use crate::file::{Error, at};
 use crate::recipe::LimitDefaults;
 use crate::skeleton;
-use crate::template::{Template, hold};
+use crate::template::{Defaults, Template, hold};
 
 /// The reserved name of this template.
 pub const NAME: &str = "host";
@@ -99,6 +99,7 @@ fn prepare_from(host: &Path, store_dir: &Path) -> Result<Template, Error> {
         languages: languages(host),
         limits: LimitDefaults::default(),
         warm: None,
+        defaults: Defaults::default(),
     })
 }
 

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 mod entries;
 mod unpack;
 
+pub(crate) use unpack::Unpack;
 pub use unpack::{Skipped, UnpackError};
 
 /// What an image may hold at most.

@@ -93,6 +93,42 @@ impl View {
         Ok(real)
     }
 
+    /// The real path of `path`, its own links resolved too.
+    pub(crate) fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        // As the parent of a name that is never looked up.
+        self.resolve_parents(&path.join("_"))
+    }
+
+    /// What a directory is like, if there is one at this real path.
+    pub(crate) fn directory(&self, real: &Path) -> io::Result<Option<Attributes>> {
+        let found = self.entry(real)?;
+        let found = found.filter(|(_, stat)| FileType::from_raw_mode(stat.st_mode).is_dir());
+        Ok(found.map(|(_, stat)| Attributes {
+            mode: stat.st_mode & 0o1777,
+            owner: (stat.st_uid, stat.st_gid),
+            modified: None,
+        }))
+    }
+
+    /// Reads a small regular file; `None` if there is none.
+    pub(crate) fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+        use std::io::Read as _;
+        let real = self.resolve(path)?;
+        let Some((layer, stat)) = self.entry(&real)? else { return Ok(None) };
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Ok(None);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = openat2(layer, &real, flags, Mode::empty(), resolve)?;
+        let mut content = Vec::new();
+        std::fs::File::from(file).take(most + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Some(content))
+    }
+
     /// Makes the directories that lead to `target` in the new layer `stage`,
     /// alike to those in the view, and returns where the target itself goes.
     pub(crate) fn prepare(&self, stage: &Root, target: &Path) -> io::Result<PathBuf> {

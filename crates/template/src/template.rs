@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use belljar_model::RootFs;
+use belljar_model::{RootFs, User};
 use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 
 use crate::file::{self, at};
 use crate::recipe::LimitDefaults;
@@ -25,6 +26,23 @@ pub struct Template {
     pub limits: LimitDefaults,
     /// Code that a warm interpreter runs once, before any request.
     pub warm: Option<String>,
+    pub defaults: Defaults,
+}
+
+/// How sandboxes of a template begin, and whose it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Defaults {
+    /// Who calls run as, and where, unless they say otherwise.
+    pub user: User,
+    pub workdir: Option<String>,
+    /// A command that runs from the start of each sandbox, and one that succeeds
+    /// as soon as it is ready. Shell text.
+    pub start: Option<String>,
+    pub ready: Option<String>,
+    /// Who had it built through the API; nobody else may use it. `None`: it
+    /// came from a recipe, and is for everybody.
+    pub owner: Option<String>,
 }
 
 impl Template {

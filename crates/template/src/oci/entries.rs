@@ -29,6 +29,7 @@ struct Extensions {
     link: Option<Vec<u8>>,
     uid: Option<u64>,
     gid: Option<u64>,
+    size: Option<u64>,
 }
 
 /// Calls `each` with every entry and its content.
@@ -67,6 +68,12 @@ fn merge(raw: &tar::Header, extensions: Extensions) -> Result<Header, UnpackErro
         let id = extension.map_or(plain, Ok).map_err(UnpackError::Archive)?;
         u32::try_from(id).ok().filter(|id| *id != u32::MAX).ok_or(UnpackError::Owner(id))
     };
+    // Some tools repeat the size. Only a file over 8 GiB needs it, and reading on
+    // with another size than the header's would take content for headers.
+    let size = raw.entry_size().map_err(UnpackError::Archive)?;
+    if extensions.size.is_some_and(|claimed| claimed != size) {
+        return Err(UnpackError::Extension);
+    }
     Ok(Header {
         path: extensions.path.unwrap_or_else(|| raw.path_bytes().into_owned()),
         link: extensions
@@ -109,9 +116,7 @@ fn pax(records: &[u8], extensions: &mut Extensions) -> Result<(), UnpackError> {
             b"linkpath" => extensions.link = Some(value.to_owned()),
             b"uid" => extensions.uid = Some(number().ok_or(UnpackError::Extension)?),
             b"gid" => extensions.gid = Some(number().ok_or(UnpackError::Extension)?),
-            // Only a file over 8 GiB needs it, and reading on with the wrong
-            // size would take content for headers.
-            b"size" => return Err(UnpackError::Extension),
+            b"size" => extensions.size = Some(number().ok_or(UnpackError::Extension)?),
             key if key.starts_with(b"GNU.sparse.") => return Err(UnpackError::Sparse),
             _ => {}
         }

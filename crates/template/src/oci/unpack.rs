@@ -53,7 +53,7 @@ impl From<Escape> for UnpackError {
     }
 }
 
-pub(super) struct Unpack<'a> {
+pub(crate) struct Unpack<'a> {
     root: &'a Root,
     caps: Caps,
     bytes: u64,
@@ -69,7 +69,7 @@ enum Whiteout<'a> {
 }
 
 impl<'a> Unpack<'a> {
-    pub(super) fn new(root: &'a Root, caps: Caps) -> Self {
+    pub(crate) fn new(root: &'a Root, caps: Caps) -> Self {
         Self { root, caps, bytes: 0, entries: 0, skipped: Skipped::default() }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Unpack<'a> {
     }
 
     /// Adds this layer's entries, and returns the digest of the whole archive.
-    pub(super) fn entries(&mut self, layer: impl Read) -> Result<Digest, UnpackError> {
+    pub(crate) fn entries(&mut self, layer: impl Read) -> Result<Digest, UnpackError> {
         let counted = Counted::new(layer, self.left());
         let result = for_each(counted, |header, content| {
             self.entries += 1;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::recipe::LimitDefaults;
-use crate::template::Template;
+use crate::template::{Defaults, Template};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -29,6 +29,8 @@ pub struct Manifest {
     #[serde(default)]
     pub limits: LimitDefaults,
     pub warm: Option<String>,
+    #[serde(default)]
+    pub defaults: Defaults,
     /// Bytes and files of all layers.
     pub size: u64,
     pub files: u64,
@@ -45,6 +47,7 @@ impl Manifest {
             languages: self.languages.clone(),
             limits: self.limits.clone(),
             warm: self.warm.clone(),
+            defaults: self.defaults.clone(),
         }
     }
 }

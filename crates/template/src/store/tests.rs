@@ -32,6 +32,7 @@ fn publish(store: &Store, name: &str, version: &str, created: u64, layers: &[&La
         languages: BTreeMap::from([("python".into(), "/usr/bin/python3".into())]),
         limits: LimitDefaults { memory: Some(1 << 30), ..LimitDefaults::default() },
         warm: None,
+        defaults: crate::Defaults::default(),
         size: 1,
         files: 1,
     };
