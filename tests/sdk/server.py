@@ -70,7 +70,7 @@ class Server:
         self.log = open(log, "wb")
         command = [
             executable, "serve", "--listen", f"127.0.0.1:{api}", "--data-listen", f"127.0.0.1:{data}",
-            "--state", self.folder / "state", "--keys", self.folder / "keys",
+            "--state", self.folder / "engine", "--data", self.folder / "data", "--keys", self.folder / "keys",
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
 
