@@ -1,0 +1,127 @@
+//! Contexts: interpreters that keep their state from cell to cell.
+
+use std::collections::BTreeMap;
+
+use belljar_model::EndReason;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::bounds::{Millis, Name, Pairs, Path, Script, pairs};
+use crate::call::Usage;
+
+/// A context to be made.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateContext {
+    /// `python`, `javascript`, `typescript` or another that the template has;
+    /// Python if nothing is said.
+    #[serde(default)]
+    pub language: Option<Name>,
+    /// The home directory if nothing is said.
+    #[serde(default)]
+    pub cwd: Option<Path>,
+    /// Added to the sandbox's own environment.
+    #[serde(default)]
+    #[schemars(schema_with = "pairs")]
+    pub env: Pairs,
+}
+
+/// One context.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Context {
+    pub id: String,
+    pub language: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+/// Contexts of a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ContextList {
+    pub items: Vec<Context>,
+}
+
+/// A cell.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunCell {
+    pub code: Script,
+    /// Variables that are set while it runs.
+    #[serde(default)]
+    #[schemars(schema_with = "pairs")]
+    pub env: Pairs,
+    /// How long it may take, instead of the sandbox's own limit.
+    #[serde(default)]
+    pub timeout_ms: Option<Millis>,
+}
+
+/// One value in several representations, by MIME type.
+pub type Bundle = BTreeMap<String, Value>;
+
+/// A cell that is over, with everything it showed.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    pub stdout: String,
+    pub stderr: String,
+    pub displays: Vec<Display>,
+    /// The value of the last expression.
+    pub result: Option<Bundle>,
+    /// An exception that nothing caught.
+    pub error: Option<CellError>,
+    pub end: CellEnd,
+}
+
+/// Something shown: a chart, a table, an image.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Display {
+    pub data: Bundle,
+    pub metadata: Map<String, Value>,
+    /// Under which id it may be shown again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display_id: Option<String>,
+    /// Whether it replaces what was shown under the same id.
+    pub update: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct CellError {
+    pub name: String,
+    pub value: String,
+    pub traceback: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct CellEnd {
+    /// `done` when the cell came to its end, with an exception or without.
+    #[schemars(schema_with = "crate::call::reasons")]
+    pub reason: EndReason,
+    /// Whether it ended without an exception.
+    pub ok: bool,
+    /// How many cells the interpreter has run.
+    pub count: u64,
+    pub usage: Usage,
+    /// Whether the context can run another cell; if not, restart it.
+    pub alive: bool,
+}
+
+/// What a cell does, as server-sent events; the name of an event is its `type`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CellEvent {
+    Stdout {
+        data: String,
+    },
+    Stderr {
+        data: String,
+    },
+    Display(Display),
+    /// The value of the last expression.
+    Result {
+        data: Bundle,
+        metadata: Map<String, Value>,
+    },
+    Error(CellError),
+    /// It is over; nothing follows.
+    End(CellEnd),
+}

@@ -1,0 +1,221 @@
+//! The OpenAPI 3.1 document, made from the types and the list of operations.
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::operation::{Access, Answer, Content, Operation, Route};
+use crate::problem::Envelope;
+
+/// The whole document.
+pub fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut generator = SchemaGenerator::new(settings);
+    let mut paths: Map<String, Value> = Map::new();
+    for route in Operation::ALL.iter().map(|operation| operation.route()) {
+        let described = operation(&mut generator, &route);
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_lowercase()] = described;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Belljar",
+            "version": "1",
+            "summary": "Runs code that nobody has read, under glass.",
+            "description": DESCRIPTION,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "tags": TAGS.map(|(name, about)| json!({ "name": name, "description": about })),
+        "security": [{ "key": [] }, { "bearer": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
+                "bearer": { "type": "http", "scheme": "bearer" },
+            },
+            "schemas": generator.take_definitions(true),
+        },
+    })
+}
+
+const DESCRIPTION: &str = "\
+Every answer has the header `x-request-id`. Every error is a `Problem`: its `code` is stable, \
+and all of them are explained in `docs/errors.md`. What belongs to another tenant is answered \
+exactly as what does not exist. A field that is not described here is refused.";
+
+pub(crate) const TAGS: [(&str, &str); 8] = [
+    ("sandboxes", "One isolated machine each, with hard limits."),
+    ("calls", "Commands in a sandbox."),
+    ("contexts", "Interpreters that keep their state from cell to cell."),
+    ("files", "Files of a sandbox, handled inside it."),
+    ("checkpoints", "Moments of sandboxes, kept to make others from."),
+    ("templates", "What sandboxes are made from."),
+    ("events", "What happens, as it happens."),
+    ("server", "The server itself; needs no key."),
+];
+
+fn operation(generator: &mut SchemaGenerator, route: &Route) -> Value {
+    let mut described = json!({
+        "operationId": route.operation.name(),
+        "tags": [route.tag],
+        "summary": route.summary,
+        "responses": responses(generator, route),
+    });
+    let parameters = parameters(generator, route);
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
+    }
+    match route.content {
+        Content::None => {}
+        Content::Json(shape) => {
+            let schema = shape(generator);
+            let required = needs_something(generator, schema.as_value());
+            described["requestBody"] = json!({
+                "required": required,
+                "content": { "application/json": { "schema": schema } },
+            });
+        }
+        Content::Bytes => {
+            described["requestBody"] = json!({
+                "required": true,
+                "content": { "application/octet-stream": {} },
+            });
+        }
+    }
+    if route.access == Access::Public {
+        described["security"] = json!([]);
+    }
+    described
+}
+
+/// Whether a body must be there because something in it must.
+fn needs_something(generator: &SchemaGenerator, reference: &Value) -> bool {
+    let name = reference["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    let schema = name.and_then(|name| generator.definitions().get(name));
+    schema.is_some_and(|schema| !schema["required"].is_null())
+}
+
+fn parameters(generator: &mut SchemaGenerator, route: &Route) -> Vec<Value> {
+    let mut all: Vec<Value> = route
+        .parameters()
+        .map(|name| {
+            json!({
+                "name": name, "in": "path", "required": true,
+                "description": parameter(name), "schema": { "type": "string" },
+            })
+        })
+        .collect();
+    if let Some(query) = route.query {
+        all.extend(query_parameters(generator, query));
+    }
+    all.extend(route.headers.iter().map(|(name, about)| {
+        json!({
+            "name": name, "in": "header", "required": false,
+            "description": about, "schema": { "type": "string" },
+        })
+    }));
+    all
+}
+
+fn parameter(name: &str) -> &'static str {
+    match name {
+        "sandbox" => "A sandbox's id.",
+        "call" => "A call's id.",
+        "context" => "A context's id.",
+        "checkpoint" => "A checkpoint's id, or its name: then the newest of that name.",
+        "template" => "A template's name, or `name:version`.",
+        _ => "",
+    }
+}
+
+/// The fields of a query's type, each as a parameter.
+fn query_parameters(generator: &mut SchemaGenerator, shape: crate::operation::Shape) -> Vec<Value> {
+    let reference = shape(generator);
+    let name = reference.as_value()["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    let Some(name) = name.map(str::to_owned) else { return Vec::new() };
+    // A query is no schema that anyone refers to.
+    let Some(schema) = generator.definitions_mut().remove(&name) else { return Vec::new() };
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let Some(properties) = schema["properties"].as_object() else { return Vec::new() };
+    let described = properties.iter().map(|(name, schema)| {
+        let mut schema = schema.clone();
+        let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        let mut parameter = json!({
+            "name": name, "in": "query", "required": required.contains(&name.as_str()),
+            "schema": schema,
+        });
+        if let Some(about) = about {
+            parameter["description"] = about;
+        }
+        parameter
+    });
+    described.collect()
+}
+
+fn responses(generator: &mut SchemaGenerator, route: &Route) -> Value {
+    let mut all: Map<String, Value> = Map::new();
+    let headers = json!({
+        "x-request-id": { "description": "Names this request.", "schema": { "type": "string" } },
+    });
+    for answer in route.answers {
+        let (status, content) = match answer {
+            Answer::Json(status, shape) => {
+                (*status, ("application/json", schema(generator, *shape)))
+            }
+            Answer::Events(shape) => (200, ("text/event-stream", schema(generator, *shape))),
+            Answer::Bytes => (200, ("application/octet-stream", json!({}))),
+            Answer::Html => (200, ("text/html", json!({}))),
+            Answer::Document => (200, ("application/json", json!({}))),
+            Answer::Nothing => (204, ("", Value::Null)),
+        };
+        let response = all
+            .entry(status.to_string())
+            .or_insert_with(|| json!({ "description": meaning(status), "headers": headers }));
+        if !content.0.is_empty() {
+            response["content"][content.0] = content.1;
+        }
+    }
+    for status in route.problems() {
+        all.insert(
+            status.to_string(),
+            json!({
+                "description": meaning(status),
+                "headers": headers,
+                "content": { "application/json": { "schema": generator.subschema_for::<Envelope>() } },
+            }),
+        );
+    }
+    all.into()
+}
+
+fn schema(generator: &mut SchemaGenerator, shape: crate::operation::Shape) -> Value {
+    json!({ "schema": shape(generator) })
+}
+
+fn meaning(status: u16) -> &'static str {
+    match status {
+        200 => "Done.",
+        201 => "Made.",
+        204 => "Done; there is nothing to say.",
+        400 => "The request cannot be read.",
+        401 => "No key, or none of this server.",
+        404 => "It does not exist, or is not yours.",
+        405 => "There is no such method here.",
+        409 => "It is not in a state in which that can be done.",
+        413 => "The body is too large.",
+        422 => "It was understood and refused: out of bounds, or unknown.",
+        429 => "More than you may have at once.",
+        503 => "Not now: the server is full, or about to stop.",
+        507 => "No room is left.",
+        _ => "The server failed; its log says why under the request's id.",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Files of a sandbox.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::{DateTime, Number, Path};
+use crate::call::User;
+
+/// Which file, and who asks.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileQuery {
+    /// Relative to the home directory unless it begins with `/`.
+    pub path: Path,
+    #[serde(default)]
+    pub user: User,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteQuery {
+    /// Relative to the home directory unless it begins with `/`.
+    pub path: Path,
+    #[serde(default)]
+    pub user: User,
+    /// Permissions of a new file, in octal digits; `644` if nothing is said.
+    #[serde(default)]
+    #[schemars(pattern(r"^[0-7]{3}$"))]
+    pub mode: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    /// A directory; the home directory if nothing is said.
+    #[serde(default)]
+    pub path: Option<Path>,
+    #[serde(default)]
+    pub user: User,
+    /// How many levels below it; one if nothing is said.
+    #[serde(default)]
+    pub depth: Option<Number<1, 64>>,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MakeDirectory {
+    /// It is made with all its parents; it may be there already.
+    pub path: Path,
+    #[serde(default)]
+    pub user: User,
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveFile {
+    pub from: Path,
+    pub to: Path,
+    #[serde(default)]
+    pub user: User,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Written {
+    pub path: String,
+    pub bytes: u64,
+}
+
+/// One file, directory or link.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    pub path: String,
+    pub kind: EntryKind,
+    pub bytes: u64,
+    /// Permissions, in octal digits.
+    pub mode: String,
+    pub uid: u32,
+    pub gid: u32,
+    pub modified_at: DateTime,
+    /// Where a symbolic link points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    File,
+    Directory,
+    Symlink,
+    Fifo,
+    Socket,
+    Device,
+}
+
+/// Entries of a directory.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct EntryList {
+    pub items: Vec<Entry>,
+    /// False when there are more than the server lists at once (10,000).
+    pub complete: bool,
+}

@@ -1,0 +1,225 @@
+//! The list. Its order is the order of the document.
+
+use super::Access::{Key, Public};
+use super::Method::{Delete, Get, Patch, Post, Put};
+use super::{Access, Answer, Content, Method, Route, Shape};
+use crate::{call, checkpoint, context, event, file, sandbox, service, template};
+
+macro_rules! shape {
+    ($type:ty) => {
+        (|generator| generator.subschema_for::<$type>()) as Shape
+    };
+}
+
+/// Makes [`Operation`] and its table; a row may have more than the first four
+/// columns.
+macro_rules! operations {
+    ($($name:ident: $method:ident $path:literal $tag:literal $summary:literal
+        $({ $($field:ident: $value:expr),+ $(,)? })?;)+) => {
+        /// One thing that can be asked for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Operation {
+            $(#[doc = $summary] $name),+
+        }
+
+        impl Operation {
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),+ }
+            }
+
+            #[allow(clippy::needless_update, reason = "some rows name every column")]
+            pub fn route(self) -> Route {
+                match self {
+                    $(Self::$name => Route {
+                        $($($field: $value,)+)?
+                        ..plain(self, $method, $path, $tag, $summary)
+                    }),+
+                }
+            }
+        }
+    };
+}
+
+const fn plain(
+    operation: Operation,
+    method: Method,
+    path: &'static str,
+    tag: &'static str,
+    summary: &'static str,
+) -> Route {
+    let access = Key;
+    Route {
+        operation,
+        method,
+        path,
+        tag,
+        summary,
+        access,
+        query: None,
+        content: Content::None,
+        answers: &[Answer::Nothing],
+        also: &[],
+        headers: &[],
+    }
+}
+
+const PUBLIC: Access = Public;
+
+const STREAM: (&str, &str) =
+    ("Accept", "`text/event-stream`: the answer comes as events while it runs.");
+const ONCE: (&str, &str) = (
+    "Idempotency-Key",
+    "Any text: a request that is repeated with it within ten minutes makes nothing new.",
+);
+
+operations! {
+    CreateSandbox: Post "/v1/sandboxes" "sandboxes" "Makes a sandbox; it takes calls when this answers." {
+        content: Content::Json(shape!(sandbox::CreateSandbox)),
+        answers: &[Answer::Json(201, shape!(sandbox::Sandbox))],
+        also: &[404, 409, 429, 503], headers: &[ONCE],
+    };
+    ListSandboxes: Get "/v1/sandboxes" "sandboxes" "Shows your sandboxes, page by page." {
+        query: Some(shape!(sandbox::ListSandboxes)),
+        answers: &[Answer::Json(200, shape!(sandbox::SandboxPage))],
+    };
+    GetSandbox: Get "/v1/sandboxes/{sandbox}" "sandboxes" "Shows one sandbox." {
+        answers: &[Answer::Json(200, shape!(sandbox::Sandbox))],
+    };
+    ChangeSandbox: Patch "/v1/sandboxes/{sandbox}" "sandboxes" "Changes when a sandbox ends." {
+        content: Content::Json(shape!(sandbox::ChangeSandbox)),
+        answers: &[Answer::Json(200, shape!(sandbox::Sandbox))],
+    };
+    DeleteSandbox: Delete "/v1/sandboxes/{sandbox}" "sandboxes" "Ends a sandbox; nothing of it is left." ;
+    PauseSandbox: Post "/v1/sandboxes/{sandbox}/pause" "sandboxes" "Has a sandbox stand still." {
+        content: Content::Json(shape!(sandbox::PauseSandbox)),
+        answers: &[Answer::Json(200, shape!(sandbox::Sandbox))], also: &[409],
+    };
+    ResumeSandbox: Post "/v1/sandboxes/{sandbox}/resume" "sandboxes" "Lets a paused sandbox go on; one that runs lives at least as long." {
+        content: Content::Json(shape!(sandbox::ResumeSandbox)),
+        answers: &[Answer::Json(200, shape!(sandbox::Sandbox))], also: &[409, 503],
+    };
+    ForkSandbox: Post "/v1/sandboxes/{sandbox}/fork" "sandboxes" "Makes copies of a sandbox as it is now, memory included; it goes on." {
+        content: Content::Json(shape!(sandbox::ForkSandbox)),
+        answers: &[Answer::Json(201, shape!(sandbox::Forks))], also: &[409, 429, 503],
+    };
+    ListEnded: Get "/v1/ended" "sandboxes" "Shows how your last sandboxes ended." {
+        query: Some(shape!(sandbox::ListEnded)),
+        answers: &[Answer::Json(200, shape!(sandbox::EndedList))],
+    };
+
+    RunCall: Post "/v1/sandboxes/{sandbox}/calls" "calls" "Runs a command: waits for its end, streams it, or lets it go on." {
+        content: Content::Json(shape!(call::RunCall)),
+        answers: &[
+            Answer::Json(200, shape!(call::Finished)),
+            Answer::Json(201, shape!(call::Call)),
+            Answer::Events(shape!(call::CallEvent)),
+        ],
+        headers: &[STREAM],
+    };
+    ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Shows the calls that run." {
+        answers: &[Answer::Json(200, shape!(call::CallList))],
+    };
+    GetCall: Get "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Shows one call that runs." {
+        answers: &[Answer::Json(200, shape!(call::Call))],
+    };
+    FollowCall: Get "/v1/sandboxes/{sandbox}/calls/{call}/events" "calls" "Streams what a call does from now on." {
+        query: Some(shape!(call::FollowCall)),
+        answers: &[Answer::Events(shape!(call::CallEvent))],
+    };
+    WriteStdin: Post "/v1/sandboxes/{sandbox}/calls/{call}/stdin" "calls" "Writes to a call's standard input, which was left open." {
+        content: Content::Json(shape!(call::WriteStdin)),
+    };
+    SignalCall: Post "/v1/sandboxes/{sandbox}/calls/{call}/signal" "calls" "Sends a signal to a call's processes." {
+        content: Content::Json(shape!(call::SignalCall)),
+    };
+    DeleteCall: Delete "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Ends a call and every process of it.";
+
+    CreateContext: Post "/v1/sandboxes/{sandbox}/contexts" "contexts" "Makes an interpreter that keeps its state from cell to cell." {
+        content: Content::Json(shape!(context::CreateContext)),
+        answers: &[Answer::Json(201, shape!(context::Context))],
+    };
+    ListContexts: Get "/v1/sandboxes/{sandbox}/contexts" "contexts" "Shows the contexts of a sandbox." {
+        answers: &[Answer::Json(200, shape!(context::ContextList))],
+    };
+    RunCell: Post "/v1/sandboxes/{sandbox}/contexts/{context}/cells" "contexts" "Runs code: waits for its end, or streams it." {
+        content: Content::Json(shape!(context::RunCell)),
+        answers: &[
+            Answer::Json(200, shape!(context::Cell)),
+            Answer::Events(shape!(context::CellEvent)),
+        ],
+        headers: &[STREAM],
+    };
+    InterruptContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/interrupt" "contexts" "Interrupts the cell that runs; the state stays.";
+    RestartContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/restart" "contexts" "Gives a context a new interpreter; the state is gone.";
+    DeleteContext: Delete "/v1/sandboxes/{sandbox}/contexts/{context}" "contexts" "Ends a context.";
+
+    ReadFile: Get "/v1/sandboxes/{sandbox}/files/content" "files" "Reads a file." {
+        query: Some(shape!(file::FileQuery)), answers: &[Answer::Bytes],
+    };
+    WriteFile: Put "/v1/sandboxes/{sandbox}/files/content" "files" "Writes a file; it appears under its name only when it is complete." {
+        query: Some(shape!(file::WriteQuery)), content: Content::Bytes,
+        answers: &[Answer::Json(200, shape!(file::Written))], also: &[507],
+    };
+    StatFile: Get "/v1/sandboxes/{sandbox}/files/stat" "files" "Shows one file, directory or link." {
+        query: Some(shape!(file::FileQuery)),
+        answers: &[Answer::Json(200, shape!(file::Entry))],
+    };
+    ListFiles: Get "/v1/sandboxes/{sandbox}/files" "files" "Shows what is in a directory." {
+        query: Some(shape!(file::ListQuery)),
+        answers: &[Answer::Json(200, shape!(file::EntryList))],
+    };
+    DeleteFile: Delete "/v1/sandboxes/{sandbox}/files" "files" "Removes a file or a whole tree." {
+        query: Some(shape!(file::FileQuery)),
+    };
+    MakeDirectory: Post "/v1/sandboxes/{sandbox}/files/directories" "files" "Makes a directory and its parents." {
+        content: Content::Json(shape!(file::MakeDirectory)),
+        answers: &[Answer::Json(201, shape!(file::Entry))], also: &[507],
+    };
+    MoveFile: Post "/v1/sandboxes/{sandbox}/files/move" "files" "Moves or renames a file or a directory." {
+        content: Content::Json(shape!(file::MoveFile)),
+        answers: &[Answer::Json(200, shape!(file::Entry))],
+    };
+
+    CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Keeps a sandbox as it is now, memory included; it goes on." {
+        content: Content::Json(shape!(checkpoint::CreateCheckpoint)),
+        answers: &[Answer::Json(201, shape!(checkpoint::Checkpoint))], also: &[409, 429],
+    };
+    ListCheckpoints: Get "/v1/checkpoints" "checkpoints" "Shows your checkpoints, page by page." {
+        query: Some(shape!(checkpoint::ListCheckpoints)),
+        answers: &[Answer::Json(200, shape!(checkpoint::CheckpointPage))],
+    };
+    ForkCheckpoint: Post "/v1/checkpoints/{checkpoint}/fork" "checkpoints" "Makes a sandbox that is what another was at the checkpoint." {
+        content: Content::Json(shape!(checkpoint::ForkCheckpoint)),
+        answers: &[Answer::Json(201, shape!(sandbox::Sandbox))], also: &[409, 429, 503],
+    };
+    DeleteCheckpoint: Delete "/v1/checkpoints/{checkpoint}" "checkpoints" "Forgets a checkpoint.";
+
+    ListTemplates: Get "/v1/templates" "templates" "Shows what sandboxes can be made from." {
+        answers: &[Answer::Json(200, shape!(template::TemplateList))],
+    };
+    GetTemplate: Get "/v1/templates/{template}" "templates" "Shows one template." {
+        answers: &[Answer::Json(200, shape!(template::Template))],
+    };
+
+    FollowEvents: Get "/v1/events" "events" "Streams what happens to your sandboxes from now on." {
+        answers: &[Answer::Events(shape!(event::Event))],
+    };
+    FollowSandbox: Get "/v1/sandboxes/{sandbox}/events" "events" "Streams what happens to one sandbox, until it ends." {
+        answers: &[Answer::Events(shape!(event::Event))],
+    };
+
+    Health: Get "/v1/health" "server" "Answers while the server does." {
+        access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))],
+    };
+    Ready: Get "/v1/ready" "server" "Answers 503 while no sandbox can be made: the server is about to stop." {
+        access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))], also: &[503],
+    };
+    Document: Get "/v1/openapi.json" "server" "This document." {
+        access: PUBLIC, answers: &[Answer::Document],
+    };
+    Reference: Get "/docs" "server" "This document, to read." {
+        access: PUBLIC, answers: &[Answer::Html],
+    };
+}

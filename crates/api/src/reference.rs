@@ -1,0 +1,220 @@
+//! The document as a page to read: plain HTML, nothing loaded from elsewhere,
+//! nothing that needs a script.
+
+mod schema;
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::document::{TAGS, document};
+
+const STYLE: &str = include_str!("reference/style.css");
+
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// The page.
+pub fn page() -> String {
+    render(&document())
+}
+
+fn render(document: &Value) -> String {
+    let operations = operations(document);
+    let mut html = String::with_capacity(1 << 17);
+    let text =
+        |path: &str| escaped(document.pointer(path).and_then(Value::as_str).unwrap_or_default());
+    html.push_str("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">");
+    html.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+    put(
+        &mut html,
+        format_args!(
+            "<title>{} API</title><style>{STYLE}</style></head><body>",
+            text("/info/title")
+        ),
+    );
+    navigation(&mut html, &operations);
+    put(
+        &mut html,
+        format_args!(
+            "<main><header><h1>{} API</h1><p class=\"quiet\">{}</p><p>{}</p>{FIRST}\
+             <p>The same as data: <a href=\"/v1/openapi.json\">openapi.json</a></p></header>",
+            text("/info/title"),
+            text("/info/summary"),
+            schema::words(document.pointer("/info/description")),
+        ),
+    );
+    for (tag, about) in TAGS {
+        put(&mut html, format_args!("<section><h2 id=\"{tag}\">{tag}</h2><p>{about}</p>"));
+        for operation in operations.iter().filter(|operation| operation.tag == tag) {
+            article(&mut html, operation);
+        }
+        html.push_str("</section>");
+    }
+    html.push_str(
+        "<section><h2 id=\"types\">Types</h2><p>What requests and answers are made of.</p>",
+    );
+    let types = document.pointer("/components/schemas").and_then(Value::as_object);
+    for (name, described) in types.into_iter().flatten() {
+        schema::named(&mut html, name, described);
+    }
+    html.push_str("</section></main></body></html>\n");
+    html
+}
+
+const FIRST: &str = "<pre>curl -X POST -H \"X-API-Key: $BELLJAR_API_KEY\" \\
+  -d '{\"timeout_seconds\": 60}' http://localhost:3000/v1/sandboxes</pre>";
+
+struct Described<'a> {
+    method: String,
+    path: &'a str,
+    tag: &'a str,
+    id: &'a str,
+    body: &'a Value,
+}
+
+/// Every operation, in the order of the document's own list.
+fn operations(document: &Value) -> Vec<Described<'_>> {
+    let paths = document["paths"].as_object();
+    let mut all = Vec::new();
+    for (path, methods) in paths.into_iter().flatten() {
+        for method in METHODS {
+            let body = &methods[method];
+            let text = |value: &'_ Value| value.as_str().map(str::to_owned);
+            if text(&body["operationId"]).is_none() {
+                continue;
+            }
+            all.push(Described {
+                method: method.to_uppercase(),
+                path,
+                tag: body["tags"][0].as_str().unwrap_or_default(),
+                id: body["operationId"].as_str().unwrap_or_default(),
+                body,
+            });
+        }
+    }
+    let place = |id: &str| crate::Operation::ALL.iter().position(|known| known.name() == id);
+    all.sort_by_key(|operation| place(operation.id));
+    all
+}
+
+fn navigation(html: &mut String, operations: &[Described<'_>]) {
+    html.push_str("<nav><h1>Belljar API</h1>");
+    for (tag, _) in TAGS {
+        put(html, format_args!("<h2><a href=\"#{tag}\">{tag}</a></h2><ul>"));
+        for operation in operations.iter().filter(|operation| operation.tag == tag) {
+            let name = spaced(operation.id);
+            put(html, format_args!("<li><a href=\"#{}\">{name}</a></li>", operation.id));
+        }
+        html.push_str("</ul>");
+    }
+    html.push_str("<h2><a href=\"#types\">types</a></h2></nav>");
+}
+
+fn article(html: &mut String, operation: &Described<'_>) {
+    let Described { method, path, id, body, .. } = operation;
+    put(
+        html,
+        format_args!(
+            "<article id=\"{id}\"><h3><span class=\"method {method}\">{method}</span>\
+             <code>{}</code></h3><p>{}</p>",
+            escaped(path),
+            schema::words(body.get("summary")),
+        ),
+    );
+    if body["security"].as_array().is_some_and(Vec::is_empty) {
+        html.push_str("<p class=\"quiet\">Needs no key.</p>");
+    }
+    let parameters = body["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !parameters.is_empty() {
+        html.push_str("<h4>Parameters</h4><div class=\"tables\"><table>");
+        for parameter in parameters {
+            let place = parameter["in"].as_str().unwrap_or_default();
+            let required = if parameter["required"] == true { "" } else { ", optional" };
+            put(
+                html,
+                format_args!(
+                    "<tr><td><code>{}</code></td><td class=\"quiet\">{place}{required}</td>\
+                     <td>{} {}</td></tr>",
+                    escaped(parameter["name"].as_str().unwrap_or_default()),
+                    schema::kind(&parameter["schema"]),
+                    schema::words(parameter.get("description")),
+                ),
+            );
+        }
+        html.push_str("</table></div>");
+    }
+    if let Some(content) = body["requestBody"]["content"].as_object() {
+        html.push_str("<h4>Body</h4>");
+        bodies(html, content);
+    }
+    html.push_str("<h4>Answers</h4><div class=\"tables\"><table>");
+    for (status, response) in body["responses"].as_object().into_iter().flatten() {
+        put(
+            html,
+            format_args!(
+                "<tr><td><code>{status}</code></td><td>{} ",
+                schema::words(response.get("description"))
+            ),
+        );
+        if let Some(content) = response["content"].as_object() {
+            bodies(html, content);
+        }
+        html.push_str("</td></tr>");
+    }
+    html.push_str("</table></div></article>");
+}
+
+fn bodies(html: &mut String, content: &serde_json::Map<String, Value>) {
+    for (kind, media) in content {
+        let schema = media.get("schema").map(schema::kind).unwrap_or_default();
+        put(html, format_args!("<div class=\"quiet\"><code>{kind}</code> {schema}</div>"));
+    }
+}
+
+/// `CreateSandbox` as people write it.
+fn spaced(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push(' ');
+            text.extend(letter.to_lowercase());
+        } else {
+            text.push(letter);
+        }
+    }
+    text
+}
+
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn put(html: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = html.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_every_operation_and_loads_nothing() {
+        let page = page();
+        for operation in crate::Operation::ALL {
+            assert!(page.contains(&format!("id=\"{}\"", operation.name())), "{}", operation.name());
+        }
+        for foreign in ["<script", "src=", "@import", "url(", "//cdn"] {
+            assert!(!page.contains(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn every_link_within_the_page_leads_somewhere() {
+        let page = page();
+        let targets = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
+        for target in targets {
+            assert!(page.contains(&format!("id=\"{target}\"")), "{target}");
+        }
+    }
+}
