@@ -70,6 +70,7 @@ sdk *args: build
 # The template that contexts are tested with; takes minutes, once.
 templates: build
     cargo run --release --locked -p belljar -- template build python-data
+    cargo run --release --locked -p belljar -- template build code-interpreter
 
 # The programs inside contexts, without a sandbox around them.
 runtimes: build

@@ -232,6 +232,34 @@ function rewritten(code) {
   });
 }
 
+// TypeScript.
+
+const PLACES = ["/usr/local/lib/node_modules", "/usr/lib/node_modules", "/usr/share/nodejs"];
+
+// Imports that a cell does not use stay: the next one may.
+function withoutTypes(code) {
+  if (module_.stripTypeScriptTypes) return module_.stripTypeScriptTypes(code, { mode: "transform" });
+  let sucrase;
+  try {
+    sucrase = require(require.resolve("sucrase", { paths: [process.cwd(), ...PLACES] }));
+  } catch {
+    throw new Error(`Node ${process.versions.node} cannot run TypeScript; 22.13 or later can, and so can any with sucrase installed`);
+  }
+  return sucrase.transform(code, { transforms: ["typescript"], disableESTransforms: true, keepUnusedImports: true }).code;
+}
+
+// Environment that a cell brings; the answer takes it back.
+function lend(variables) {
+  const before = Object.keys(variables).map((name) => [name, process.env[name]]);
+  Object.assign(process.env, variables);
+  return () => {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+}
+
 // Cells.
 
 const session = new inspector.Session();
@@ -292,13 +320,7 @@ function real(remote) {
 }
 
 function prepared(message, number) {
-  let code = message.code;
-  if (message.language === "typescript") {
-    if (!module_.stripTypeScriptTypes) {
-      throw new Error(`Node ${process.versions.node} cannot run TypeScript; 22.13 or later can`);
-    }
-    code = module_.stripTypeScriptTypes(code, { mode: "transform" });
-  }
+  const code = message.language === "typescript" ? withoutTypes(message.code) : message.code;
   return `${rewritten(code)}\n//# sourceURL=cell-${number}.js`;
 }
 
@@ -306,6 +328,7 @@ async function run(message) {
   cell = message.id;
   const number = count + 1;
   if (message.store !== false) count = number;
+  const giveBack = lend(message.env ?? {});
   let ended;
   try {
     ended = await evaluate(prepared(message, number));
@@ -318,6 +341,7 @@ async function run(message) {
   } catch (error) {
     ended = { error };
   }
+  giveBack();
   session.post("Runtime.releaseObjectGroup", { objectGroup: "cell" });
   const strays = running ? running.strays : [];
   running = null;

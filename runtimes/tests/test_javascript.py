@@ -84,6 +84,22 @@ class Cells(NodeTest):
         data = self.run_ok("display('x'.repeat(40_000_000), 'text/html')").all("display")[0]["data"]
         self.assertIn("text/html of 40000002 bytes", data["text/plain"])
 
+    def test_environment_of_a_cell(self):
+        code = "[process.env.FOO ?? null, process.env.PATH, process.env.B ?? null]"
+        before = self.run_ok(code).result["data"]["application/json"]
+        env = {"FOO": "bar", "PATH": "/x"}
+        during = self.run_ok(f"process.env.B = 'kept'; {code}", env=env).result["data"]["application/json"]
+        self.assertEqual(during, ["bar", "/x", "kept"])
+        self.fails("throw 1", env=env)
+        self.assertEqual(self.run_ok(code).result["data"]["application/json"], [None, before[1], "kept"])
+
+    @unittest.skipUnless(os.environ.get("BELLJAR_TEST_TYPESCRIPT"), "this Node may lack it")
+    def test_typescript(self):
+        code = "import { join } from 'path'\ninterface P { x: number }\nenum Color { Red = 4 }\nconst p: P = { x: Color.Red }; p.x as number"
+        self.assertEqual(self.run_ok(code, language="typescript").plain, "4")
+        self.assertEqual(self.run_ok("join('a', 'b') + p.x", language="typescript").plain, "'a/b4'")
+        self.assertEqual(self.fails("const n: = 4", language="typescript")["name"], "SyntaxError")
+
     def test_typescript_or_why_not(self):
         outcome = self.context.run("const n: number = 4; n", language="typescript")
         if outcome.done["ok"]:

@@ -164,6 +164,15 @@ class Cells(ContextTest):
         self.assertEqual(self.run_ok("import pickle\nclass A: x = 5\npickle.loads(pickle.dumps(A())).x").plain, "5")
         self.assertEqual(self.run_ok("import sys\nsys.path[0], sys.argv, sys.stdin.read()").plain, "('', [''], '')")
 
+    def test_environment_of_a_cell(self):
+        code = "import os; [os.environ.get('FOO'), os.getenv('PATH'), os.popen('echo $FOO').read()]"
+        before = self.run_ok(code).result["data"]["application/json"]
+        env = {"FOO": "bar", "PATH": "/bin"}
+        self.assertEqual(self.run_ok(code, env=env).result["data"]["application/json"], ["bar", "/bin", "bar\n"])
+        self.assertEqual(self.run_ok(code).result["data"]["application/json"], before)
+        self.assertFalse(self.context.run("del os.environ['FOO']; os.environ['PATH'] = '/x'; 1 / 0", env=env).done["ok"])
+        self.assertEqual(self.run_ok(code).result["data"]["application/json"], before)
+
     def test_history_in_memory(self):
         self.run_ok("'needle'")
         self.assertIn("needle", self.run_ok("In[-2]").plain)
@@ -387,6 +396,21 @@ class Figures(ContextTest):
         self.assertEqual(chart["type"], "box_and_whisker")
         box = chart["elements"][0]
         self.assertEqual((box["min"], box["median"], box["max"], box["outliers"]), (1, 3, 4, [100]))
+
+    def test_angles_are_round(self):
+        chart = self.chart("plt.pie([90, 10], labels=['No', 'Yes'], startangle=90)")
+        self.assertEqual([part["angle"] for part in chart["elements"]], [324, 36])
+
+    def test_pictures_are_shown(self):
+        picture = "from PIL import Image\npicture = Image.new('RGBA', (4, 4))\n"
+        for code in ("picture.show()", "picture.save('/tmp/picture.png')", "import pathlib; picture.save(pathlib.Path('/tmp/p.png'))"):
+            shown = self.run_ok(picture + code).all("display")
+            self.assertEqual(len(shown), 1, code)
+            self.assertTrue(base64.b64decode(shown[0]["data"]["image/png"]).startswith(b"\x89PNG"))
+        self.assertIn("image/png", self.run_ok(picture + "picture").result["data"])
+        self.assertEqual(self.run_ok(picture + "import io; picture.save(io.BytesIO(), 'png')").all("display"), [])
+        outcome = self.run_ok("plt.plot([1, 2]); plt.savefig('/tmp/figure.png')")
+        self.assertEqual(["e2b/chart" in event["data"] for event in outcome.all("display")], [True])
 
     def test_several_axes_and_unknown(self):
         chart = self.chart("f, (a, b) = plt.subplots(1, 2)\na.plot([1], [1])\nb.imshow([[1, 2]])\nf.suptitle('S');")

@@ -185,3 +185,59 @@ def node_context():
     wire.send({"source": (folder / "context.js").read_text(), "role": "context", "config": {}})
     wire.ready = wire.receive()
     return wire
+
+
+def inside():
+    """What runs a command in the template; nothing: on this host."""
+    return shlex.split(os.environ.get("BELLJAR_TEST_INSIDE") or "")
+
+
+class Fields(Wire):
+    """The host's end of a context that reads fields instead of JSON.
+
+    It writes to its own standard streams, so those are part of what a cell gave.
+    """
+
+    def __init__(self, sock, process, framed):
+        super().__init__(sock, process)
+        self.framed = framed
+        for pipe in (process.stdout, process.stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    def begin(self, code, env=None):
+        self.cells += 1
+        env = env or {}
+        fields = ["run", str(self.cells), code, str(len(env)), *(text for pair in env.items() for text in pair)]
+        body = "".join(field + "\0" for field in fields).encode()
+        self.sock.sendall(len(body).to_bytes(4, "little") + body if self.framed else body)
+
+    def run(self, code, **options):
+        self.begin(code, **options)
+        return self.finish()
+
+    def finish(self):
+        events = self.until("done")
+        raw = [("stdout", self.process.stdout.read()), ("stderr", self.process.stderr.read())]
+        return Outcome([{"ev": kind, "text": data.decode()} for kind, data in raw if data] + events)
+
+
+def fields_context(language):
+    ours, theirs = socket.socketpair()
+    read = lambda name: (RUNTIMES / language / name).read_text()
+    if language == "bash":
+        command, first = ["/bin/bash", "--noprofile", "--norc", "-c", read("boot.sh")], read("context.sh").encode() + b"\0"
+    elif language == "r":
+        source = read("context.R").encode()
+        command = ["/usr/bin/R", "--vanilla", "--no-echo", "-e", read("boot.R").rstrip()]
+        first = len(source).to_bytes(4, "little") + source
+    else:
+        first = read("Context.java").encode()
+        command = ["/bin/sh", "-c", read("boot.sh"), "sh", "/usr/bin/java", str(len(first))]
+    process = start([*inside(), *command], theirs.fileno())
+    theirs.close()
+    wire = Fields(ours, process, framed=language != "bash")
+    wire.sock.sendall(first)
+    wire.ready = wire.receive()
+    # What it said about itself while it started.
+    process.stderr.read()
+    return wire

@@ -185,7 +185,8 @@ def bar_name(axis, names, middle):
 def wedge(patch):
     return {
         "label": series_label(patch, ""),
-        "angle": abs(patch.theta2 - patch.theta1),
+        # Computed with 32 bits of precision, so that 324 is not quite 324.
+        "angle": round(abs(patch.theta2 - patch.theta1), 4),
         "radius": patch.r,
     }
 

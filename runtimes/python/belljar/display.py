@@ -1,10 +1,12 @@
-"""Rich forms of values, and figures of matplotlib.
+"""Rich forms of values, figures of matplotlib and pictures of Pillow.
 
-Nothing here imports pandas or matplotlib: both are only looked at once user
-code has loaded them.
+Nothing here imports pandas, matplotlib or Pillow: they are only looked at once
+user code has loaded them.
 """
 
+import functools
 import io
+import os
 import sys
 
 from IPython.core.formatters import DisplayFormatter
@@ -84,31 +86,11 @@ class Figures:
         for mime, kinds in (("image/png", ("png", "retina", "png2x")), ("image/svg+xml", ("svg",)),
                             ("image/jpeg", ("jpeg", "jpg")), ("application/pdf", ("pdf",))):
             formatters[mime].for_type_by_name("matplotlib.figure", "Figure", renderer(kinds))
-        if "matplotlib.pyplot" in sys.modules:
-            self.adopt(sys.modules["matplotlib.pyplot"])
-        else:
-            sys.meta_path.insert(0, self)
+        once_loaded("matplotlib.pyplot", self.adopt)
+        once_loaded("PIL.Image", self.adopt_pictures)
 
     def forget(self):
         self.shown.clear()
-
-    def find_spec(self, name, path=None, target=None):
-        """Import hook: lets pyplot load, then adopts it."""
-        if name != "matplotlib.pyplot":
-            return None
-        sys.meta_path.remove(self)
-        from importlib.util import find_spec
-
-        spec = find_spec(name)
-        if spec is not None:
-            load = spec.loader.exec_module
-
-            def load_and_adopt(module):
-                load(module)
-                self.adopt(module)
-
-            spec.loader.exec_module = load_and_adopt
-        return spec
 
     def adopt(self, pyplot):
         """Without a screen `show` would only warn."""
@@ -127,6 +109,24 @@ class Figures:
         Figure.show = show_figure
         Axes.bxp = charts.remember_boxes(Axes.bxp)
 
+    def adopt_pictures(self, pillow):
+        """Without a screen there is no viewer; and a picture that is saved under
+        a name is shown, too. Those that matplotlib saves are its figures."""
+        figures, save = self, pillow.Image.save
+
+        def show(picture, title=None, **_options):
+            figures.display(picture)
+
+        @functools.wraps(save)
+        def save_and_show(picture, fp, *arguments, **options):
+            save(picture, fp, *arguments, **options)
+            caller = sys._getframe(1).f_globals.get("__name__") or ""
+            if figures.shell.channel.running and isinstance(fp, (str, os.PathLike)) and not caller.startswith("matplotlib."):
+                figures.display(picture)
+
+        pillow.Image.show = show
+        pillow.Image.save = save_and_show
+
     def display(self, figure):
         data, metadata = self.shell.display_formatter.format(figure)
         if data:
@@ -144,6 +144,38 @@ class Figures:
                     self.display(figure)
         finally:
             pyplot.close("all")
+
+
+def once_loaded(name, adopt):
+    """Calls `adopt` with the module when it is loaded, or at once if it is."""
+    if name in sys.modules:
+        adopt(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, Awaited(name, adopt))
+
+
+class Awaited:
+    """An import hook that lets one module load, then hands it over."""
+
+    def __init__(self, name, adopt):
+        self.name, self.adopt = name, adopt
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+
+        spec = find_spec(name)
+        if spec is not None:
+            load = spec.loader.exec_module
+
+            def load_and_adopt(module):
+                load(module)
+                self.adopt(module)
+
+            spec.loader.exec_module = load_and_adopt
+        return spec
 
 
 def renderer(kinds):

@@ -91,7 +91,8 @@ def serve(shell):
         operation = message.get("op")
         if operation == "run":
             channel.cell = message["id"]
-            shell.cell(message["code"], message.get("store", True))
+            lent = lend(message["env"]) if message.get("env") else None
+            shell.cell(message["code"], message.get("store", True), lent)
         elif operation == "wake":
             channel.alarm.forget()
             problem = identity.wake(message)
@@ -101,6 +102,20 @@ def serve(shell):
         elif operation == "park":
             channel.send(parked(shell))
             channel.interrupted = False
+
+
+def lend(variables):
+    """Sets what a cell brings of environment; the answer takes it back."""
+    before = {name: os.environ.get(name) for name in variables}
+
+    def give_back():
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+    os.environ.update(variables)
+    return give_back
 
 
 def parked(shell):

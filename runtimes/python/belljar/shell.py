@@ -163,8 +163,8 @@ class Shell(InteractiveShell):
 
     # Cells.
 
-    def cell(self, code, store=True):
-        """Runs a cell, sends its events and returns whether it succeeded."""
+    def cell(self, code, store=True, after=None):
+        """Runs a cell and sends its events; `after` is called before the last."""
         count = self.cell_count = self.execution_count
         if store:
             self.execution_count = count + 1
@@ -181,6 +181,8 @@ class Shell(InteractiveShell):
                     "ev": "error", "id": self.channel.cell, "name": type(error).__name__,
                     "value": "", "traceback": [type(error).__name__],
                 })
+        if after is not None:
+            after()
         self.channel.alarm.disarm()
         self.channel.interrupted = False
         self.channel.send({"ev": "done", "id": self.channel.cell, "ok": error is None, "count": count})

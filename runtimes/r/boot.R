@@ -1,0 +1,1 @@
+local({ input <- pipe("trap '' INT; exec cat <&3", "rb"); size <- readBin(input, "integer", 1L, 4L, endian = "little"); run <- eval(parse(text = rawToChar(readBin(input, "raw", size))), new.env(parent = globalenv())); run(input) })
