@@ -1,7 +1,8 @@
 //! What the host and a context say to each other over the context's stream.
 //!
 //! Frames of a length (u32, little endian) and JSON, which every language
-//! reads. The guest passes the bytes on and looks at none of them.
+//! reads; those that cannot are sent fields that end in a zero byte. The guest
+//! passes the bytes on and looks at none of them.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,9 @@ pub enum ToContext<'a> {
         code: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         language: Option<&'a str>,
+        /// Set for this cell only; afterwards what was there before is back.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        env: &'a BTreeMap<String, String>,
     },
     /// Makes a waiting or copied interpreter a session's own.
     Wake {
@@ -120,6 +124,22 @@ impl ToContext<'_> {
     pub fn encode(&self) -> Vec<u8> {
         frame(&serde_json::to_vec(self).unwrap_or_default())
     }
+
+    /// For interpreters that read no JSON and know no other message: `run`, the
+    /// id, the code, how many variables there are, each one's name and value.
+    pub fn encode_fields(&self) -> Vec<u8> {
+        let Self::Run { id, code, env, .. } = self else { return Vec::new() };
+        let (id, count) = (id.to_string(), env.len().to_string());
+        let variables = env.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        let fields = ["run", id.as_str(), *code, count.as_str()].into_iter().chain(variables);
+        fields.flat_map(field).collect()
+    }
+}
+
+/// A text without the byte that ends it, which no shell could hold, and then
+/// that byte.
+pub fn field(text: &str) -> impl Iterator<Item = u8> {
+    text.bytes().filter(|byte| *byte != 0).chain([0])
 }
 
 /// Puts the length before a body.
@@ -184,6 +204,13 @@ mod tests {
             }
         }
         assert_eq!(found, 2);
+    }
+
+    #[test]
+    fn a_zero_byte_cannot_end_a_field_early() {
+        let env = BTreeMap::from([("A".to_owned(), "x\0y".to_owned())]);
+        let run = ToContext::Run { id: 7, code: "echo\0 1", language: None, env: &env };
+        assert_eq!(run.encode_fields(), b"run\x007\0echo 1\x001\0A\0xy\0");
     }
 
     #[test]

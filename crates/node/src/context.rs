@@ -39,6 +39,15 @@ pub struct ContextOptions {
     pub env: BTreeMap<String, String>,
 }
 
+/// What a cell is given besides its code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CellOptions {
+    /// Instead of the sandbox's own limit.
+    pub wall: Option<Duration>,
+    /// Set for this cell only; afterwards what was there before is back.
+    pub env: BTreeMap<String, String>,
+}
+
 /// How a context's interpreter came to be. Every answer says it, because what
 /// a cell may find in the interpreter depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +102,7 @@ struct Shared {
     id: u32,
     options: ContextOptions,
     life: Mutex<Life>,
+    note: Mutex<Option<String>>,
 }
 
 /// The interpreter of now; a restart gives a context another.
@@ -116,7 +126,7 @@ pub struct Facts {
 impl Context {
     pub(crate) fn new(id: u32, options: ContextOptions, facts: Facts, orders: Orders) -> Self {
         let life = Mutex::new(Life { orders, facts, image: None });
-        Self { shared: Arc::new(Shared { id, options, life }) }
+        Self { shared: Arc::new(Shared { id, options, life, note: Mutex::default() }) }
     }
 
     pub fn id(&self) -> u32 {
@@ -131,6 +141,15 @@ impl Context {
         self.life(|life| life.facts.clone())
     }
 
+    /// What its owner wrote on it; a copy of the context has it too.
+    pub fn note(&self) -> Option<String> {
+        self.shared.note.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_note(&self, note: Option<String>) {
+        *self.shared.note.lock().unwrap_or_else(PoisonError::into_inner) = note;
+    }
+
     fn life<T>(&self, look: impl FnOnce(&mut Life) -> T) -> T {
         look(&mut self.shared.life.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -138,8 +157,13 @@ impl Context {
     /// Starts a cell; cells of a context run one after the other. `wall` is
     /// instead of the sandbox's own limit.
     pub fn run(&self, code: impl Into<String>, wall: Option<Duration>) -> Running {
+        self.run_with(code, CellOptions { wall, ..CellOptions::default() })
+    }
+
+    /// As [`Self::run`], with all that a cell can be given.
+    pub fn run_with(&self, code: impl Into<String>, options: CellOptions) -> Running {
         let (events, receiver) = mpsc::channel(64);
-        let order = Order::Run { code: code.into(), wall, events };
+        let order = Order::Run { code: code.into(), options, events };
         let origin = self.life(|life| {
             // An actor that is gone drops the events: the run ends as lost.
             let _ = life.orders.send(order);
@@ -151,6 +175,11 @@ impl Context {
     /// Runs a cell to its end and keeps what it showed.
     pub async fn execute(&self, code: impl Into<String>, wall: Option<Duration>) -> Ran {
         self.run(code, wall).collect().await
+    }
+
+    /// As [`Self::execute`], with all that a cell can be given.
+    pub async fn execute_with(&self, code: impl Into<String>, options: CellOptions) -> Ran {
+        self.run_with(code, options).collect().await
     }
 
     /// Raises `KeyboardInterrupt`, or what the language has for it, in the cell

@@ -25,8 +25,8 @@ pub use call::{Call, Event, Writer};
 pub use capture::{Capture, Captured};
 pub use command::{Command, Input, Leftovers};
 pub use context::{
-    CellEnd, CellError, CellEvent, Context, ContextError, ContextOptions, Facts, Origin, Ran,
-    Running,
+    CellEnd, CellError, CellEvent, CellOptions, Context, ContextError, ContextOptions, Facts,
+    Origin, Ran, Running,
 };
 pub use copy::Checkpoint;
 pub use dial::{DialError, PortStream};

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use belljar_guest_proto::context::frame;
+use belljar_guest_proto::context::{ToContext, field, frame};
 use serde_json::{Map, Value, json};
 
 /// The modules of the Python runtime: name and source.
@@ -11,6 +11,12 @@ const PYTHON: &[(&str, &str)] = include!(env!("BELLJAR_PYTHON"));
 const PYTHON_BOOT: &str = include_str!("../../../runtimes/python/boot.py");
 const JAVASCRIPT: &str = include_str!("../../../runtimes/javascript/context.js");
 const JAVASCRIPT_BOOT: &str = include_str!("../../../runtimes/javascript/boot.js");
+const BASH: &str = include_str!("../../../runtimes/bash/context.sh");
+const BASH_BOOT: &str = include_str!("../../../runtimes/bash/boot.sh");
+const R: &str = include_str!("../../../runtimes/r/context.R");
+const R_BOOT: &str = include_str!("../../../runtimes/r/boot.R");
+const JAVA: &str = include_str!("../../../runtimes/java/Context.java");
+const JAVA_BOOT: &str = include_str!("../../../runtimes/java/boot.sh");
 
 /// The library that forks, for zygotes.
 pub(crate) static ZYGOTE: &[u8] = include_bytes!(env!("BELLJAR_ZYGOTE"));
@@ -25,14 +31,33 @@ pub enum Language {
     JavaScript,
     /// Runs in a JavaScript context, its types removed.
     TypeScript,
+    Bash,
+    R,
+    Java,
 }
 
 impl Language {
+    pub const ALL: [Self; 6] =
+        [Self::Python, Self::JavaScript, Self::TypeScript, Self::Bash, Self::R, Self::Java];
+
+    /// The language that people call so: `js` and `ts` are known, too.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.trim().to_ascii_lowercase();
+        match name.as_str() {
+            "js" => Some(Self::JavaScript),
+            "ts" => Some(Self::TypeScript),
+            _ => Self::ALL.into_iter().find(|language| language.as_str() == name),
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",
             Self::JavaScript => "javascript",
             Self::TypeScript => "typescript",
+            Self::Bash => "bash",
+            Self::R => "r",
+            Self::Java => "java",
         }
     }
 
@@ -41,6 +66,18 @@ impl Language {
         match self {
             Self::Python => "python",
             Self::JavaScript | Self::TypeScript => "node",
+            Self::Bash => "bash",
+            Self::R => "r",
+            Self::Java => "java",
+        }
+    }
+
+    /// What the interpreter is sent for `message`.
+    pub(crate) fn encode(self, message: &ToContext<'_>) -> Vec<u8> {
+        match self {
+            Self::Python | Self::JavaScript | Self::TypeScript => message.encode(),
+            Self::Bash => message.encode_fields(),
+            Self::R | Self::Java => frame(&message.encode_fields()),
         }
     }
 
@@ -48,15 +85,27 @@ impl Language {
     /// first.
     pub(crate) fn boot(self, interpreter: &Path) -> (Vec<Vec<u8>>, Vec<u8>) {
         let interpreter = interpreter.as_os_str().as_encoded_bytes().to_vec();
-        let (flag, boot, message) = match self {
-            Self::Python => ("-c", PYTHON_BOOT, python("context", json!({}))),
+        let json = |message: Value| frame(message.to_string().as_bytes());
+        let (options, message) = match self {
+            Self::Python => (vec!["-c", PYTHON_BOOT], json(python("context", json!({})))),
             Self::JavaScript | Self::TypeScript => {
                 let message = json!({"source": JAVASCRIPT, "role": "context", "config": {}});
-                ("-e", JAVASCRIPT_BOOT, message)
+                (vec!["-e", JAVASCRIPT_BOOT], json(message))
+            }
+            Self::Bash => (vec!["--noprofile", "--norc", "-c", BASH_BOOT], field(BASH).collect()),
+            Self::R => {
+                (vec!["--vanilla", "--no-echo", "-e", R_BOOT.trim_end()], frame(R.as_bytes()))
+            }
+            Self::Java => {
+                // Java reads its programs from files only.
+                let size = JAVA.len().to_string().into_bytes();
+                let shell = ["/bin/sh", "-c", JAVA_BOOT, "sh"].map(Vec::from);
+                let argv = shell.into_iter().chain([interpreter, size]).collect();
+                return (argv, JAVA.into());
             }
         };
-        let argv = vec![interpreter, flag.into(), boot.into()];
-        (argv, frame(message.to_string().as_bytes()))
+        let argv = [interpreter].into_iter().chain(options.into_iter().map(Vec::from)).collect();
+        (argv, message)
     }
 }
 
@@ -73,4 +122,19 @@ pub(crate) fn zygote(interpreter: &Path, warm: &str) -> Option<(Vec<CString>, Ve
     let config = json!({"warm": warm, "shim": ZYGOTE_PATH, "env": {}});
     let message = frame(python("zygote", config).to_string().as_bytes());
     Some((vec![interpreter, CString::from(c"-c"), boot], message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_language_is_found_by_its_name_and_by_short_ones() {
+        for language in Language::ALL {
+            assert_eq!(Language::named(language.as_str()), Some(language));
+        }
+        assert_eq!(Language::named(" JS "), Some(Language::JavaScript));
+        assert_eq!(Language::named("ts"), Some(Language::TypeScript));
+        assert_eq!(Language::named("cobol"), None);
+    }
 }

@@ -23,15 +23,17 @@ use belljar_sandbox::{Ended, Machine};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
+use super::CellOptions;
 use super::cell::{CellEnd, CellError, CellEvent};
 use crate::call::InputQueue;
 use crate::link::{Channel, Incoming};
+use crate::runtime::Language;
 use crate::supervisor::remove_group;
 
 /// What the owner asks for.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Run { code: String, wall: Option<Duration>, events: mpsc::Sender<CellEvent> },
+    Run { code: String, options: CellOptions, events: mpsc::Sender<CellEvent> },
     Interrupt,
     Park { answer: oneshot::Sender<Parked>, released: oneshot::Receiver<()> },
     End(oneshot::Sender<()>),
@@ -61,12 +63,12 @@ pub(crate) struct Actor {
     pub(super) input: InputQueue,
     /// Cells and calls that run in this node now.
     pub(super) busy: Arc<AtomicUsize>,
-    pub(super) language: Option<&'static str>,
+    pub(super) language: Language,
 }
 
 /// What waits for the interpreter to be idle.
 enum Turn {
-    Cell(String, Option<Duration>, mpsc::Sender<CellEvent>),
+    Cell(String, CellOptions, mpsc::Sender<CellEvent>),
     Park(Parking),
 }
 
@@ -109,9 +111,9 @@ impl Actor {
         let (exit, ask_end) = loop {
             if cell.is_none() && parking.is_none() {
                 match waiting.pop_front() {
-                    Some(Turn::Cell(code, wall, events)) => {
+                    Some(Turn::Cell(code, options, events)) => {
                         next_id += 1;
-                        cell = Some(self.begin(next_id, code, wall, events).await);
+                        cell = Some(self.begin(next_id, &code, &options, events).await);
                     }
                     Some(Turn::Park(turn)) => {
                         self.say(&ToContext::Park).await;
@@ -131,8 +133,8 @@ impl Actor {
                     }
                 }
                 order = orders.recv() => match order {
-                    Some(Order::Run { code, wall, events }) => {
-                        waiting.push_back(Turn::Cell(code, wall, events));
+                    Some(Order::Run { code, options, events }) => {
+                        waiting.push_back(Turn::Cell(code, options, events));
                     }
                     Some(Order::Interrupt) => if cell.is_some() { self.interrupt() },
                     Some(Order::Park { answer, released }) => {
@@ -187,8 +189,8 @@ impl Actor {
     async fn begin(
         &mut self,
         id: u64,
-        code: String,
-        wall: Option<Duration>,
+        code: &str,
+        options: &CellOptions,
         events: mpsc::Sender<CellEvent>,
     ) -> Cell {
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +200,7 @@ impl Actor {
             id,
             events,
             started,
-            deadline: started + wall.unwrap_or(self.limits.wall),
+            deadline: started + options.wall.unwrap_or(self.limits.wall),
             next_look: started + LOOK,
             before,
             disk_before: self.machine.disk().used_bytes,
@@ -206,8 +208,8 @@ impl Actor {
             output_bytes: 0,
             stopping: None,
         };
-        let language = self.language;
-        self.say(&ToContext::Run { id, code: &code, language }).await;
+        let language = (self.language == Language::TypeScript).then_some("typescript");
+        self.say(&ToContext::Run { id, code, language, env: &options.env }).await;
         cell
     }
 
@@ -216,7 +218,7 @@ impl Actor {
     }
 
     pub(super) async fn say(&mut self, message: &ToContext<'_>) {
-        self.input.give(&message.encode());
+        self.input.give(&self.language.encode(message));
         // A link that failed shows itself at the next receive.
         let _ = self.input.flush(&self.channel).await;
     }

@@ -25,7 +25,6 @@ use super::{ContextError, ContextOptions, Facts, Orders, Origin};
 use crate::call::{InputQueue, Waiting};
 use crate::command::Command;
 use crate::link::{Channel, Incoming, Link};
-use crate::runtime::Language;
 use crate::sandbox::CallError;
 use crate::supervisor::discard_group;
 
@@ -209,7 +208,7 @@ impl Unborn {
             reader: self.reader,
             input: InputQueue::new(Arc::new(Waiting::default())),
             busy: place.busy.clone(),
-            language: (options.language == Language::TypeScript).then_some("typescript"),
+            language: options.language,
         };
         if self.facts.origin != Origin::Executed {
             let env = place.environment(options);
