@@ -50,16 +50,24 @@ pub enum Request {
     Stat {
         user: u32,
         path: Vec<u8>,
+        /// Which extended attributes to tell: those whose names begin so, and
+        /// `user.` they must; `None`: none.
+        attributes: Option<Vec<u8>>,
     },
     List {
         user: u32,
         path: Vec<u8>,
         depth: u32,
         limit: u32,
+        /// As for `Stat`.
+        attributes: Option<Vec<u8>>,
     },
+    /// Makes the directories above it as well.
     MakeDir {
         user: u32,
         path: Vec<u8>,
+        /// Refuses one that is there already.
+        new: bool,
     },
     Rename {
         user: u32,
@@ -80,6 +88,8 @@ pub enum Request {
         user: u32,
         path: Vec<u8>,
         mode: u32,
+        /// Extended attributes of the new file, all of them `user.`.
+        attributes: Vec<Attribute>,
     },
     Watch {
         user: u32,
@@ -218,9 +228,31 @@ pub struct Entry {
     pub gid: u32,
     pub modified_seconds: i64,
     pub modified_nanos: u32,
-    /// Where a symbolic link points.
+    /// Where a symbolic link points, as it is written there.
     pub target: Option<Vec<u8>>,
+    /// What is found when a symbolic link is followed to its end, if anything.
+    pub points_to: Option<PointsTo>,
+    /// Those that were asked for, in order of their names.
+    pub attributes: Vec<Attribute>,
 }
+
+/// What is at the end of a symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointsTo {
+    /// Without any link on the way.
+    pub path: Vec<u8>,
+    pub kind: EntryKind,
+    pub mode: u32,
+}
+
+/// Name and value of an extended attribute.
+pub type Attribute = (Vec<u8>, Vec<u8>);
+
+/// Attributes that one file may be given, or that are told of it.
+pub const MOST_ATTRIBUTES: usize = 64;
+
+/// Bytes of names and values that those may have together.
+pub const ATTRIBUTE_BYTES: usize = 32 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryKind {

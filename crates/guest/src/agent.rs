@@ -271,11 +271,15 @@ impl Agent {
                 Some(call) => call.resize(size).map(|()| Some(Reply::Done)),
                 None => refuse("resize a call that is over", Errno::SRCH),
             },
-            Request::Stat { user, path } => as_user(user, &mut || files::stat(&path)),
-            Request::List { user, path, depth, limit } => {
-                as_user(user, &mut || walk::list(&path, depth, limit))
+            Request::Stat { user, path, attributes } => {
+                as_user(user, &mut || files::stat(&path, attributes.as_deref()))
             }
-            Request::MakeDir { user, path } => as_user(user, &mut || files::make_dir(&path)),
+            Request::List { user, path, depth, limit, attributes } => {
+                as_user(user, &mut || walk::list(&path, depth, limit, attributes.as_deref()))
+            }
+            Request::MakeDir { user, path, new } => {
+                as_user(user, &mut || files::make_dir(&path, new))
+            }
             Request::Rename { user, from, to } => as_user(user, &mut || files::rename(&from, &to)),
             Request::Remove { user, path } => as_user(user, &mut || walk::remove(&path)),
             Request::Changed { user, paths, limit } => {
@@ -286,9 +290,12 @@ impl Agent {
                 self.outgoing.insert(channel, file);
                 Ok(Some(reply))
             }
-            Request::Write { user, path, mode } => {
-                let file =
-                    files::as_user(profile, user, || Incoming::create(user, &path, mode, channel))?;
+            Request::Write { user, path, mode, attributes } => {
+                let file = files::as_user(profile, user, || {
+                    let file = Incoming::create(user, &path, channel)?;
+                    file.describe(mode, &attributes).inspect_err(|_| file.abandon())?;
+                    Ok(file)
+                })?;
                 self.incoming.insert(channel, file);
                 Ok(None)
             }

@@ -6,15 +6,16 @@
 //! must be a regular file.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use belljar_guest_proto::{Entry, EntryKind, Failure, Profile, Reply};
+use belljar_guest_proto::{Entry, EntryKind, Failure, PointsTo, Profile, Reply};
 use belljar_sys::identity;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use crate::attributes;
 use crate::outcome::{Attempt, Outcome, refuse};
 
 /// What procfs answers to `fstatfs`.
@@ -63,7 +64,7 @@ pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     Ok(file)
 }
 
-fn refuse_proc(file: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn refuse_proc(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let kind = rustix::fs::fstatfs(file)?.f_type;
     if kind == PROC_SUPER_MAGIC { Err(Errno::ACCESS) } else { Ok(()) }
 }
@@ -87,40 +88,73 @@ pub(crate) fn open_regular(path: &Path) -> Result<(OwnedFd, u64), Failure> {
     }
 }
 
-pub(crate) fn stat(path: &[u8]) -> Outcome {
+pub(crate) fn stat(path: &[u8], wanted: Option<&[u8]>) -> Outcome {
     let path = path_of(path)?;
+    let wanted = attributes::prefix(wanted)?;
     if path == Path::new("/") {
         let dir = open(path, OFlags::PATH).doing("open the directory")?;
         let stat = rustix::fs::fstat(&dir).doing("look at the file")?;
-        return Ok(Reply::Entry(entry(b"/".to_vec(), &stat, None)));
+        let found = look(path, &dir, OsStr::new("."), &stat, wanted);
+        return Ok(Reply::Entry(found));
     }
     let (dir, name) = open_parent(path).doing("open the directory of the file")?;
     let stat =
         rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).doing("look at the file")?;
-    Ok(Reply::Entry(entry(path.as_os_str().as_bytes().to_vec(), &stat, target(&dir, name, &stat))))
+    Ok(Reply::Entry(look(path, &dir, name, &stat, wanted)))
 }
 
-pub(crate) fn target(dir: &OwnedFd, name: &OsStr, stat: &Stat) -> Option<Vec<u8>> {
-    FileType::from_raw_mode(stat.st_mode)
-        .is_symlink()
-        .then(|| rustix::fs::readlinkat(dir, name, Vec::new()).ok())
-        .flatten()
-        .map(std::ffi::CString::into_bytes)
+/// All that there is to say about `name` in `dir`. What cannot be found out, or
+/// has changed meanwhile, is left out.
+pub(crate) fn look(
+    path: &Path,
+    dir: &OwnedFd,
+    name: &OsStr,
+    stat: &Stat,
+    wanted: Option<&[u8]>,
+) -> Entry {
+    let mut entry = entry(path.as_os_str().as_bytes().to_vec(), stat);
+    if entry.kind == EntryKind::Symlink {
+        let target = rustix::fs::readlinkat(dir, name, Vec::new());
+        entry.target = target.ok().map(std::ffi::CString::into_bytes);
+        entry.points_to = points_to(dir, name);
+    }
+    if let Some(prefix) = wanted {
+        entry.attributes = attributes::of(dir, name, entry.kind, prefix);
+    }
+    entry
 }
 
-#[expect(clippy::cast_sign_loss, reason = "sizes and block counts are never negative")]
-pub(crate) fn entry(path: Vec<u8>, stat: &Stat, target: Option<Vec<u8>>) -> Entry {
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
+/// Follows a link to its end, with the rights of the user who asks.
+fn points_to(dir: &OwnedFd, name: &OsStr) -> Option<PointsTo> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_MAGICLINKS;
+    let end = rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve).ok()?;
+    refuse_proc(end.as_fd()).ok()?;
+    let stat = rustix::fs::fstat(&end).ok()?;
+    // The kernel knows the name by which it got there; one without a name is
+    // being removed.
+    let link = format!("/proc/self/fd/{}", end.as_raw_fd());
+    let path = rustix::fs::readlink(link, Vec::new()).ok()?.into_bytes();
+    let named = path.starts_with(b"/") && stat.st_nlink > 0;
+    named.then(|| PointsTo { path, kind: kind_of(&stat), mode: stat.st_mode & 0o7777 })
+}
+
+pub(crate) fn kind_of(stat: &Stat) -> EntryKind {
+    match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,
         FileType::Symlink => EntryKind::Symlink,
         FileType::Fifo => EntryKind::Fifo,
         FileType::Socket => EntryKind::Socket,
         _ => EntryKind::Device,
-    };
+    }
+}
+
+#[expect(clippy::cast_sign_loss, reason = "sizes and block counts are never negative")]
+fn entry(path: Vec<u8>, stat: &Stat) -> Entry {
     Entry {
         path,
-        kind,
+        kind: kind_of(stat),
         size: stat.st_size as u64,
         allocated: stat.st_blocks as u64 * 512,
         mode: stat.st_mode & 0o7777,
@@ -128,14 +162,26 @@ pub(crate) fn entry(path: Vec<u8>, stat: &Stat, target: Option<Vec<u8>>) -> Entr
         gid: stat.st_gid,
         modified_seconds: stat.st_mtime,
         modified_nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
-        target,
+        target: None,
+        points_to: None,
+        attributes: Vec::new(),
     }
 }
 
 /// Makes a directory and those above it that are missing.
-pub(crate) fn make_dir(path: &[u8]) -> Outcome {
+pub(crate) fn make_dir(path: &[u8], new: bool) -> Outcome {
     let path = path_of(path)?;
-    make_dirs(path).doing("make the directory")?;
+    if !new {
+        make_dirs(path).doing("make the directory")?;
+        return Ok(Reply::Done);
+    }
+    let Some(parent) = path.parent() else {
+        return refuse("make the root directory", Errno::EXIST);
+    };
+    make_dirs(parent).doing("make the directory above")?;
+    let (parent, name) = open_parent(path).doing("open the directory above")?;
+    let mode = Mode::from_raw_mode(0o755);
+    rustix::fs::mkdirat(&parent, name, mode).doing("make the directory")?;
     Ok(Reply::Done)
 }
 

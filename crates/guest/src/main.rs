@@ -10,6 +10,7 @@
 //! rights.
 
 mod agent;
+mod attributes;
 mod call;
 mod child;
 mod confiner;

@@ -1,13 +1,14 @@
 //! Files on their way in and out.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use belljar_guest_proto::{CHUNK, Failure, FromGuest, Reply, WINDOW};
+use belljar_guest_proto::{Attribute, CHUNK, Failure, FromGuest, Reply, WINDOW};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::attributes;
 use crate::files::{make_dirs, open_parent, open_regular, path_of};
 use crate::outcome::{Attempt, Outcome};
 use crate::wire::Wire;
@@ -65,7 +66,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn create(user: u32, path: &[u8], mode: u32, channel: u32) -> Result<Self, Failure> {
+    pub(crate) fn create(user: u32, path: &[u8], channel: u32) -> Result<Self, Failure> {
         let path: &Path = path_of(path)?;
         if let Some(parent) = path.parent() {
             make_dirs(parent).doing("make the directory of the file")?;
@@ -82,10 +83,15 @@ impl Incoming {
         let _ = rustix::fs::unlinkat(&dir, temporary.as_str(), AtFlags::empty());
         let file = rustix::fs::openat(&dir, temporary.as_str(), flags, Mode::from_raw_mode(0o600))
             .doing("make the file")?;
-        let incoming = Self { user, dir, name: name.to_owned(), temporary, file };
+        Ok(Self { user, dir, name: name.to_owned(), temporary, file })
+    }
+
+    /// Gives the new file what is known about it beforehand.
+    pub(crate) fn describe(&self, mode: u32, attributes: &[Attribute]) -> Result<(), Failure> {
+        // While its owner may still write to it.
+        attributes::set(self.file.as_fd(), attributes)?;
         let mode = Mode::from_raw_mode(mode & 0o777);
-        rustix::fs::fchmod(&incoming.file, mode).doing("set the file's mode")?;
-        Ok(incoming)
+        rustix::fs::fchmod(&self.file, mode).doing("set the file's mode")
     }
 
     pub(crate) fn write(&self, mut bytes: &[u8]) -> Result<(), Failure> {

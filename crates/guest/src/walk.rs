@@ -13,7 +13,8 @@ use belljar_sys::tree::{self, Removed};
 use rustix::fs::{AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::files::{entry, open, open_parent, path_of, target};
+use crate::attributes;
+use crate::files::{look, open, open_parent, path_of};
 use crate::outcome::{Attempt, Outcome, refuse};
 
 /// Entries that one request may touch before it must be asked again.
@@ -36,8 +37,11 @@ impl Found {
 
     /// Adds an entry. `false`: it did not fit, and no more will.
     fn add(&mut self, entry: Entry) -> bool {
+        let target = entry.target.as_ref().map_or(0, Vec::len);
+        let end = entry.points_to.as_ref().map_or(0, |end| end.path.len());
+        let attributes = entry.attributes.iter().map(|(name, value)| name.len() + value.len() + 8);
         // What is not names is a few small numbers.
-        let bytes = entry.path.len() + entry.target.as_ref().map_or(0, Vec::len) + 64;
+        let bytes = entry.path.len() + target + end + attributes.sum::<usize>() + 64;
         if self.entries.len() >= self.most || self.bytes + bytes > BYTES_A_REPLY {
             return false;
         }
@@ -93,11 +97,12 @@ fn visit(
     Ok(true)
 }
 
-pub(crate) fn list(path: &[u8], depth: u32, limit: u32) -> Outcome {
+pub(crate) fn list(path: &[u8], depth: u32, limit: u32, wanted: Option<&[u8]>) -> Outcome {
     let path = path_of(path)?;
+    let wanted = attributes::prefix(wanted)?;
     let mut found = Found::new(limit);
     let complete = visit(path, depth.max(1), ENTRIES_A_REQUEST, |path, dir, name, stat| {
-        found.add(entry(path.as_os_str().as_bytes().to_vec(), stat, target(dir, name, stat)))
+        found.add(look(path, dir, name, stat, wanted))
     });
     let complete = complete.doing("list the directory")?;
     Ok(Reply::Entries { entries: found.sorted(), complete })
@@ -115,7 +120,7 @@ pub(crate) fn changed(paths: &[Vec<u8>], limit: u32, since: (i64, i64)) -> Outco
             if when < since || FileType::from_raw_mode(stat.st_mode).is_dir() {
                 return true;
             }
-            found.add(entry(path.as_os_str().as_bytes().to_vec(), stat, target(dir, name, stat)))
+            found.add(look(path, dir, name, stat, None))
         });
         match seen {
             Ok(all) => complete &= all,

@@ -12,11 +12,11 @@ use crate::sandbox::CallError;
 
 /// What a call does, in order; the end comes last and once.
 ///
-/// Whoever does not take events holds the call up: some 2 MiB of output wait
-/// (eight pieces here, [`WINDOW`] bytes in the link, a full pipe inside), then
-/// its writes block, as they would on a pipe that nobody reads. Its limits run
-/// on meanwhile, and it goes on when events are taken again. A [`Call`] that is
-/// dropped is another matter: its output is thrown away and never blocks.
+/// Whoever does not take events holds the call up: between one and two MiB of
+/// output wait (eight pieces here, [`WINDOW`] bytes in the link, a full pipe
+/// inside), then its writes block, as on a pipe that nobody reads. Its limits
+/// run on meanwhile, and it goes on when events are taken again. A [`Call`] that
+/// is dropped is another matter: its output is thrown away and never blocks.
 ///
 /// [`WINDOW`]: belljar_guest_proto::WINDOW
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io;
 
 use belljar_guest_proto::{
-    CHUNK, Entry, Failure, Reply, Request, ToGuest, WINDOW, WatchEvent, encode_header,
+    Attribute, CHUNK, Entry, Failure, Reply, Request, ToGuest, WINDOW, WatchEvent, encode_header,
 };
 use belljar_model::User;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -26,6 +26,26 @@ pub enum FileError {
     Shrunk { got: u64, size: u64 },
     #[error("the file is {size} bytes long, and no more than {limit} are taken")]
     TooLarge { size: u64, limit: u64 },
+}
+
+impl FileError {
+    /// The kernel's error inside the sandbox, if that is what it was.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Refused { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+
+    /// What kind of refusal it was: `NotFound`, `IsADirectory`, `NotADirectory`,
+    /// `AlreadyExists`, `StorageFull`, `PermissionDenied` and the like; `Other`
+    /// when the sandbox refused nothing.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Refused { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        }
+    }
 }
 
 impl From<Failure> for FileError {
@@ -70,8 +90,23 @@ impl Sandbox {
         mode: u32,
         source: &mut (dyn AsyncRead + Unpin + Send),
     ) -> Result<u64, FileError> {
+        self.upload_with(user, path, mode, &[], source).await
+    }
+
+    /// As [`Sandbox::upload`], with extended attributes (`user.` names). They are
+    /// the new file's only ones, whatever was there under its name. Refused with
+    /// `Unsupported` where the file system has none.
+    pub async fn upload_with(
+        &self,
+        user: User,
+        path: &[u8],
+        mode: u32,
+        attributes: &[Attribute],
+        source: &mut (dyn AsyncRead + Unpin + Send),
+    ) -> Result<u64, FileError> {
         let mut channel = self.link.open();
-        let request = Request::Write { user: user.id(), path: path.to_vec(), mode };
+        let (path, attributes) = (path.to_vec(), attributes.to_vec());
+        let request = Request::Write { user: user.id(), path, mode, attributes };
         channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
         // Whatever ends this early, the guest drops what it has of the file.
         channel.cancel_on_drop(true);
@@ -155,24 +190,62 @@ impl Sandbox {
         if got == size { Ok(got) } else { Err(FileError::Shrunk { got, size }) }
     }
 
+    /// Tells about a file; a link is told about, not followed, and so is what it
+    /// leads to.
     pub async fn stat(&self, user: User, path: &[u8]) -> Result<Entry, FileError> {
-        match self.ask(Request::Stat { user: user.id(), path: path.to_vec() }).await? {
+        self.stat_with(user, path, None).await
+    }
+
+    /// As [`Sandbox::stat`], with the extended attributes whose names begin with
+    /// `attributes`, which begins with `user.`; at most [`MOST_ATTRIBUTES`] of
+    /// [`ATTRIBUTE_BYTES`] together.
+    ///
+    /// [`MOST_ATTRIBUTES`]: belljar_guest_proto::MOST_ATTRIBUTES
+    /// [`ATTRIBUTE_BYTES`]: belljar_guest_proto::ATTRIBUTE_BYTES
+    pub async fn stat_with(
+        &self,
+        user: User,
+        path: &[u8],
+        attributes: Option<&[u8]>,
+    ) -> Result<Entry, FileError> {
+        let (path, attributes) = (path.to_vec(), attributes.map(<[u8]>::to_vec));
+        match self.ask(Request::Stat { user: user.id(), path, attributes }).await? {
             Reply::Entry(entry) => Ok(entry),
             _ => Err(FileError::Link(LinkError::Gone)),
         }
     }
 
     pub async fn list(&self, user: User, path: &[u8], depth: u32) -> Result<Listing, FileError> {
-        let path = path.to_vec();
-        let request = Request::List { user: user.id(), path, depth, limit: MOST_ENTRIES };
+        self.list_with(user, path, depth, None).await
+    }
+
+    /// As [`Sandbox::list`], with extended attributes as [`Sandbox::stat_with`].
+    pub async fn list_with(
+        &self,
+        user: User,
+        path: &[u8],
+        depth: u32,
+        attributes: Option<&[u8]>,
+    ) -> Result<Listing, FileError> {
+        let (path, attributes) = (path.to_vec(), attributes.map(<[u8]>::to_vec));
+        let limit = MOST_ENTRIES;
+        let request = Request::List { user: user.id(), path, depth, limit, attributes };
         match self.ask(request).await? {
             Reply::Entries { entries, complete } => Ok(Listing { entries, complete }),
             _ => Err(FileError::Link(LinkError::Gone)),
         }
     }
 
+    /// Makes a directory and those above it, as far as they are missing.
     pub async fn make_dir(&self, user: User, path: &[u8]) -> Result<(), FileError> {
-        self.ask(Request::MakeDir { user: user.id(), path: path.to_vec() }).await.map(drop)
+        let path = path.to_vec();
+        self.ask(Request::MakeDir { user: user.id(), path, new: false }).await.map(drop)
+    }
+
+    /// As [`Sandbox::make_dir`]; refused with `AlreadyExists` if anything is there.
+    pub async fn make_new_dir(&self, user: User, path: &[u8]) -> Result<(), FileError> {
+        let path = path.to_vec();
+        self.ask(Request::MakeDir { user: user.id(), path, new: true }).await.map(drop)
     }
 
     pub async fn rename(&self, user: User, from: &[u8], to: &[u8]) -> Result<(), FileError> {

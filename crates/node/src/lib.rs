@@ -40,7 +40,9 @@ pub use sandbox::{CallError, Finished, Sandbox};
 pub use warm::{LONGEST_LIFE, MOST_FORKS, WarmError, Warmth};
 
 pub use belljar_guest_proto::context::{Bundle, Display};
-pub use belljar_guest_proto::{Entry, EntryKind, PtySize, WatchEvent, WatchKind};
+pub use belljar_guest_proto::{
+    Attribute, Entry, EntryKind, PointsTo, PtySize, WatchEvent, WatchKind,
+};
 pub use belljar_sandbox::{Defence, SandboxUsage, Weakened, hook};
 
 /// The static program that becomes pid 1 of each sandbox.

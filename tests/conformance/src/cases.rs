@@ -1,5 +1,6 @@
 //! All cases, in the order they run.
 
+mod attributes;
 mod contexts;
 mod ends;
 mod execute;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         ends::CASES,
         limits::CASES,
         files::CASES,
+        attributes::CASES,
         trees::CASES,
         watching::CASES,
         life::CASES,

@@ -33,6 +33,8 @@ pub(crate) enum Feature {
     SizedDisk,
     /// A bound on the number of files.
     SizedInodes,
+    /// Files that take extended attributes of users.
+    UserXattrs,
     /// A bound on the memory of all processes together, and its peak.
     MemoryLimit,
     PidsLimit,
@@ -135,6 +137,13 @@ impl Fixture {
             | Feature::CpuLimit
             | Feature::WholeCalls
             | Feature::Pause => groups("cgroups cannot be written on this host"),
+            Feature::UserXattrs => {
+                let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+                let release = release.unwrap_or_default();
+                let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
+                let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+                if version >= (6, 6) { Ok(()) } else { Err("this kernel's tmpfs has none") }
+            }
             Feature::GuestProcess => Ok(()),
             Feature::X86 if cfg!(target_arch = "x86_64") => Ok(()),
             Feature::X86 => Err("this machine is not x86-64"),

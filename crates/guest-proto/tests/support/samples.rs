@@ -1,8 +1,8 @@
 //! One value of every message, named after its golden file.
 
 use belljar_guest_proto::{
-    Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, Profile, PtySize,
-    Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
+    Attribute, Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, PointsTo,
+    Profile, PtySize, Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
 };
 
 /// Where a message goes.
@@ -56,11 +56,22 @@ pub(crate) fn entry(kind: EntryKind) -> Entry {
         modified_seconds: -1,
         modified_nanos: 999_999_999,
         target: (kind == EntryKind::Symlink).then(|| b"../target".to_vec()),
+        points_to: (kind == EntryKind::Symlink).then(|| PointsTo {
+            path: b"/home/target".to_vec(),
+            kind: EntryKind::Directory,
+            mode: 0o700,
+        }),
+        attributes: (kind == EntryKind::File).then(attributes).unwrap_or_default(),
     }
+}
+
+fn attributes() -> Vec<Attribute> {
+    vec![(b"user.kind".to_vec(), b"\x00\xff".to_vec()), (b"user.none".to_vec(), Vec::new())]
 }
 
 fn requests() -> Vec<(&'static str, Request)> {
     let path = b"/home/user/file".to_vec();
+    let all = Some(b"user.".to_vec());
     let plain =
         Spawn { stdin: Stdin::Empty, pty: None, descriptors: 0, into_cgroup: false, ..spawn() };
     vec![
@@ -68,13 +79,26 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("spawn-plain", Request::Spawn(plain)),
         ("signal", Request::Signal { call: 7, signal: -15 }),
         ("resize", Request::Resize { call: 7, size: PtySize { rows: u16::MAX, cols: 1 } }),
-        ("stat", Request::Stat { user: 1000, path: path.clone() }),
-        ("list", Request::List { user: 0, path: path.clone(), depth: 3, limit: 10_000 }),
-        ("make-dir", Request::MakeDir { user: 1000, path: path.clone() }),
+        ("stat", Request::Stat { user: 1000, path: path.clone(), attributes: None }),
+        ("stat-attributes", Request::Stat { user: 1, path: path.clone(), attributes: all.clone() }),
+        (
+            "list",
+            Request::List { user: 0, path: path.clone(), depth: 3, limit: 10_000, attributes: all },
+        ),
+        ("make-dir", Request::MakeDir { user: 1000, path: path.clone(), new: false }),
+        ("make-dir-new", Request::MakeDir { user: 1000, path: path.clone(), new: true }),
         ("rename", Request::Rename { user: 1000, from: path.clone(), to: b"/tmp/x".to_vec() }),
         ("remove", Request::Remove { user: 1000, path: path.clone() }),
         ("read", Request::Read { user: 1000, path: path.clone() }),
-        ("write", Request::Write { user: 1000, path: path.clone(), mode: 0o644 }),
+        (
+            "write",
+            Request::Write {
+                user: 1000,
+                path: path.clone(),
+                mode: 0o644,
+                attributes: attributes(),
+            },
+        ),
         ("watch", Request::Watch { user: 1000, path: path.clone(), recursive: true }),
         ("changed", Request::Changed { user: 1000, paths: vec![path, b"/tmp".to_vec()], limit: 9 }),
         ("context", Request::Context(spawn())),
