@@ -6,6 +6,7 @@ mod ends;
 mod execute;
 mod files;
 mod isolation;
+mod languages;
 mod life;
 mod limits;
 mod ports;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         isolation::CASES,
         ports::CASES,
         contexts::CASES,
+        languages::CASES,
     ];
     groups.into_iter().flatten()
 }

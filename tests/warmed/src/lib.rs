@@ -2,7 +2,8 @@
 //!
 //! It is a real one, `python-data`, from the store that `belljar` uses. A suite
 //! that does not find it fails and says how to build it; only a flag, meant for
-//! a desk, leaves out what needs it.
+//! a desk, leaves out what needs it. Beside it there is one with interpreters of
+//! other languages.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,13 +18,22 @@ pub const NAME: &str = "python-data";
 
 /// Finds the template in the store of `BELLJAR_STORE`, or root's.
 pub fn template() -> anyhow::Result<Template> {
+    find(NAME)
+}
+
+/// Finds the template that has interpreters of all languages.
+pub fn interpreters() -> anyhow::Result<Template> {
+    find("code-interpreter")
+}
+
+fn find(name: &str) -> anyhow::Result<Template> {
     let named = env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
     let store = named.map_or_else(|| PathBuf::from("/var/lib/belljar/templates"), PathBuf::from);
-    let hint = || format!("build it with `belljar template build {NAME}`");
+    let hint = || format!("build it with `belljar template build {name}`");
     if !store.exists() {
-        bail!("there is no template `{NAME}`: {}", hint());
+        bail!("there is no template `{name}`: {}", hint());
     }
-    Store::open(&store)?.resolve(NAME).with_context(hint)
+    Store::open(&store)?.resolve(name).with_context(hint)
 }
 
 /// The path of Python in the template.
