@@ -35,6 +35,7 @@ pub struct Checkpoint {
 struct Moment {
     options: ContextOptions,
     version: String,
+    note: Option<String>,
     /// Where it was, if that place still had a name.
     cwd: Option<String>,
     image: Arc<Image>,
@@ -189,7 +190,8 @@ async fn take(
     let image = Arc::new(image.await?);
     context.set_image(image.clone());
     let options = context.options().clone();
-    Ok((Moment { options, version: facts.version, cwd: parked.cwd, image }, release))
+    let note = context.note();
+    Ok((Moment { options, version: facts.version, note, cwd: parked.cwd, image }, release))
 }
 
 impl Maker {
@@ -224,6 +226,7 @@ impl Sandbox {
             unborn.wake(&self.place(), &moment.options, moment.cwd.as_deref()).await?;
         let context = self.know(moment.options.clone(), facts, orders);
         context.set_image(moment.image.clone());
+        context.set_note(moment.note.clone());
         Ok(())
     }
 }
