@@ -1,21 +1,116 @@
-//! The code interpreter's protocol (port 49999).
+//! The code interpreter's protocol (port 49999): contexts, and code that runs in
+//! them.
+//!
+//! Errors are plain text, in the words that clients know.
+
+mod contexts;
+mod execute;
+mod line;
+mod mime;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Sandbox};
-use http::{Request, StatusCode};
+use belljar_actions::{Actions, Contexts, Kind, Problem, Sandbox};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use serde::de::DeserializeOwned;
 
 use crate::error;
+use crate::proxy::admit;
+
+/// The longest request: code that somebody wrote, and a few variables.
+const LONGEST: usize = 16 << 20;
 
 pub(crate) async fn serve(
     actions: &Actions,
     sandbox: Arc<Sandbox>,
-    _request: Request<Body>,
+    request: Request<Body>,
 ) -> Response {
-    let Ok(_live) = actions.wake(&sandbox).await else {
-        return error::sandbox_gone(sandbox.id().as_str());
+    // Pages in a browser may be of any origin; what they may do, tokens say.
+    let from_page = request.headers().contains_key(header::ORIGIN);
+    let mut response = if from_page && request.method() == Method::OPTIONS {
+        preflight(&request)
+    } else {
+        answer(actions, &sandbox, request).await.unwrap_or_else(|refused| refused)
     };
-    StatusCode::NOT_FOUND.into_response()
+    if from_page {
+        let any = HeaderValue::from_static("*");
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any);
+    }
+    response
+}
+
+fn preflight(request: &Request<Body>) -> Response {
+    let mut response = StatusCode::OK.into_response();
+    let headers = response.headers_mut();
+    let methods = HeaderValue::from_static("DELETE, GET, POST");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    if let Some(asked) = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    response
+}
+
+async fn answer(
+    actions: &Actions,
+    sandbox: &Arc<Sandbox>,
+    request: Request<Body>,
+) -> Result<Response, Response> {
+    // Nobody wakes a sandbox who may not use it.
+    admit(sandbox, request.headers())?;
+    let path = request.uri().path().to_owned();
+    check_token(sandbox, &request, path == "/execute")?;
+    let live = actions.wake(sandbox).await.map_err(|problem| match problem.kind {
+        Kind::NotFound | Kind::Conflict => error::sandbox_gone(sandbox.id().as_str()),
+        _ => plain(&problem),
+    })?;
+    let contexts = Contexts::of(sandbox, live);
+    let steps: Vec<&str> = path.split('/').skip(1).collect();
+    match (request.method(), &steps[..]) {
+        (&Method::GET, ["health"]) => Ok(axum::Json("OK").into_response()),
+        (&Method::POST, ["execute"]) => execute::execute(&contexts, json(request).await?),
+        (&Method::GET, ["contexts"]) => Ok(contexts::list(&contexts)),
+        (&Method::POST, ["contexts"]) => contexts::create(&contexts, json(request).await?).await,
+        (&Method::POST, ["contexts", id, "restart"]) => contexts::restart(&contexts, id).await,
+        (&Method::DELETE, ["contexts", id]) => contexts::delete(&contexts, id).await,
+        (_, ["health" | "execute" | "contexts"] | ["contexts", _]) => {
+            Err((StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed").into_response())
+        }
+        _ => Err((StatusCode::NOT_FOUND, "Not Found").into_response()),
+    }
+}
+
+/// The sandbox's own token: whoever runs code must show it, and it is never wrong.
+fn check_token(sandbox: &Sandbox, request: &Request<Body>, needed: bool) -> Result<(), Response> {
+    let given = request.headers().get("x-access-token");
+    let refuse = |why: &'static str| Err((StatusCode::UNAUTHORIZED, why).into_response());
+    match given.map(HeaderValue::to_str) {
+        None if needed => refuse("the header X-Access-Token is missing"),
+        None => Ok(()),
+        Some(Ok(token)) if sandbox.facts().token.is(token) => Ok(()),
+        Some(_) => refuse("the token in X-Access-Token is not that of the sandbox"),
+    }
+}
+
+async fn json<T: DeserializeOwned>(request: Request<Body>) -> Result<T, Response> {
+    let body = Limited::new(request.into_body(), LONGEST).collect().await;
+    let body: Bytes = match body {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, "the request is too long").into_response());
+        }
+        Err(_) => return Err(StatusCode::BAD_REQUEST.into_response()),
+    };
+    serde_json::from_slice(&body).map_err(|error| {
+        (StatusCode::UNPROCESSABLE_ENTITY, format!("cannot read the request: {error}"))
+            .into_response()
+    })
+}
+
+/// A problem in plain text.
+fn plain(problem: &Problem) -> Response {
+    (error::status(problem.kind), error::sentence(problem)).into_response()
 }
