@@ -39,6 +39,11 @@ impl Moment {
         Self(self.0.checked_add(by).unwrap_or(time::PrimitiveDateTime::MAX.assume_utc()))
     }
 
+    /// How long after an earlier moment; nothing when that is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::try_from(self.0 - earlier.0).unwrap_or(Duration::ZERO)
+    }
+
     /// How long until then; nothing when it is past.
     pub fn remaining(self) -> Duration {
         Duration::try_from(self.0 - now().0).unwrap_or(Duration::ZERO)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_node::PoolSize;
+use belljar_template::measure::Amount;
 
 /// Settings of the actions.
 #[derive(Debug, Clone)]
@@ -20,6 +21,10 @@ pub struct Config {
     /// How many sandboxes of a warm template wait.
     pub pool: PoolSize,
     pub quota: Quota,
+    /// Which template stands for an image of this name: there is no registry
+    /// here. Tags of images are not looked at.
+    pub images: BTreeMap<String, String>,
+    pub builds: BuildLimits,
     /// Under which name this server is reached, for hosts like `8080-<id>.<domain>`.
     pub domain: Option<String>,
 }
@@ -31,11 +36,56 @@ pub struct Quota {
     pub sandboxes: usize,
     pub longest_life: Duration,
     pub snapshots: usize,
+    pub volumes: usize,
+    /// Of one volume.
+    pub volume_bytes: u64,
+    /// Templates that were built through the API.
+    pub templates: usize,
+}
+
+/// Bounds of template builds.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildLimits {
+    /// Builds that run at the same time; others wait for their turn.
+    pub at_once: usize,
+    /// Builds that one tenant may have running or waiting.
+    pub per_tenant: usize,
+    pub step: Duration,
+    pub whole: Duration,
+    /// What one step may write.
+    pub written: Amount,
+    /// One uploaded archive, and all that are kept for a tenant.
+    pub upload_bytes: u64,
+    pub kept_bytes: u64,
+    /// How long a sandbox waits for the command that its template starts with.
+    pub ready: Duration,
+}
+
+impl Default for BuildLimits {
+    fn default() -> Self {
+        Self {
+            at_once: 2,
+            per_tenant: 20,
+            step: Duration::from_secs(600),
+            whole: Duration::from_secs(1800),
+            written: Amount { bytes: 4 << 30, entries: 500_000 },
+            upload_bytes: 1 << 30,
+            kept_bytes: 4 << 30,
+            ready: Duration::from_secs(20),
+        }
+    }
 }
 
 impl Default for Quota {
     fn default() -> Self {
-        Self { sandboxes: 1000, longest_life: Duration::from_secs(24 * 3600), snapshots: 100 }
+        Self {
+            sandboxes: 1000,
+            longest_life: Duration::from_secs(24 * 3600),
+            snapshots: 100,
+            volumes: 100,
+            volume_bytes: 10 << 30,
+            templates: 100,
+        }
     }
 }
 
@@ -44,6 +94,14 @@ impl Config {
         let to = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let data = ["code-interpreter", "python-data"];
         let aliases = [("base", to(&data)), ("code-interpreter-v1", to(&data))];
+        let images = [
+            ("e2bdev/base", "base"),
+            ("e2bdev/code-interpreter", "code-interpreter-v1"),
+            ("debian", "base"),
+            ("ubuntu", "base"),
+            ("python", "base"),
+            ("node", "base"),
+        ];
         Self {
             state,
             engine_state: None,
@@ -51,6 +109,8 @@ impl Config {
             aliases: aliases.map(|(name, to)| (name.to_owned(), to)).into(),
             pool: PoolSize { least: 4, most: 128, rate: 100 },
             quota: Quota::default(),
+            images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
+            builds: BuildLimits::default(),
             domain: None,
         }
     }

@@ -9,7 +9,7 @@ use belljar_model::SandboxId;
 use crate::clock::now;
 use crate::events::EventKind;
 use crate::keys::Tenant;
-use crate::lifecycle::OnTimeout;
+use crate::lifecycle::{OnTimeout, unhurried};
 use crate::problem::{Kind, Problem};
 use crate::registry::Place;
 use crate::sandbox::{Facts, Live, Sandbox, State};
@@ -30,6 +30,8 @@ pub struct Create {
     pub auto_resume: bool,
     /// Whether traffic to its ports must show a token.
     pub private_traffic: bool,
+    /// What servers inside see as their host.
+    pub mask_host: Option<String>,
 }
 
 /// How long a sandbox lives when nobody says.
@@ -64,7 +66,7 @@ impl Actions {
         let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
         let facts = Facts {
             tenant: tenant.clone(),
-            template: template.template.name.clone(),
+            template: template.id().to_owned(),
             alias: wish.template.clone(),
             metadata: wish.metadata.clone(),
             env: wish.env.clone(),
@@ -73,12 +75,16 @@ impl Actions {
             auto_resume: wish.auto_resume,
             token: token()?,
             traffic_token: if wish.private_traffic { Some(token()?) } else { None },
+            mask_host: wish.mask_host.clone(),
         };
-        self.enter(machine, facts, template, life, place)
+        let sandbox = self.enter(machine, facts, template, life, place)?;
+        self.begin(&sandbox).await;
+        Ok(sandbox)
     }
 
     /// As [`Self::create`]; a request that was seen before under this key
-    /// answers what it made then.
+    /// answers what it made then. It is made even if nobody waits for it any
+    /// more: whoever comes again finds it.
     pub async fn create_once(
         &self,
         tenant: &Tenant,
@@ -86,24 +92,29 @@ impl Actions {
         wish: &Create,
     ) -> Result<Arc<Sandbox>, Problem> {
         use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+        check_key(key)?;
         let request = BuildHasherDefault::<DefaultHasher>::default().hash_one(wish);
         let entry = (tenant.clone(), key.to_owned());
         if let Some(known) = self.repeated(&entry, request)? {
             return self.registry().find(tenant, known.as_str());
         }
-        let made = self.create(tenant, wish).await;
-        let mut known = self.idempotency().lock();
-        match &made {
-            Ok(sandbox) => {
-                if let Some(repeated) = known.get_mut(&entry) {
-                    repeated.sandbox = Some(sandbox.id().clone());
+        let (actions, wish) = (self.clone(), wish.clone());
+        unhurried(async move {
+            let made = actions.create(&entry.0, &wish).await;
+            let mut known = actions.idempotency().lock();
+            match &made {
+                Ok(sandbox) => {
+                    if let Some(repeated) = known.get_mut(&entry) {
+                        repeated.sandbox = Some(sandbox.id().clone());
+                    }
+                }
+                Err(_) => {
+                    known.remove(&entry);
                 }
             }
-            Err(_) => {
-                known.remove(&entry);
-            }
-        }
-        made
+            made
+        })
+        .await
     }
 
     fn repeated(
@@ -154,7 +165,7 @@ impl Actions {
             let machine = forked.map_err(|error| Problem::internal("make a sandbox", &error))?;
             return Ok((machine, snapshot.template.clone()));
         }
-        let template = self.templates().find(name)?;
+        let template = self.templates().find(tenant, name)?;
         let made = self.node().create(&template.spec).await;
         let machine = made.map_err(|error| Problem::internal("make a sandbox", &error))?;
         Ok((machine, template))
@@ -188,6 +199,14 @@ impl Idempotency {
     }
 }
 
+fn check_key(key: &str) -> Result<(), Problem> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if (1..=255).contains(&key.len()) && key.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(Problem::invalid("an idempotency key is 1 to 255 characters of a-z, 0-9 and -"))
+}
+
 const MOST_ENTRIES: usize = 1000;
 const MOST_BYTES: usize = 128 << 10;
 
@@ -215,6 +234,15 @@ pub(crate) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_of_odd_characters_is_refused() {
+        assert!(check_key("0b6e3f1c-aa").is_ok());
+        assert!(check_key(&"a".repeat(255)).is_ok());
+        for key in ["", "A", "a b", "a_b", "ä", &"a".repeat(256)] {
+            assert!(check_key(key).is_err(), "{key:?}");
+        }
+    }
 
     #[test]
     fn names_that_a_process_could_not_have_are_refused() {

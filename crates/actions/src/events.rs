@@ -24,6 +24,24 @@ pub enum EventKind {
     CellEnded,
 }
 
+impl EventKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Extended => "extended",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::Snapshot => "snapshot",
+            Self::Forked => "forked",
+            Self::Ended => "ended",
+            Self::ProcessStarted => "process_started",
+            Self::ProcessEnded => "process_ended",
+            Self::CellStarted => "cell_started",
+            Self::CellEnded => "cell_ended",
+        }
+    }
+}
+
 /// One thing that happened to a sandbox.
 #[derive(Debug, Clone, Serialize)]
 pub struct Event {

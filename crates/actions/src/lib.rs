@@ -14,36 +14,58 @@
 //! Invariant: whatever is looked up for a tenant belongs to that tenant; what
 //! belongs to another is answered as what does not exist.
 
+pub mod builds;
 mod clock;
 mod config;
+mod contexts;
 mod create;
 mod events;
 mod figures;
+mod files;
 mod journal;
 mod keys;
 mod lifecycle;
 mod list;
+mod logs;
+mod offered;
+mod private;
 mod problem;
+mod processes;
 mod registry;
 mod sandbox;
 mod secret;
+mod secrets;
 mod snapshots;
 mod start;
 mod template;
+mod traffic;
+mod volumes;
+mod watchers;
 
 pub use clock::{Moment, now};
-pub use config::{Config, Quota};
+pub use config::{BuildLimits, Config, Quota};
+pub use contexts::{ContextInfo, Contexts, Ending, Execution, Flaw, Output, Pieces, Place};
 pub use create::{Create, Idempotency};
 pub use events::{Event, EventKind, Events};
 pub use figures::Figures;
+pub use files::{Files, METADATA, kind as kind_of, name_of};
 pub use journal::Ended;
 pub use keys::{KeyError, Keys, Tenant};
-pub use lifecycle::{Connected, OnTimeout, PauseMode};
+pub use lifecycle::{Connected, OnTimeout, PauseMode, ResumeMode};
 pub use list::{Filter, LONGEST_PAGE, Order, Page};
+pub use logs::{Level, LogLine, LogQuery};
 pub use problem::{Kind, Problem};
+pub use processes::{
+    Following, Happened, Leaving, Process, ProcessEnd, ProcessInput, Processes, Selector, StartProcess,
+    Stream,
+};
 pub use registry::Registry;
 pub use sandbox::{Facts, Live, Paused, Sandbox, State};
 pub use secret::Secret;
+pub use secrets::SecretInfo;
 pub use snapshots::{MOST_FORKS, Snapshot};
 pub use start::{Actions, StartError};
-pub use template::Known;
+pub use template::{BuildRecord, BuildStatus, Known, Reason, Record, Tag};
+pub use traffic::{Barred, Connection, MOST_CONNECTIONS};
+pub use volumes::{Incoming, Volume, VolumeEntry, VolumeEntryKind, VolumeOwner};
+pub use watchers::{Change, ChangeKind, Watch, WatchWish, Watchers};

@@ -1,4 +1,11 @@
 //! From running to paused and back, and to the end.
+//!
+//! Whoever changes a sandbox holds its `changing` lock; what takes longer than
+//! a moment goes on when whoever asked has hung up, since half of it would leave
+//! a sandbox that is neither here nor there.
+
+mod away;
+mod guard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::now;
 use crate::events::EventKind;
 use crate::keys::Tenant;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::sandbox::{Live, Paused, Sandbox, State};
 use crate::start::Actions;
 
@@ -32,6 +39,16 @@ pub enum PauseMode {
     Filesystem,
 }
 
+/// What a paused sandbox continues with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ResumeMode {
+    /// Whatever the pause kept.
+    #[default]
+    Kept,
+    /// Its files; a machine that stands still is left behind.
+    Reboot,
+}
+
 /// What a connection found.
 #[derive(Debug)]
 pub struct Connected {
@@ -39,6 +56,9 @@ pub struct Connected {
     /// It was paused, and runs again.
     pub resumed: bool,
 }
+
+/// How long a guest may take to show that it is well.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Actions {
     /// Ends a sandbox.
@@ -50,18 +70,24 @@ impl Actions {
 
     /// Ends a sandbox and puts it on record. Nothing of it is left after.
     pub(crate) async fn end(&self, sandbox: &Arc<Sandbox>, reason: EndReason) {
-        let _changing = sandbox.changing.lock().await;
+        let (actions, sandbox) = (self.clone(), sandbox.clone());
+        let ended = tokio::spawn(async move {
+            let _changing = sandbox.changing.lock().await;
+            actions.end_now(&sandbox, reason).await;
+        });
+        let _ = ended.await;
+    }
+
+    /// As [`Self::end`], for whoever holds the lock.
+    async fn end_now(&self, sandbox: &Arc<Sandbox>, reason: EndReason) {
         if !self.registry().remove(sandbox) {
             return;
         }
         let state = sandbox.state();
         // From here on nobody finds it running any more.
         sandbox.set_state(State::Ended(reason));
-        if let State::Running(live) | State::Paused(Paused::Frozen(live)) = state
-            && let Err(error) = live.machine.end().await
-        {
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(sandbox.id = %sandbox.id(), error, "cannot remove a sandbox");
+        if let State::Running(live) | State::Paused(Paused::Frozen(live)) = state {
+            self.remove_machine(sandbox, &live).await;
         }
         if let Err(error) = self.journal().end(sandbox.id(), sandbox.facts(), reason) {
             tracing::error!(sandbox.id = %sandbox.id(), %error, "cannot record an end");
@@ -69,10 +95,19 @@ impl Actions {
         self.tell(sandbox, EventKind::Ended, Some(reason.as_str().to_owned()));
     }
 
+    async fn remove_machine(&self, sandbox: &Sandbox, live: &Live) {
+        if let Err(error) = live.machine.end().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(sandbox.id = %sandbox.id(), error, "cannot remove a sandbox");
+        }
+    }
+
     /// Gives a sandbox this long from now, be it more or less than it had.
     pub fn set_timeout(&self, tenant: &Tenant, id: &str, life: Duration) -> Result<(), Problem> {
         let sandbox = self.registry().find(tenant, id)?;
         let life = self.life(Some(life))?;
+        // A paused one has no deadline to move: resuming sets a new one.
+        sandbox.live()?;
         sandbox.deadline.send_replace(now().plus(life));
         self.write_down(&sandbox)?;
         self.tell(&sandbox, EventKind::Extended, Some(sandbox.deadline().to_string()));
@@ -82,39 +117,68 @@ impl Actions {
     /// Gives a sandbox at least this long from now.
     pub fn extend(&self, sandbox: &Arc<Sandbox>, life: Duration) -> Result<(), Problem> {
         let until = now().plus(life);
-        if until > sandbox.deadline() {
-            sandbox.deadline.send_replace(until);
+        let later = sandbox.deadline.send_if_modified(|deadline| {
+            let later = until > *deadline;
+            *deadline = until.max(*deadline);
+            later
+        });
+        if later {
             self.write_down(sandbox)?;
         }
         Ok(())
     }
 
-    pub async fn pause(&self, tenant: &Tenant, id: &str, mode: PauseMode) -> Result<(), Problem> {
+    /// Makes sure that a running sandbox lives at least this long from now.
+    pub fn keep_alive(&self, tenant: &Tenant, id: &str, life: Duration) -> Result<(), Problem> {
         let sandbox = self.registry().find(tenant, id)?;
-        self.pause_it(&sandbox, mode).await
+        sandbox.live()?;
+        self.extend(&sandbox, self.life(Some(life))?)
     }
 
-    async fn pause_it(&self, sandbox: &Arc<Sandbox>, mode: PauseMode) -> Result<(), Problem> {
-        let _changing = sandbox.changing.lock().await;
-        let live = sandbox.live()?;
-        let paused = match mode {
-            PauseMode::Full => {
-                let frozen = live.machine.pause();
-                frozen.map_err(|error| Problem::internal("pause the sandbox", &error))?;
-                Paused::Frozen(live)
+    pub async fn pause(&self, tenant: &Tenant, id: &str, mode: PauseMode) -> Result<(), Problem> {
+        let sandbox = self.registry().find(tenant, id)?;
+        let actions = self.clone();
+        unhurried(async move {
+            let _changing = sandbox.changing.lock().await;
+            actions.pause_now(&sandbox, mode).await
+        })
+        .await
+    }
+
+    /// Refuses when the guest of a running sandbox does not answer.
+    pub async fn require_healthy(&self, tenant: &Tenant, id: &str) -> Result<(), Problem> {
+        let live = self.registry().find(tenant, id)?.live()?;
+        let root = live.machine.stat(belljar_model::User::User, b"/");
+        match tokio::time::timeout(PATIENCE, root).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                let message = format!("the guest of sandbox \"{id}\" does not answer");
+                Err(Problem::new(Kind::Busy, "guest_unresponsive", message))
             }
-            PauseMode::Filesystem => self.put_away(sandbox, &live).await?,
+        }
+    }
+
+    /// For whoever holds the lock.
+    async fn pause_now(&self, sandbox: &Arc<Sandbox>, mode: PauseMode) -> Result<(), Problem> {
+        let live = sandbox.live()?;
+        let frozen = live.machine.pause();
+        frozen.map_err(|error| Problem::internal("pause the sandbox", &error))?;
+        let paused = match mode {
+            PauseMode::Full => Paused::Frozen(live),
+            PauseMode::Filesystem => match self.put_away(sandbox, &live).await {
+                Ok(paused) => paused,
+                Err(problem) => {
+                    let thawed = live.machine.resume();
+                    thawed.map_err(|error| Problem::internal("resume the sandbox", &error))?;
+                    return Err(problem);
+                }
+            },
         };
         sandbox.set_state(State::Paused(paused));
         self.write_down(sandbox)?;
-        self.tell(sandbox, EventKind::Paused, None);
+        let mode = if mode == PauseMode::Full { "full" } else { "filesystem" };
+        self.tell(sandbox, EventKind::Paused, Some(mode.to_owned()));
         Ok(())
-    }
-
-    /// Saves the files of a sandbox and ends what runs.
-    async fn put_away(&self, sandbox: &Arc<Sandbox>, live: &Live) -> Result<Paused, Problem> {
-        let _ = (self, sandbox, live);
-        Err(Problem::unsupported("pausing without memory is not there yet"))
     }
 
     /// Finds a sandbox, resumes it if it is paused, and sees to it that it lives
@@ -124,10 +188,11 @@ impl Actions {
         tenant: &Tenant,
         id: &str,
         life: Option<Duration>,
+        mode: ResumeMode,
     ) -> Result<Connected, Problem> {
         let sandbox = self.registry().find(tenant, id)?;
         let life = self.life(life)?;
-        let resumed = self.resume(&sandbox, life).await?;
+        let resumed = self.resume(&sandbox, life, mode).await?;
         if !resumed {
             self.extend(&sandbox, life)?;
         }
@@ -135,70 +200,66 @@ impl Actions {
     }
 
     /// Lets a paused sandbox run on; `false` when it runs already.
-    pub async fn resume(&self, sandbox: &Arc<Sandbox>, life: Duration) -> Result<bool, Problem> {
-        let _changing = sandbox.changing.lock().await;
-        let live = match sandbox.state() {
-            State::Running(_) => return Ok(false),
-            State::Ended(_) => return Err(Problem::unknown_sandbox(sandbox.id().as_str())),
-            State::Paused(Paused::Frozen(live)) => {
+    pub async fn resume(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        life: Duration,
+        mode: ResumeMode,
+    ) -> Result<bool, Problem> {
+        let (actions, sandbox) = (self.clone(), sandbox.clone());
+        unhurried(async move {
+            let _changing = sandbox.changing.lock().await;
+            actions.resume_now(&sandbox, life, mode).await
+        })
+        .await
+    }
+
+    async fn resume_now(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        life: Duration,
+        mode: ResumeMode,
+    ) -> Result<bool, Problem> {
+        let live = match (sandbox.state(), mode) {
+            (State::Running(_), _) => return Ok(false),
+            (State::Ended(_), _) => return Err(Problem::unknown_sandbox(sandbox.id().as_str())),
+            (State::Paused(Paused::Frozen(live)), ResumeMode::Kept) => {
                 let thawed = live.machine.resume();
                 thawed.map_err(|error| Problem::internal("resume the sandbox", &error))?;
                 live
             }
-            State::Paused(Paused::Saved(_)) => {
-                return Err(Problem::unsupported("resuming from files is not there yet"));
+            (State::Paused(Paused::Frozen(live)), ResumeMode::Reboot) => {
+                let saved = self.put_away(sandbox, &live).await?;
+                sandbox.set_state(State::Paused(saved));
+                self.bring_back(sandbox).await?
             }
+            (State::Paused(Paused::Saved(_)), _) => self.bring_back(sandbox).await?,
         };
+        // First, so that its guard never sees it run beyond a deadline of old.
         sandbox.deadline.send_replace(now().plus(life));
         sandbox.set_state(State::Running(live));
         self.write_down(sandbox)?;
+        self.forget_saved(sandbox);
         self.tell(sandbox, EventKind::Resumed, None);
         Ok(true)
     }
 
     /// What runs, for traffic that comes in: resumed first if its owner wished
-    /// so.
+    /// so. Only what stands still is woken: what was put away takes a request
+    /// of its own.
     pub async fn wake(&self, sandbox: &Arc<Sandbox>) -> Result<Arc<Live>, Problem> {
-        if sandbox.is_paused() && sandbox.facts().auto_resume {
-            self.resume(sandbox, crate::create::DEFAULT_LIFE).await?;
+        let frozen = matches!(sandbox.state(), State::Paused(Paused::Frozen(_)));
+        if frozen && sandbox.facts().auto_resume {
+            self.resume(sandbox, crate::create::DEFAULT_LIFE, ResumeMode::Kept).await?;
         }
         sandbox.live()
     }
+}
 
-    /// Watches over a sandbox until it ends: its deadline, and its own death.
-    pub(crate) fn guard(&self, sandbox: &Arc<Sandbox>) {
-        let (actions, sandbox) = (self.clone(), sandbox.clone());
-        tokio::spawn(async move {
-            let mut deadline = sandbox.deadline.subscribe();
-            loop {
-                let until = *deadline.borrow_and_update();
-                let paused = sandbox.is_paused();
-                tokio::select! {
-                    () = sandbox.ended() => return,
-                    changed = deadline.changed() => if changed.is_err() { return },
-                    () = tokio::time::sleep(until.remaining()), if !paused => {
-                        if sandbox.deadline() <= now() && !sandbox.is_paused() {
-                            actions.time_is_up(&sandbox).await;
-                        }
-                    }
-                }
-            }
-        });
-    }
-
-    async fn time_is_up(&self, sandbox: &Arc<Sandbox>) {
-        let paused = match sandbox.facts().on_timeout {
-            OnTimeout::Kill => false,
-            OnTimeout::Pause(mode) => match self.pause_it(sandbox, mode).await {
-                Ok(()) => true,
-                Err(problem) => {
-                    tracing::warn!(sandbox.id = %sandbox.id(), %problem, "cannot pause in time");
-                    false
-                }
-            },
-        };
-        if !paused {
-            self.end(sandbox, EndReason::TimeoutWall).await;
-        }
-    }
+/// Goes through with it, whether or not anybody still waits.
+pub(crate) async fn unhurried<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| Err(Problem::internal("finish a request", &error)))
 }

@@ -16,6 +16,7 @@ pub struct Filter {
     pub metadata: BTreeMap<String, String>,
     pub running: bool,
     pub paused: bool,
+    /// At that moment, or after it.
     pub started_after: Option<Moment>,
     /// A template's name, or another name for it.
     pub template: Option<String>,
@@ -47,18 +48,25 @@ impl Actions {
         limit: usize,
         after: Option<&str>,
     ) -> Result<Page<Arc<Sandbox>>, Problem> {
+        let all = self.list_all(tenant, filter, order);
+        page(all, limit, after, |sandbox| key(sandbox), order == Order::NewestFirst)
+    }
+
+    /// As [`Self::list`], in one piece.
+    pub fn list_all(&self, tenant: &Tenant, filter: &Filter, order: Order) -> Vec<Arc<Sandbox>> {
         let mut all = self.registry().of(tenant);
         all.retain(|sandbox| fits(filter, sandbox));
-        // Sandboxes that began in the same microsecond still have one order.
-        let key = |sandbox: &Sandbox| {
-            (sandbox.facts().started_at.unix_micros(), sandbox.id().to_string())
-        };
         all.sort_by_key(|sandbox| key(sandbox));
         if order == Order::NewestFirst {
             all.reverse();
         }
-        page(all, limit, after, |sandbox| key(sandbox), order == Order::NewestFirst)
+        all
     }
+}
+
+/// Sandboxes that began in the same microsecond still have one order.
+fn key(sandbox: &Sandbox) -> (i128, String) {
+    (sandbox.facts().started_at.unix_micros(), sandbox.id().to_string())
 }
 
 fn fits(filter: &Filter, sandbox: &Sandbox) -> bool {
@@ -67,7 +75,7 @@ fn fits(filter: &Filter, sandbox: &Sandbox) -> bool {
     let template = filter.template.as_deref();
     state
         && filter.metadata.iter().all(|(key, value)| facts.metadata.get(key) == Some(value))
-        && filter.started_after.is_none_or(|after| facts.started_at > after)
+        && filter.started_after.is_none_or(|after| facts.started_at >= after)
         && template.is_none_or(|name| facts.template == name || facts.alias == name)
 }
 

@@ -13,19 +13,25 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use belljar_model::{EndReason, SandboxId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::clock::{Moment, now};
+use crate::events::EventKind;
+use crate::contexts::Interpreters;
 use crate::figures::History;
 use crate::keys::Tenant;
 use crate::lifecycle::OnTimeout;
+use crate::logs::{Level, Log};
 use crate::problem::{Kind, Problem};
+use crate::processes::Processes;
 use crate::secret::Secret;
 use crate::template::Known;
+use crate::traffic::Room;
+use crate::watchers::Watchers;
 
 /// What does not change while a sandbox exists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,6 +51,10 @@ pub struct Facts {
     pub token: Secret,
     /// What traffic to ports other than the agent's must show, if anything.
     pub traffic_token: Option<Secret>,
+    /// What servers inside see as their host, if not the name they were reached
+    /// by; `${PORT}` stands for the port.
+    #[serde(default)]
+    pub mask_host: Option<String>,
 }
 
 /// What runs.
@@ -52,6 +62,10 @@ pub struct Facts {
 pub struct Live {
     pub machine: Arc<belljar_node::Sandbox>,
     pub since: Moment,
+    pub processes: Processes,
+    pub watchers: Watchers,
+    pub(crate) interpreters: Interpreters,
+    pub(crate) room: Room,
 }
 
 #[derive(Debug, Clone)]
@@ -75,12 +89,12 @@ pub struct Sandbox {
     id: SandboxId,
     facts: Facts,
     template: Arc<Known>,
-    state: Mutex<State>,
+    state: watch::Sender<State>,
     /// Who changes the state, one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) deadline: watch::Sender<Moment>,
-    ended: watch::Sender<bool>,
     pub(crate) history: History,
+    pub(crate) log: Log,
 }
 
 impl Sandbox {
@@ -95,11 +109,11 @@ impl Sandbox {
             id,
             facts,
             template,
-            state: Mutex::new(state),
+            state: watch::Sender::new(state),
             changing: tokio::sync::Mutex::default(),
             deadline: watch::Sender::new(deadline),
-            ended: watch::Sender::new(false),
             history: History::default(),
+            log: Log::default(),
         }
     }
 
@@ -116,15 +130,22 @@ impl Sandbox {
     }
 
     pub fn state(&self) -> State {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.state.borrow().clone()
     }
 
     pub(crate) fn set_state(&self, state: State) {
-        let over = matches!(state, State::Ended(_));
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-        if over {
-            self.ended.send_replace(true);
-        }
+        self.state.send_replace(state);
+    }
+
+    /// Tells of every change of its state.
+    pub(crate) fn states(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// Adds what happened to its log.
+    pub(crate) fn note(&self, kind: EventKind, detail: Option<&str>) {
+        let fields = detail.map(|detail| ("detail".to_owned(), detail.to_owned()));
+        self.log.add(Level::Info, kind.as_str(), fields.into_iter().collect());
     }
 
     pub fn is_paused(&self) -> bool {
@@ -149,16 +170,38 @@ impl Sandbox {
         }
     }
 
+    /// Resolves when it does not run any more: paused, or ended.
+    pub fn interrupted(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut states = self.states();
+        async move {
+            loop {
+                let running = matches!(*states.borrow_and_update(), State::Running(_));
+                if !running || states.changed().await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Waits for its end.
     pub async fn ended(&self) {
-        let mut ended = self.ended.subscribe();
+        let mut states = self.states();
         // The sender lives as long as `self`.
-        let _ = ended.wait_for(|ended| *ended).await;
+        let _ = states.wait_for(|state| matches!(state, State::Ended(_))).await;
     }
 }
 
 impl Live {
     pub(crate) fn new(machine: belljar_node::Sandbox) -> Self {
-        Self { machine: Arc::new(machine), since: now() }
+        let interpreters = Interpreters::new(&machine);
+        let room = Room::default();
+        Self {
+            machine: Arc::new(machine),
+            since: now(),
+            processes: Processes::default(),
+            watchers: Watchers::default(),
+            interpreters,
+            room,
+        }
     }
 }

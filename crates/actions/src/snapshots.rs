@@ -9,6 +9,7 @@ use belljar_node::Checkpoint;
 use crate::clock::{Moment, now};
 use crate::events::EventKind;
 use crate::keys::Tenant;
+use crate::lifecycle::PauseMode;
 use crate::list::Page;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::{Facts, Sandbox};
@@ -61,8 +62,11 @@ impl Actions {
         &self,
         tenant: &Tenant,
         id: &str,
-        name: Option<String>,
+        name: Option<&str>,
+        mode: PauseMode,
     ) -> Result<Arc<Snapshot>, Problem> {
+        let _ = mode;
+        let name = name.map(str::to_owned);
         let sandbox = self.registry().find(tenant, id)?;
         let most = self.config().quota.snapshots;
         if self.snapshots().lock().values().filter(|other| other.tenant == *tenant).count() >= most

@@ -10,6 +10,7 @@ use belljar_model::EndReason;
 use belljar_node::{Node, NodeError};
 use belljar_template::store::StoreError;
 
+use crate::builds::Builds;
 use crate::config::Config;
 use crate::create::Idempotency;
 use crate::events::{EventKind, Events};
@@ -18,8 +19,10 @@ use crate::keys::{Keys, Tenant};
 use crate::problem::{Kind, Problem};
 use crate::registry::Registry;
 use crate::sandbox::{Paused, Sandbox, State};
+use crate::secrets::Secrets;
 use crate::snapshots::Snapshots;
 use crate::template::Templates;
+use crate::volumes::Volumes;
 
 /// Why nothing could be started.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +45,14 @@ struct Inner {
     keys: Keys,
     node: Node,
     templates: Templates,
+    builds: Builds,
     registry: Arc<Registry>,
     snapshots: Snapshots,
     journal: Journal,
     events: Events,
     idempotency: Idempotency,
+    volumes: Volumes,
+    secrets: Secrets,
     draining: AtomicBool,
 }
 
@@ -56,18 +62,24 @@ impl Actions {
         let journal = Journal::open(&config.state);
         let state = |source| StartError::State { path: config.state.clone(), source };
         let journal = journal.map_err(state)?;
-        let templates = Templates::open(&config).map_err(StartError::Store)?;
+        let secrets = Secrets::open(&config.state).map_err(state)?;
+        let volumes = Volumes::open(&config.state, config.quota.volume_bytes).map_err(state)?;
+        let templates = Templates::open(&config)?;
+        let builds = Builds::open(&config.state, &config.builds).map_err(state)?;
         let node = Node::start(config.engine_state.as_deref()).await.map_err(StartError::Node)?;
         let left = journal.left().map_err(state)?;
         let actions = Self(Arc::new(Inner {
             keys,
             node,
             templates,
+            builds,
             registry: Arc::default(),
             snapshots: Snapshots::default(),
             journal,
             events: Events::default(),
             idempotency: Idempotency::default(),
+            volumes,
+            secrets,
             draining: AtomicBool::new(false),
             config,
         }));
@@ -91,7 +103,7 @@ impl Actions {
     fn take_over(&self, written: Written) -> io::Result<()> {
         let Written { id, facts, deadline, saved } = written;
         let files = self.journal().saved_files(&id);
-        let template = self.templates().find(&facts.template);
+        let template = self.templates().find(&facts.tenant, &facts.template);
         let place = self.registry().reserve(&facts.tenant, usize::MAX);
         if let (true, true, Ok(template), Ok(place)) = (saved, files.exists(), template, place) {
             let state = State::Paused(Paused::Saved(files));
@@ -105,9 +117,10 @@ impl Actions {
         Ok(())
     }
 
-    /// Makes no more sandboxes from now on.
+    /// Makes no more sandboxes from now on, and breaks builds off.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
+        self.0.builds.cancel();
     }
 
     pub fn is_draining(&self) -> bool {
@@ -136,11 +149,16 @@ impl Actions {
         for end in ends.collect::<Vec<_>>() {
             let _ = end.await;
         }
+        self.0.builds.finished().await;
         self.0.node.clone().stop().await;
     }
 
-    /// Looks after what takes no request: keys that change.
+    /// Looks after what takes no request: keys that change, figures.
     pub async fn look_after(&self) {
+        tokio::join!(self.follow_keys(), self.keep_figures());
+    }
+
+    async fn follow_keys(&self) {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
             match self.keys().refresh() {
@@ -192,8 +210,20 @@ impl Actions {
         &self.0.templates
     }
 
+    pub(crate) fn builds(&self) -> &Builds {
+        &self.0.builds
+    }
+
     pub(crate) fn snapshots(&self) -> &Snapshots {
         &self.0.snapshots
+    }
+
+    pub(crate) fn volumes(&self) -> &Volumes {
+        &self.0.volumes
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.0.secrets
     }
 
     pub(crate) fn journal(&self) -> &Journal {
@@ -205,6 +235,7 @@ impl Actions {
     }
 
     pub(crate) fn tell(&self, sandbox: &Sandbox, kind: EventKind, detail: Option<String>) {
+        sandbox.note(kind, detail.as_deref());
         self.0.events.tell(&sandbox.facts().tenant, sandbox.id().as_str(), kind, detail);
     }
 

@@ -1,0 +1,84 @@
+//! Watches over a sandbox: its deadline, and its own death.
+
+use std::sync::Arc;
+
+use belljar_model::EndReason;
+
+use super::OnTimeout;
+use crate::clock::now;
+use crate::sandbox::{Live, Paused, Sandbox, State};
+use crate::start::Actions;
+
+impl Actions {
+    /// Watches over a sandbox until it ends. Everything is looked at anew
+    /// whenever its state or its deadline changes.
+    pub(crate) fn guard(&self, sandbox: &Arc<Sandbox>) {
+        let (actions, sandbox) = (self.clone(), sandbox.clone());
+        tokio::spawn(async move {
+            let (mut deadlines, mut states) = (sandbox.deadline.subscribe(), sandbox.states());
+            loop {
+                let deadline = *deadlines.borrow_and_update();
+                let state = states.borrow_and_update().clone();
+                let (live, counts) = match state {
+                    State::Ended(_) => return,
+                    State::Running(live) => (Some(live), true),
+                    State::Paused(Paused::Frozen(live)) => (Some(live), false),
+                    State::Paused(Paused::Saved(_)) => (None, false),
+                };
+                let gone = async {
+                    match &live {
+                        Some(live) => live.machine.gone().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    changed = states.changed() => if changed.is_err() { return },
+                    changed = deadlines.changed() => if changed.is_err() { return },
+                    _ = gone => match live {
+                        Some(live) => actions.died(&sandbox, &live).await,
+                        None => return,
+                    },
+                    () = tokio::time::sleep(deadline.remaining()), if counts => {
+                        actions.time_is_up(&sandbox).await;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Puts down what ended by itself. Whoever put the machine away on purpose
+    /// has changed the state by the time the lock is free.
+    async fn died(&self, sandbox: &Arc<Sandbox>, dead: &Arc<Live>) {
+        let _changing = sandbox.changing.lock().await;
+        let same = match sandbox.state() {
+            State::Running(live) | State::Paused(Paused::Frozen(live)) => Arc::ptr_eq(&live, dead),
+            State::Paused(Paused::Saved(_)) | State::Ended(_) => false,
+        };
+        if same {
+            let oom = dead.machine.ran_out_of_memory();
+            let reason = if oom { EndReason::Oom } else { EndReason::Lost };
+            self.end_now(sandbox, reason).await;
+        }
+    }
+
+    async fn time_is_up(&self, sandbox: &Arc<Sandbox>) {
+        let _changing = sandbox.changing.lock().await;
+        // It may have been extended or paused while the lock was not ours.
+        if sandbox.deadline() > now() || sandbox.live().is_err() {
+            return;
+        }
+        let paused = match sandbox.facts().on_timeout {
+            OnTimeout::Kill => false,
+            OnTimeout::Pause(mode) => match self.pause_now(sandbox, mode).await {
+                Ok(()) => true,
+                Err(problem) => {
+                    tracing::warn!(sandbox.id = %sandbox.id(), %problem, "cannot pause in time");
+                    false
+                }
+            },
+        };
+        if !paused {
+            self.end_now(sandbox, EndReason::TimeoutWall).await;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Records on disk that only the server may read.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Makes a directory that nobody else can look into, and sees to it that this
+/// is so if it was there already.
+pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+}
+
+/// Writes a record; whoever reads finds the old one or the new one, whole.
+pub(crate) fn write(path: &Path, record: &impl Serialize) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec(record)?)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}
+
+/// Every record of a directory. What was left half written is removed; what
+/// cannot be read is left where it is, and told of.
+pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path) -> io::Result<Vec<T>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => match serde_json::from_slice(&fs::read(&path)?) {
+                Ok(record) => all.push(record),
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "cannot read a record");
+                }
+            },
+            Some("new") => fs::remove_file(path)?,
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_half_written_is_not_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("a.json"), &"whole").unwrap();
+        fs::write(dir.path().join("b.new"), b"\"hal").unwrap();
+        fs::write(dir.path().join("c.json"), b"\"hal").unwrap();
+        assert_eq!(read_all::<String>(dir.path()).unwrap(), ["whole"]);
+        assert!(!dir.path().join("b.new").exists());
+        assert!(dir.path().join("c.json").exists());
+    }
+}

@@ -1,0 +1,250 @@
+//! Volumes: files that outlive sandboxes.
+//!
+//! ```text
+//! <state>/volumes/<id>.json       whose it is, its name, its token
+//! <state>/volumes/<id>/files/     what it holds
+//! <state>/volumes/<id>/moving/    what is on its way in or out
+//! ```
+//!
+//! Nobody but the server can look into these directories, so files in them may
+//! belong to any user without anything on the host being theirs. Ids of owners
+//! are those that a sandbox would see.
+
+mod tree;
+mod write;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+pub use tree::{VolumeEntry, VolumeEntryKind, VolumeOwner};
+pub use write::Incoming;
+
+use crate::clock::{Moment, now};
+use crate::keys::Tenant;
+use crate::private;
+use crate::problem::{Kind, Problem};
+use crate::secret::Secret;
+use crate::start::Actions;
+use tree::{Path as Inside, Tree};
+
+/// One volume.
+#[derive(Debug)]
+pub struct Volume {
+    record: Record,
+    dir: PathBuf,
+    tree: Tree,
+    most_bytes: u64,
+    /// Bytes that are taken, as far as they were counted.
+    taken: Mutex<Option<u64>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    tenant: Tenant,
+    name: String,
+    token: Secret,
+    created_at: Moment,
+}
+
+#[derive(Debug)]
+pub(crate) struct Volumes {
+    dir: PathBuf,
+    most_bytes: u64,
+    known: Mutex<BTreeMap<String, Arc<Volume>>>,
+}
+
+const LONGEST_NAME: usize = 128;
+
+impl Volumes {
+    pub(crate) fn open(state: &Path, most_bytes: u64) -> io::Result<Self> {
+        let dir = state.join("volumes");
+        private::make_dir(&dir)?;
+        let mut known = BTreeMap::new();
+        for record in private::read_all::<Record>(&dir)? {
+            let volume = Volume::open(&dir, record, most_bytes)?;
+            known.insert(volume.record.id.clone(), Arc::new(volume));
+        }
+        Ok(Self { dir, most_bytes, known: Mutex::new(known) })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Volume>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn create(&self, tenant: &Tenant, name: &str, most: usize) -> Result<Arc<Volume>, Problem> {
+        check_name(name)?;
+        let mut known = self.lock();
+        let own = || known.values().filter(|volume| volume.record.tenant == *tenant);
+        if own().any(|volume| volume.record.name == name) {
+            let message = format!("Volume with name '{name}' already exists");
+            return Err(Problem::new(Kind::Conflict, "volume_exists", message));
+        }
+        if own().count() >= most {
+            let message = format!("you have reached the maximum of {most} volumes");
+            return Err(Problem::new(Kind::TooMany, "too_many_volumes", message));
+        }
+        let random = || Secret::random().map_err(|error| Problem::internal("make an id", &error));
+        let record = Record {
+            id: format!("vol{}", &random()?.expose()[..20]),
+            tenant: tenant.clone(),
+            name: name.to_owned(),
+            token: random()?,
+            created_at: now(),
+        };
+        let made = private::write(&self.dir.join(format!("{}.json", record.id)), &record)
+            .and_then(|()| Volume::open(&self.dir, record, self.most_bytes));
+        let made = made.map_err(|error| Problem::internal("make a volume", &error))?;
+        let made = Arc::new(made);
+        known.insert(made.record.id.clone(), made.clone());
+        Ok(made)
+    }
+
+    fn find(&self, tenant: &Tenant, id: &str) -> Result<Arc<Volume>, Problem> {
+        let known = self.lock();
+        let found = known.get(id).filter(|volume| volume.record.tenant == *tenant);
+        found.cloned().ok_or_else(|| unknown(id))
+    }
+
+    /// Takes a volume away; whoever still uses it finds nothing below it.
+    fn delete(&self, tenant: &Tenant, id: &str) -> Result<(), Problem> {
+        let found = self.find(tenant, id)?;
+        let record = self.dir.join(format!("{id}.json"));
+        let gone = std::fs::remove_file(record).and_then(|()| {
+            self.lock().remove(id);
+            std::fs::remove_dir_all(&found.dir)
+        });
+        gone.map_err(|error| Problem::internal("remove the volume", &error))
+    }
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::new(Kind::NotFound, "volume_not_found", format!("volume '{id}' not found"))
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let message =
+        format!("a volume's name is 1 to {LONGEST_NAME} letters, digits, _ and -, not {name:?}");
+    Err(Problem::invalid(message))
+}
+
+impl Volume {
+    fn open(dir: &Path, record: Record, most_bytes: u64) -> io::Result<Self> {
+        let dir = dir.join(&record.id);
+        private::make_dir(&dir)?;
+        for part in ["files", "moving"] {
+            private::make_dir(&dir.join(part))?;
+        }
+        // What was on its way when a server ended arrives no more.
+        for left in std::fs::read_dir(dir.join("moving"))? {
+            let path = left?.path();
+            if path.is_dir() && !path.is_symlink() {
+                std::fs::remove_dir_all(path)?;
+            } else {
+                std::fs::remove_file(path)?;
+            }
+        }
+        let tree = Tree::open(&dir.join("files"))?;
+        Ok(Self { record, dir, tree, most_bytes, taken: Mutex::default() })
+    }
+
+    pub fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// What whoever reads and writes its content must show.
+    pub fn token(&self) -> &Secret {
+        &self.record.token
+    }
+
+    pub fn stat(&self, path: &str) -> Result<VolumeEntry, Problem> {
+        self.tree.stat(&Inside::parse(path)?)
+    }
+
+    pub fn list(&self, path: &str, depth: u32) -> Result<Vec<VolumeEntry>, Problem> {
+        self.tree.list(&Inside::parse(path)?, depth)
+    }
+
+    /// Opens a regular file to be read; answers its size as well.
+    pub fn read(&self, path: &str) -> Result<(std::fs::File, u64), Problem> {
+        self.tree.read(&Inside::parse(path)?)
+    }
+
+    pub fn make_dir(
+        &self,
+        path: &str,
+        owner: VolumeOwner,
+        force: bool,
+    ) -> Result<VolumeEntry, Problem> {
+        self.tree.make_dir(&Inside::parse(path)?, owner, force)
+    }
+
+    pub fn change(&self, path: &str, owner: VolumeOwner) -> Result<VolumeEntry, Problem> {
+        self.tree.change(&Inside::parse(path)?, owner)
+    }
+
+    /// Removes a file, or a directory with all that is in it.
+    pub fn remove(&self, path: &str) -> Result<(), Problem> {
+        let path = Inside::parse(path)?;
+        let cannot = |error: io::Error| Problem::internal("remove from the volume", &error);
+        let random = Secret::random().map_err(cannot)?;
+        // Out of sight in one step; what is inside goes by a path of our own.
+        let trash = self.dir.join("moving").join(random.expose());
+        self.tree.take_out(&path, &trash)?;
+        let is_dir = std::fs::symlink_metadata(&trash).map_err(cannot)?.is_dir();
+        let gone =
+            if is_dir { std::fs::remove_dir_all(&trash) } else { std::fs::remove_file(&trash) };
+        gone.map_err(cannot)?;
+        *self.taken() = None;
+        Ok(())
+    }
+
+    fn taken(&self) -> std::sync::MutexGuard<'_, Option<u64>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Actions {
+    pub fn create_volume(&self, tenant: &Tenant, name: &str) -> Result<Arc<Volume>, Problem> {
+        self.volumes().create(tenant, name, self.config().quota.volumes)
+    }
+
+    pub fn volume(&self, tenant: &Tenant, id: &str) -> Result<Arc<Volume>, Problem> {
+        self.volumes().find(tenant, id)
+    }
+
+    /// All of a tenant's volumes, by name.
+    pub fn list_volumes(&self, tenant: &Tenant) -> Vec<Arc<Volume>> {
+        let known = self.volumes().lock();
+        let own = known.values().filter(|volume| volume.record.tenant == *tenant);
+        let mut own: Vec<_> = own.cloned().collect();
+        own.sort_by(|one, other| one.name().cmp(other.name()));
+        own
+    }
+
+    pub fn delete_volume(&self, tenant: &Tenant, id: &str) -> Result<(), Problem> {
+        self.volumes().delete(tenant, id)
+    }
+
+    /// The volume that this is the token of. A wrong token and a volume that is
+    /// not there are the same to whoever asks.
+    pub fn volume_content(&self, id: &str, token: &str) -> Result<Arc<Volume>, Problem> {
+        let found = self.volumes().lock().get(id).cloned();
+        found.filter(|volume| volume.record.token.is(token)).ok_or_else(|| unknown(id))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Files on their way into a volume.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::tree::{Path as Inside, VolumeEntry, VolumeOwner};
+use super::{Kind, Problem, Secret, Volume};
+
+/// A file that is being written. Nobody sees it before it is whole; dropped
+/// before that, it leaves nothing.
+#[derive(Debug)]
+pub struct Incoming {
+    volume: Arc<Volume>,
+    path: Inside,
+    owner: VolumeOwner,
+    replace: bool,
+    file: File,
+    /// Where it is until then.
+    at: PathBuf,
+    size: u64,
+    /// Whether it has its place, or the room that it takes is to be given back.
+    is_kept: bool,
+}
+
+/// Entries of one volume: files, directories and links.
+const MOST_ENTRIES: u64 = 1_000_000;
+
+impl Volume {
+    /// Begins a file. Directories that are missing on the way to it are made.
+    pub fn write(
+        self: &Arc<Self>,
+        path: &str,
+        owner: VolumeOwner,
+        replace: bool,
+    ) -> Result<Incoming, Problem> {
+        let path = Inside::parse(path)?;
+        owner.check()?;
+        if !replace && self.tree.stat(&path).is_ok() {
+            let message = format!("{:?} exists already", path.shown());
+            return Err(
+                Problem::new(Kind::Conflict, "path_exists", message).hint("force replaces it")
+            );
+        }
+        let cannot = |error: std::io::Error| Problem::internal("write to the volume", &error);
+        let random = Secret::random().map_err(cannot)?;
+        let at = self.dir.join("moving").join(random.expose());
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&at).map_err(cannot)?;
+        let volume = self.clone();
+        Ok(Incoming { volume, path, owner, replace, file, at, size: 0, is_kept: false })
+    }
+
+    /// Takes room for so many bytes more; each file that is being written does
+    /// so for itself, so that together they cannot take more than there is.
+    fn take_room(&self, bytes: u64) -> Result<(), Problem> {
+        let mut taken = self.taken();
+        let now = match *taken {
+            Some(now) => now,
+            None => {
+                let measured = self.tree.measure();
+                let measured =
+                    measured.map_err(|error| Problem::internal("measure the volume", &error))?;
+                if measured.entries >= MOST_ENTRIES {
+                    return Err(full(&format!("{MOST_ENTRIES} entries")));
+                }
+                measured.bytes
+            }
+        };
+        let then = now.saturating_add(bytes);
+        *taken = Some(now);
+        if then > self.most_bytes {
+            return Err(full(&format!("{} bytes", self.most_bytes)));
+        }
+        *taken = Some(then);
+        Ok(())
+    }
+
+    fn give_room(&self, bytes: u64) {
+        let mut taken = self.taken();
+        *taken = taken.map(|now| now.saturating_sub(bytes));
+    }
+}
+
+fn full(of: &str) -> Problem {
+    let message = format!("the volume is full: it holds at most {of}");
+    Problem::new(Kind::NoSpace, "volume_full", message)
+}
+
+impl Incoming {
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        let more = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.volume.take_room(more)?;
+        self.size += more;
+        let written = self.file.write_all(bytes);
+        written.map_err(|error| match error.kind() {
+            std::io::ErrorKind::StorageFull => full("what the server's disk has left"),
+            _ => Problem::internal("write to the volume", &error),
+        })
+    }
+
+    /// Puts the file in its place.
+    pub fn finish(mut self) -> Result<VolumeEntry, Problem> {
+        let volume = self.volume.clone();
+        self.owner.or(0o644).apply(&self.file, &self.path.shown())?;
+        let synced = self.file.sync_all();
+        synced.map_err(|error| Problem::internal("write to the volume", &error))?;
+        let (parents, _) = self.path.split()?;
+        volume.tree.make_parents(&parents, self.owner)?;
+        let replaced = volume.tree.size_of(&self.path).filter(|_| self.replace);
+        volume.tree.put_in(&self.at, &self.path, self.replace)?;
+        self.is_kept = true;
+        volume.give_room(replaced.unwrap_or(0));
+        volume.tree.stat(&self.path)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.volume.give_room(self.size);
+            // A volume that was removed meanwhile has taken it along.
+            let _ = std::fs::remove_file(&self.at);
+        }
+    }
+}
