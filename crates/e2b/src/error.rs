@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use belljar_actions::{Kind, Problem};
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::json;
 
 /// An error of the control plane: `{"code": <status>, "message": …}`.
@@ -37,20 +38,41 @@ pub(crate) fn sentence(problem: &Problem) -> String {
     }
 }
 
+/// How an error looks: clients demand the number, and that it is the status.
+#[derive(Debug, Serialize)]
+pub(crate) struct Envelope {
+    code: u16,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'static str>,
+}
+
+impl Envelope {
+    pub(crate) fn new(problem: &Problem) -> Self {
+        Self {
+            code: status(problem.kind).as_u16(),
+            message: sentence(problem),
+            error_code: Some(problem.code).filter(|code| code.contains('_')),
+        }
+    }
+}
+
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
-        let status = status(self.0.kind);
-        let mut body = json!({ "code": status.as_u16(), "message": sentence(&self.0) });
-        if self.0.code.contains('_') {
-            body["error_code"] = self.0.code.into();
-        }
-        let mut response = (status, Json(body)).into_response();
+        let body = Json(Envelope::new(&self.0));
+        let mut response = (status(self.0.kind), body).into_response();
         // Some SDKs repeat a request for these; what they asked for may be there.
         if matches!(self.0.kind, Kind::TooMany | Kind::Busy) {
             response.headers_mut().insert("retry-after", http::HeaderValue::from_static("1"));
         }
         response
     }
+}
+
+/// The answer to whoever shows nothing that we know.
+pub fn unauthenticated() -> Response {
+    let problem = Problem::new(Kind::Unauthenticated, "unauthenticated", "no credential");
+    RestError(problem.hint("send a key of this server as X-API-Key")).into_response()
 }
 
 /// The words that both SDKs look for when a sandbox is no more.

@@ -1,84 +1,173 @@
-//! Sandboxes: create, list, show, kill.
+//! Sandboxes, as the control plane shows them. One verb, one file.
+
+mod change;
+mod create;
+mod list;
+mod network;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Create, Sandbox};
+use belljar_actions::{Actions, Moment, OnTimeout, Paused, Sandbox};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+
+pub(crate) use change::{connect, fork, pause, refresh, resume, set_timeout};
+pub(crate) use create::{create, create_v1};
+pub(crate) use list::{list, list_v1};
+pub(crate) use network::update as update_network;
 
 use super::auth::Caller;
 use crate::ENVD_VERSION;
 use crate::error::RestError;
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct NewSandbox {
-    #[serde(rename = "templateID")]
-    template: String,
-    timeout: Option<u64>,
-    #[serde(default)]
-    metadata: BTreeMap<String, String>,
-    #[serde(default, rename = "envVars")]
-    env: BTreeMap<String, String>,
-}
+/// Some clients take its absence for an error; nobody reads it.
+const CLIENT: &str = "belljar";
 
+/// What create, connect and fork answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Shown {
+pub(crate) struct Made {
     #[serde(rename = "templateID")]
     template: String,
     #[serde(rename = "sandboxID")]
     id: String,
     #[serde(rename = "clientID")]
-    client: String,
+    client: &'static str,
+    alias: String,
     envd_version: &'static str,
     envd_access_token: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    traffic_access_token: Option<String>,
     domain: Option<String>,
 }
 
-impl Shown {
-    fn new(actions: &Actions, sandbox: &Sandbox) -> Self {
+impl Made {
+    pub(super) fn new(actions: &Actions, sandbox: &Sandbox) -> Self {
+        let facts = sandbox.facts();
+        let traffic_token = facts.traffic_token.as_ref();
         Self {
-            template: sandbox.facts().template.clone(),
+            template: facts.template.clone(),
             id: sandbox.id().to_string(),
-            client: "belljar".to_owned(),
+            client: CLIENT,
+            alias: facts.alias.clone(),
             envd_version: ENVD_VERSION,
-            envd_access_token: sandbox.facts().token.expose().to_owned(),
+            envd_access_token: facts.token.expose().to_owned(),
+            traffic_access_token: traffic_token.map(|token| token.expose().to_owned()),
             domain: actions.config().domain.clone(),
         }
     }
 }
 
-pub(crate) async fn create(
-    State(actions): State<Actions>,
-    Caller(tenant): Caller,
-    Json(body): Json<NewSandbox>,
-) -> Result<Response, RestError> {
-    let wish = Create {
-        template: body.template,
-        timeout: body.timeout.map(Duration::from_secs),
-        metadata: body.metadata,
-        env: body.env,
-        ..Create::default()
-    };
-    let sandbox = actions.create(&tenant, &wish).await?;
-    Ok((StatusCode::CREATED, Json(Shown::new(&actions, &sandbox))).into_response())
+/// One entry of a list.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listed {
+    #[serde(rename = "templateID")]
+    template: String,
+    #[serde(rename = "sandboxID")]
+    id: String,
+    #[serde(rename = "clientID")]
+    client: &'static str,
+    alias: String,
+    started_at: Moment,
+    end_at: Moment,
+    cpu_count: u32,
+    #[serde(rename = "memoryMB")]
+    memory_mb: u64,
+    #[serde(rename = "diskSizeMB")]
+    disk_size_mb: u64,
+    state: &'static str,
+    metadata: BTreeMap<String, String>,
+    envd_version: &'static str,
 }
 
-pub(crate) async fn list(Caller(_): Caller) -> Json<Vec<Shown>> {
-    Json(Vec::new())
+impl Listed {
+    fn new(sandbox: &Sandbox) -> Self {
+        let (facts, limits) = (sandbox.facts(), &sandbox.template().spec.limits);
+        Self {
+            template: facts.template.clone(),
+            id: sandbox.id().to_string(),
+            client: CLIENT,
+            alias: facts.alias.clone(),
+            started_at: facts.started_at,
+            end_at: sandbox.deadline(),
+            cpu_count: limits.cpu_millis.div_ceil(1000),
+            memory_mb: limits.memory_bytes >> 20,
+            disk_size_mb: limits.disk_bytes >> 20,
+            state: if sandbox.is_paused() { "paused" } else { "running" },
+            metadata: facts.metadata.clone(),
+            envd_version: ENVD_VERSION,
+        }
+    }
+}
+
+/// Everything about one sandbox.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Detail {
+    #[serde(flatten)]
+    listed: Listed,
+    envd_access_token: String,
+    allow_internet_access: bool,
+    domain: Option<String>,
+    network: Network,
+    lifecycle: Lifecycle,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_mode: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Network {
+    allow_public_traffic: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask_request_host: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Lifecycle {
+    auto_resume: bool,
+    on_timeout: &'static str,
+}
+
+impl Detail {
+    fn new(actions: &Actions, sandbox: &Arc<Sandbox>) -> Self {
+        let facts = sandbox.facts();
+        let pause_mode = match sandbox.state() {
+            belljar_actions::State::Paused(Paused::Frozen(_)) => Some("full"),
+            belljar_actions::State::Paused(Paused::Saved(_)) => Some("filesystem"),
+            belljar_actions::State::Running(_) | belljar_actions::State::Ended(_) => None,
+        };
+        Self {
+            listed: Listed::new(sandbox),
+            envd_access_token: facts.token.expose().to_owned(),
+            allow_internet_access: false,
+            domain: actions.config().domain.clone(),
+            network: Network {
+                allow_public_traffic: facts.traffic_token.is_none(),
+                mask_request_host: facts.mask_host.clone(),
+            },
+            lifecycle: Lifecycle {
+                auto_resume: facts.auto_resume,
+                on_timeout: match facts.on_timeout {
+                    OnTimeout::Kill => "kill",
+                    OnTimeout::Pause(_) => "pause",
+                },
+            },
+            pause_mode,
+        }
+    }
 }
 
 pub(crate) async fn info(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Path(id): Path<String>,
-) -> Result<Json<Shown>, RestError> {
+) -> Result<Json<Detail>, RestError> {
     let sandbox = actions.registry().find(&tenant, &id)?;
-    Ok(Json(Shown::new(&actions, &sandbox)))
+    Ok(Json(Detail::new(&actions, &sandbox)))
 }
 
 pub(crate) async fn kill(
