@@ -19,6 +19,8 @@ pub struct Command {
     pub pty: Option<PtySize>,
     /// Instead of the sandbox's own limit.
     pub wall: Option<Duration>,
+    /// Output after which the call is ended, instead of the sandbox's own limit.
+    pub output_bytes: Option<u64>,
     pub leftovers: Leftovers,
 }
 
@@ -47,6 +49,7 @@ impl Command {
             input: Input::Empty,
             pty: None,
             wall: None,
+            output_bytes: None,
             leftovers: Leftovers::Kill,
         }
     }

@@ -16,6 +16,7 @@ mod node;
 mod pool;
 mod profile;
 mod random;
+mod reading;
 mod runtime;
 mod sandbox;
 mod supervisor;
@@ -34,6 +35,7 @@ pub use files::{Changes, FileError, Listing};
 pub use link::LinkError;
 pub use node::{Node, NodeError};
 pub use pool::{PoolFigures, PoolSize};
+pub use reading::Reading;
 pub use runtime::Language;
 pub use sandbox::{CallError, Finished, Sandbox};
 

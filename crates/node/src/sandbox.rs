@@ -251,7 +251,11 @@ impl Sandbox {
         let call = Call::new((number, pid), channel.number, link, receiver, orders, given.clone());
         let limits = &self.limits;
         let terms = Terms {
-            limits: Limits { wall: command.wall.unwrap_or(limits.wall), ..limits.clone() },
+            limits: Limits {
+                wall: command.wall.unwrap_or(limits.wall),
+                output_bytes: command.output_bytes.unwrap_or(limits.output_bytes),
+                ..limits.clone()
+            },
             leftovers: command.leftovers,
             weakened: self.weakened.clone(),
         };
@@ -402,6 +406,11 @@ impl Sandbox {
     /// but not free of waiting.
     pub fn usage(&self) -> SandboxUsage {
         self.machine.usage(&self.limits)
+    }
+
+    /// Whether the kernel ended the guest because memory ran out.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.machine.ran_out_of_memory()
     }
 
     /// Stops every process of the sandbox where it stands.
