@@ -42,7 +42,6 @@ impl Watch {
     /// already: in a directory that has just appeared, nobody has told of it.
     fn add_tree(&mut self, root: &Path) -> Result<Vec<PathBuf>, Errno> {
         let flags = WatchFlags::CREATE
-            | WatchFlags::CLOSE_WRITE
             | WatchFlags::MODIFY
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
@@ -108,7 +107,7 @@ impl Watch {
             WatchKind::Overflow
         } else if flags.contains(ReadFlags::CREATE) {
             WatchKind::Created
-        } else if flags.intersects(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE) {
+        } else if flags.contains(ReadFlags::MODIFY) {
             WatchKind::Written
         } else if flags.contains(ReadFlags::DELETE) {
             WatchKind::Removed
