@@ -54,6 +54,11 @@ impl Problem {
         Self::new(Kind::NotFound, "sandbox_not_found", message)
     }
 
+    /// The sandbox went away while it was being used.
+    pub fn gone() -> Self {
+        Self::new(Kind::Busy, "sandbox_gone", "The sandbox was not found")
+    }
+
     pub fn not_found(what: &str, name: &str) -> Self {
         Self::new(Kind::NotFound, "not_found", format!("{what} '{name}' not found"))
     }

@@ -1,0 +1,256 @@
+//! Files of a sandbox: what a path means, whose rights count, what went wrong.
+//!
+//! Whoever may ask at all may also ask as root. So what the named user's rights
+//! do not allow is tried with the other user's: root of a sandbox has no
+//! capabilities, and cannot pass by the rights of others as root elsewhere can.
+
+mod path;
+
+use belljar_model::User;
+use belljar_node::{Attribute, Entry, EntryKind, FileError, Reading};
+use std::io::ErrorKind;
+use tokio::io::AsyncRead;
+
+use crate::problem::{Kind, Problem};
+use crate::sandbox::Live;
+
+pub use path::name_of;
+use path::resolve;
+
+/// Extended attributes that are metadata begin with this.
+pub const METADATA: &str = "user.e2b.";
+
+/// The mode of files that are new.
+const NEW_FILE: u32 = 0o644;
+
+/// The files of a sandbox, as one of its users.
+#[derive(Debug, Clone, Copy)]
+pub struct Files<'a> {
+    live: &'a Live,
+    user: User,
+}
+
+impl Live {
+    pub fn files(&self, user: User) -> Files<'_> {
+        Files { live: self, user }
+    }
+}
+
+impl Files<'_> {
+    /// What a path means to the user: `~` and relative ones begin at home.
+    pub fn resolve(&self, path: &str) -> Result<String, Problem> {
+        resolve(path, &self.live.machine.home(self.user))
+    }
+
+    /// Tells about what is at an absolute path.
+    pub async fn stat(&self, path: &str) -> Result<Entry, Problem> {
+        let machine = &self.live.machine;
+        let wanted = Some(METADATA.as_bytes());
+        let found = self.attempt(|user| machine.stat_with(user, path.as_bytes(), wanted)).await;
+        found.map_err(|error| problem("look at the file", "file not found", path, &error))
+    }
+
+    pub async fn list(&self, path: &str, depth: u32) -> Result<Vec<Entry>, Problem> {
+        let machine = &self.live.machine;
+        let (bytes, wanted) = (path.as_bytes(), Some(METADATA.as_bytes()));
+        let listed = self.attempt(|user| machine.list_with(user, bytes, depth, wanted)).await;
+        match listed {
+            Ok(listing) => Ok(listing.entries),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                Err(Problem::invalid(format!("path is not a directory: {path}")))
+            }
+            Err(error) => Err(problem("list the directory", "path not found", path, &error)),
+        }
+    }
+
+    /// Makes a directory that is not there, and those above it.
+    pub async fn make_dir(&self, path: &str) -> Result<Entry, Problem> {
+        let machine = &self.live.machine;
+        let made = self.attempt(|user| machine.make_new_dir(user, path.as_bytes())).await;
+        match made {
+            Ok(()) => self.stat(path).await,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Err(self.already_there(path).await)
+            }
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                Err(Problem::invalid(format!("a file is in the way of the directory: {path}")))
+            }
+            Err(error) => Err(problem("make the directory", "path not found", path, &error)),
+        }
+    }
+
+    async fn already_there(&self, path: &str) -> Problem {
+        match self.stat(path).await {
+            Ok(entry) if kind(&entry) == EntryKind::Directory => {
+                let message = format!("directory already exists: {path}");
+                Problem::new(Kind::Conflict, "already_exists", message)
+            }
+            Ok(_) => {
+                Problem::invalid(format!("path already exists but it is not a directory: {path}"))
+            }
+            Err(problem) => problem,
+        }
+    }
+
+    /// Moves a file or a directory; makes the directories above the new place.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<Entry, Problem> {
+        let machine = &self.live.machine;
+        if let Some(parent) = path::parent_of(to) {
+            let made = self.attempt(|user| machine.make_dir(user, parent.as_bytes())).await;
+            made.map_err(|error| problem("make the directory", "path not found", parent, &error))?;
+        }
+        let (old, new) = (from.as_bytes(), to.as_bytes());
+        let moved = self.attempt(|user| machine.rename(user, old, new)).await;
+        moved.map_err(|error| problem("move the file", "source file not found", from, &error))?;
+        self.stat(to).await
+    }
+
+    /// Removes a file or a whole tree; what is not there need not be removed.
+    pub async fn remove(&self, path: &str) -> Result<(), Problem> {
+        let machine = &self.live.machine;
+        match self.attempt(|user| machine.remove(user, path.as_bytes())).await {
+            Err(error) if is_missing(&error) => Ok(()),
+            other => {
+                other.map_err(|error| problem("remove the file", "path not found", path, &error))
+            }
+        }
+    }
+
+    /// Opens a regular file.
+    pub async fn read(&self, path: &str) -> Result<Reading, Problem> {
+        let machine = &self.live.machine;
+        let opened = self.attempt(|user| machine.open(user, path.as_bytes())).await;
+        opened.map_err(|error| match error.kind() {
+            ErrorKind::IsADirectory => Problem::invalid(format!("path '{path}' is a directory")),
+            _ if is_missing(&error) => {
+                let message = format!("path '{path}' does not exist");
+                Problem::new(Kind::NotFound, "file_not_found", message)
+            }
+            _ => problem("read the file", "path not found", path, &error),
+        })
+    }
+
+    /// Writes a file and answers where it is: a link is followed. What was there
+    /// keeps its mode and loses its attributes.
+    pub async fn write(
+        &self,
+        path: &str,
+        attributes: &[Attribute],
+        source: &mut (dyn AsyncRead + Unpin + Send),
+    ) -> Result<(), Problem> {
+        let there = match self.stat(path).await {
+            Ok(entry) => Some(entry),
+            Err(problem) if problem.kind == Kind::NotFound => None,
+            Err(problem) => return Err(problem),
+        };
+        if there.as_ref().is_some_and(|entry| kind(entry) == EntryKind::Directory) {
+            return Err(Problem::invalid(format!("path is a directory: {path}")));
+        }
+        let (place, mode) = match &there {
+            Some(Entry { points_to: Some(end), .. }) => (end.path.clone(), end.mode),
+            Some(entry) => (path.as_bytes().to_vec(), entry.mode),
+            None => (path.as_bytes().to_vec(), NEW_FILE),
+        };
+        self.live.watchers.about_to_write(&place, there.is_none());
+        let user = self.writer_of(path, there.as_ref()).await;
+        let written = self.live.machine.upload_with(user, &place, mode, attributes, source).await;
+        written.map(drop).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Problem::new(Kind::NoSpace, "no_space", "not enough disk space available")
+            }
+            ErrorKind::NotADirectory => {
+                Problem::invalid(format!("a file is in the way of the directories of {path}"))
+            }
+            _ => problem("write the file", "path not found", path, &error),
+        })
+    }
+
+    /// Who can write at `path`. What is written is a stream that cannot be sent
+    /// twice, so this is looked up instead of tried.
+    async fn writer_of(&self, path: &str, there: Option<&Entry>) -> User {
+        let resolved = there.and_then(|entry| entry.points_to.as_ref());
+        let resolved = resolved.map(|end| String::from_utf8_lossy(&end.path).into_owned());
+        let path = resolved.as_deref().unwrap_or(path);
+        let mut above = path::parent_of(path);
+        while let Some(directory) = above {
+            if let Ok(entry) = self.stat(directory).await {
+                let own = may_write(&entry, self.user) || !may_write(&entry, other(self.user));
+                return if own { self.user } else { other(self.user) };
+            }
+            above = path::parent_of(directory);
+        }
+        self.user
+    }
+
+    /// Does something as the user, or else as the other one.
+    pub(crate) async fn attempt<T, F: Future<Output = Result<T, FileError>>>(
+        &self,
+        act: impl Fn(User) -> F,
+    ) -> Result<T, FileError> {
+        let refused = match act(self.user).await {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => error,
+            other => return other,
+        };
+        act(other(self.user)).await.map_err(|_| refused)
+    }
+}
+
+fn other(user: User) -> User {
+    match user {
+        User::User => User::Root,
+        User::Root => User::User,
+    }
+}
+
+/// Whether the mode of a directory lets `user` change it. A link is taken for
+/// what it leads to, whose owner is not known; then only its mode for all counts.
+fn may_write(directory: &Entry, user: User) -> bool {
+    let (mode, id) = (directory.mode, user.id());
+    match &directory.points_to {
+        Some(end) => end.mode & 0o002 != 0,
+        None if directory.uid == id => mode & 0o200 != 0,
+        None if directory.gid == id => mode & 0o020 != 0,
+        None => mode & 0o002 != 0,
+    }
+}
+
+/// What it is, links followed.
+pub fn kind(entry: &Entry) -> EntryKind {
+    entry.points_to.as_ref().map_or(entry.kind, |end| end.kind)
+}
+
+fn is_missing(error: &FileError) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Says what a refusal means; `missing` are the words for what is not there.
+pub(crate) fn problem(attempted: &str, missing: &str, path: &str, error: &FileError) -> Problem {
+    let reason = match error {
+        FileError::Link(_) => return Problem::gone(),
+        FileError::Refused { source, .. } => source.to_string(),
+        FileError::Source(source) => source.to_string(),
+        FileError::Target(_) | FileError::Shrunk { .. } | FileError::TooLarge { .. } => {
+            error.to_string()
+        }
+    };
+    let invalid =
+        |code| Problem::new(Kind::Invalid, code, format!("cannot {attempted} '{path}': {reason}"));
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Problem::new(Kind::NotFound, "file_not_found", format!("{missing}: {path}"))
+        }
+        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => Problem::new(
+            Kind::Conflict,
+            "file_in_the_way",
+            format!("cannot {attempted} '{path}': {reason}"),
+        ),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Problem::new(Kind::NoSpace, "no_space", "not enough disk space available")
+        }
+        ErrorKind::PermissionDenied => invalid("permission_denied"),
+        ErrorKind::Unsupported => invalid("no_metadata"),
+        _ if error.errno().is_some() => invalid("invalid_file"),
+        _ if matches!(error, FileError::Source(_)) => invalid("upload_incomplete"),
+        _ => Problem::internal(attempted, error),
+    }
+}
