@@ -1,25 +1,50 @@
 //! Templates, as sandboxes are made from them.
 
+mod name;
+mod own;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{Limits, Spec, Tier};
+use belljar_model::{Limits, Spec, Tier, User};
 use belljar_node::{ContextOptions, Language, Node, PoolSize, Warmth};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template};
 
 use crate::config::Config;
+use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
+use crate::start::StartError;
+
+pub(crate) use name::{DEFAULT_TAG, Name, new_build, tags};
+pub(crate) use own::Own;
+pub use own::{BuildRecord, BuildStatus, Reason, Record, Tag};
 
 /// A template that sandboxes can be made from, kept from being removed.
 #[derive(Debug)]
 pub struct Known {
     pub template: Template,
     pub spec: Spec,
+    id: String,
     _lease: Lease,
 }
 
 impl Known {
+    /// What its owner knows it by; a recipe's template is known by its name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Who calls run as unless they say otherwise.
+    pub fn user(&self) -> User {
+        self.template.defaults.user
+    }
+
+    /// Where calls run unless they say otherwise; `None`: at home.
+    pub fn workdir(&self) -> Option<&str> {
+        self.template.defaults.workdir.as_deref()
+    }
+
     /// A context of the template's own interpreter.
     pub fn context(&self, language: Language) -> Result<ContextOptions, Problem> {
         let name = language.interpreter();
@@ -33,41 +58,84 @@ impl Known {
 #[derive(Debug)]
 pub(crate) struct Templates {
     store: Store,
+    own: Own,
     aliases: std::collections::BTreeMap<String, Vec<String>>,
     known: Mutex<HashMap<(String, String), Arc<Known>>>,
 }
 
 impl Templates {
-    pub(crate) fn open(config: &Config) -> Result<Self, StoreError> {
-        let store = Store::open(&config.store)?;
-        Ok(Self { store, aliases: config.aliases.clone(), known: Mutex::default() })
+    pub(crate) fn open(config: &Config) -> Result<Self, StartError> {
+        let store = Store::open(&config.store).map_err(StartError::Store)?;
+        let own = Own::open(&config.state);
+        let own = own.map_err(|source| StartError::State { path: config.state.clone(), source })?;
+        Ok(Self { store, own, aliases: config.aliases.clone(), known: Mutex::default() })
+    }
+
+    pub(crate) fn own(&self) -> &Own {
+        &self.own
     }
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Finds a template by its name, `name:version`, or another name for it.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<Known>, Problem> {
-        let own = [name.to_owned()];
-        let names = self.aliases.get(name).map_or(&own[..], Vec::as_slice);
+    /// Finds a template that the tenant may use: one of everybody's by its name
+    /// or another name for it, or else one of its own, by name, `name:tag` or id.
+    pub(crate) fn find(&self, tenant: &Tenant, name: &str) -> Result<Arc<Known>, Problem> {
+        if let Some(known) = self.built_in(name)? {
+            return Ok(known);
+        }
+        if let Some((record, build)) = self.own.resolve(tenant, name)? {
+            let version = build.version.unwrap_or_default();
+            let stored = format!("{}@{version}", record.stored_name());
+            let template = self.store.resolve(&stored);
+            let template =
+                template.map_err(|error| Problem::internal("read the template", &error))?;
+            return self.know(template, record.id);
+        }
+        let message = format!("template '{name}' not found");
+        let problem = Problem::new(Kind::NotFound, "template_not_found", message);
+        let build = self.aliases.get(name).and_then(|names| names.first());
+        Err(match build {
+            Some(build) => problem.hint(format!("build it with `belljar template build {build}`")),
+            None => problem,
+        })
+    }
+
+    /// A template of everybody's.
+    pub(crate) fn built_in(&self, name: &str) -> Result<Option<Arc<Known>>, Problem> {
+        let plain = [":default", ":latest"].iter().find_map(|tag| name.strip_suffix(tag));
+        let own = [plain.unwrap_or(name).to_owned()];
+        let names = self.aliases.get(&own[0]).map_or(&own[..], Vec::as_slice);
         for name in names {
             match self.store.resolve(name) {
-                Ok(template) => return self.know(template),
+                // What somebody had built is for nobody else, nor under this name.
+                Ok(template) if template.defaults.owner.is_some() => {}
+                Ok(template) => {
+                    let id = template.name.clone();
+                    return self.know(template, id).map(Some);
+                }
                 Err(StoreError::Unknown(_) | StoreError::Reference(_)) => {}
                 Err(error) => return Err(Problem::internal("read the templates", &error)),
             }
         }
-        let problem = Problem::new(
-            Kind::NotFound,
-            "template_not_found",
-            format!("template '{name}' not found"),
-        );
-        let build = names.first().map_or(name, String::as_str);
-        Err(problem.hint(format!("build it with `belljar template build {build}`")))
+        Ok(None)
     }
 
-    fn know(&self, template: Template) -> Result<Arc<Known>, Problem> {
+    /// Whether a name is everybody's, built or not.
+    pub(crate) fn is_taken(&self, name: &str) -> Result<bool, Problem> {
+        let known = self.aliases.contains_key(name)
+            || self.aliases.values().flatten().any(|built_in| built_in == name);
+        Ok(known || self.built_in(name)?.is_some())
+    }
+
+    /// Lets go of a version that is about to be removed.
+    pub(crate) fn forget(&self, name: &str, version: Option<&str>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(known, of), _| known != name || version.is_some_and(|v| v != of));
+    }
+
+    fn know(&self, template: Template, id: String) -> Result<Arc<Known>, Problem> {
         let key = (template.name.clone(), template.version.clone());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(&key) {
@@ -77,7 +145,7 @@ impl Templates {
             template.lease().map_err(|error| Problem::internal("use a template", &error))?;
         let limits = template.limits.over(Limits::default());
         let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
-        let new = Arc::new(Known { template, spec, _lease: lease });
+        let new = Arc::new(Known { template, spec, id, _lease: lease });
         known.insert(key, new.clone());
         Ok(new)
     }
@@ -86,7 +154,7 @@ impl Templates {
     pub(crate) async fn warm_up(&self, node: &Node, pool: PoolSize) {
         let mut done: Vec<String> = Vec::new();
         for alias in self.aliases.keys() {
-            let Ok(known) = self.find(alias) else { continue };
+            let Ok(Some(known)) = self.built_in(alias) else { continue };
             let template = &known.template;
             let (Some(code), Some(interpreter)) =
                 (&template.warm, template.languages.get("python"))

@@ -44,7 +44,7 @@ impl Progress for Silent {
 /// [`Lines::LONGEST`] is cut, so that output without line ends cannot grow
 /// memory.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     pending: Vec<u8>,
     /// The last lines, for the error message of a step that failed.
     tail: std::collections::VecDeque<String>,
@@ -54,7 +54,7 @@ impl Lines {
     const LONGEST: usize = 4096;
     const TAIL: usize = 20;
 
-    pub(crate) fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&str)) {
+    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(&str)) {
         for &byte in bytes {
             // Progress bars redraw with a carriage return; each frame is a line.
             if byte == b'\n' || byte == b'\r' || self.pending.len() == Self::LONGEST {
@@ -66,7 +66,7 @@ impl Lines {
         }
     }
 
-    pub(crate) fn flush(&mut self, mut each: impl FnMut(&str)) {
+    pub fn flush(&mut self, mut each: impl FnMut(&str)) {
         if self.pending.is_empty() {
             return;
         }
@@ -78,7 +78,7 @@ impl Lines {
         self.tail.push_back(line);
     }
 
-    pub(crate) fn tail(&self) -> String {
+    pub fn tail(&self) -> String {
         self.tail.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }

@@ -1,0 +1,118 @@
+//! Runs a command of a build in a sandbox, and nowhere else.
+
+use std::path::Path;
+use std::time::Duration;
+
+use belljar_model::{End, EndReason, Spec};
+use belljar_node::{Command, Event, Node};
+use belljar_template::measure::{Amount, measure};
+use tokio::sync::watch;
+
+use super::StepError;
+use crate::problem::Problem;
+
+/// Why a build is to stop before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    Draining,
+    TimedOut,
+    Deleted,
+}
+
+/// Tells a build to stop.
+pub(super) type Stopping = watch::Receiver<Option<Stop>>;
+
+/// Waits until the build is to stop.
+pub(super) async fn stopped(stopping: &Stopping) -> StepError {
+    let mut stopping = stopping.clone();
+    match stopping.wait_for(Option::is_some).await {
+        Ok(stop) => StepError::Stopped((*stop).unwrap_or(Stop::Draining)),
+        // Whoever could say so is gone.
+        Err(_) => StepError::Stopped(Stop::Draining),
+    }
+}
+
+/// Which stream a piece of output came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// What is watched while the command runs.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    pub(super) stopping: &'a Stopping,
+    /// Where it writes, and how much it may.
+    pub(super) written: (&'a Path, Amount),
+}
+
+/// How often what a step has written is added up.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Runs the command in a sandbox of its own. The sandbox is gone, and nothing
+/// writes to its disk any more, when this answers.
+pub(super) async fn run(
+    node: &Node,
+    spec: &Spec,
+    command: &Command,
+    watch: Watch<'_>,
+    mut output: impl FnMut(Stream, &[u8]),
+) -> Result<End, StepError> {
+    let made = node.create(spec).await;
+    let sandbox = made.map_err(|error| Problem::internal("make a sandbox for the step", &error))?;
+    let running = async {
+        let call = sandbox.start(command).await;
+        let mut call = call.map_err(|error| StepError::Told(chain(&error)))?;
+        loop {
+            match call.next().await {
+                Event::Stdout(bytes) => output(Stream::Stdout, &bytes),
+                Event::Stderr(bytes) => output(Stream::Stderr, &bytes),
+                Event::End(end) => return Ok(end),
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = running => ended,
+        stopped = stopped(watch.stopping) => Err(stopped),
+        full = too_much(watch.written) => Err(full),
+    };
+    let gone = sandbox.destroy().await;
+    gone.map_err(|error| Problem::internal("end the sandbox of a step", &error))?;
+    ended
+}
+
+/// Waits until more is written than may be.
+async fn too_much((path, most): (&Path, Amount)) -> StepError {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let path = path.to_owned();
+        let found = tokio::task::spawn_blocking(move || measure(&path, &most)).await;
+        match found {
+            Ok(Ok(found)) if found.exceeds(&most) => {
+                let Amount { bytes, entries } = most;
+                return StepError::Told(format!(
+                    "the step wrote more than {bytes} bytes or {entries} files"
+                ));
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Problem::internal("measure what a step wrote", &error).into(),
+            Err(error) => return Problem::internal("measure what a step wrote", &error).into(),
+        }
+    }
+}
+
+/// How a command ended, in the words of a log.
+pub(super) fn shown(end: &End) -> String {
+    match end.exit_code {
+        Some(code) if end.reason == EndReason::Exit => format!("exit status {code}"),
+        _ => format!("it ended with `{}`", end.reason),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}

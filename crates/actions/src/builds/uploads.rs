@@ -1,0 +1,236 @@
+//! Archives that builds copy files from, as tenants sent them.
+//!
+//! ```text
+//! <state>/uploads/<tenant>/<hash>    complete; the hash is the sender's word
+//! ```
+//!
+//! An address to send one to is good once and for an hour. What is sent is
+//! counted, kept to the tenant's bound by dropping what was used longest ago,
+//! and looked at only when a build takes it apart.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::keys::Tenant;
+use crate::problem::{Kind, Problem};
+use crate::secret::{Secret, hex};
+
+/// How long an address is good for.
+const GOOD_FOR: Duration = Duration::from_secs(3600);
+/// Addresses that a tenant may have at once.
+const MOST_ADDRESSES: usize = 200;
+
+#[derive(Debug)]
+pub(super) struct Uploads {
+    dir: PathBuf,
+    expected: Mutex<HashMap<String, Expected>>,
+}
+
+#[derive(Debug)]
+struct Expected {
+    tenant: Tenant,
+    hash: String,
+    until: Instant,
+}
+
+/// Where a tenant may send an archive.
+#[derive(Debug)]
+pub struct Slot {
+    /// It is there already, and need not be sent again.
+    pub present: bool,
+    pub address: Secret,
+}
+
+/// An archive on its way. What is not finished is removed.
+#[derive(Debug)]
+pub struct Upload {
+    file: tokio::fs::File,
+    partial: PathBuf,
+    target: PathBuf,
+    left: u64,
+    most: u64,
+    kept: u64,
+}
+
+impl Uploads {
+    pub(super) fn open(state: &Path) -> io::Result<Self> {
+        let dir = state.join("uploads");
+        fs::create_dir_all(&dir)?;
+        for tenant in fs::read_dir(&dir)? {
+            for file in fs::read_dir(tenant?.path())? {
+                let path = file?.path();
+                if path.extension().is_some_and(|extension| extension == "new") {
+                    fs::remove_file(path)?;
+                }
+            }
+        }
+        Ok(Self { dir, expected: Mutex::default() })
+    }
+
+    fn path(&self, tenant: &Tenant, hash: &str) -> PathBuf {
+        // A tenant's name may hold anything; its hash is a plain name.
+        let tenant = hex(&Sha256::digest(tenant.as_str()));
+        self.dir.join(&tenant[..32]).join(hash)
+    }
+
+    pub(super) fn slot(&self, tenant: &Tenant, hash: &str) -> Result<Slot, Problem> {
+        if hash.len() != 64 || !hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(Problem::invalid("Invalid files hash"));
+        }
+        let present = self.find(tenant, hash).is_some();
+        let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        expected.retain(|_, expected| expected.until > Instant::now());
+        if expected.values().filter(|other| other.tenant == *tenant).count() >= MOST_ADDRESSES {
+            let message = format!("more than {MOST_ADDRESSES} uploads are expected already");
+            return Err(Problem::new(Kind::TooMany, "too_many_uploads", message));
+        }
+        let token = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
+        let until = Instant::now() + GOOD_FOR;
+        let entry = Expected { tenant: tenant.clone(), hash: hash.to_owned(), until };
+        expected.insert(token.expose().to_owned(), entry);
+        Ok(Slot { present, address: token })
+    }
+
+    /// Opens an archive that is there, and counts it as used now.
+    pub(super) fn find(&self, tenant: &Tenant, hash: &str) -> Option<File> {
+        let file = File::open(self.path(tenant, hash)).ok()?;
+        let _ = file.set_modified(SystemTime::now());
+        Some(file)
+    }
+
+    /// Begins to take what is sent to an address, which is used up by that.
+    pub(super) async fn receive(
+        &self,
+        token: &str,
+        most: u64,
+        kept: u64,
+    ) -> Result<Upload, Problem> {
+        let expected = {
+            let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+            expected.remove(token).filter(|expected| expected.until > Instant::now())
+        };
+        let expected = expected.ok_or_else(|| {
+            let message = "this address takes no upload, or not any more";
+            Problem::new(Kind::NotFound, "upload_not_found", message)
+        })?;
+        let target = self.path(&expected.tenant, &expected.hash);
+        let partial = target.with_extension(format!("{}.new", &token[..16.min(token.len())]));
+        let cannot = |error: io::Error| Problem::internal("keep an upload", &error);
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory).map_err(cannot)?;
+        }
+        let file = tokio::fs::File::create_new(&partial).await.map_err(cannot)?;
+        Ok(Upload { file, partial, target, left: most, most, kept })
+    }
+}
+
+impl Upload {
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        let count = bytes.len() as u64;
+        if count > self.left {
+            let message = format!("an upload has at most {} bytes", self.most);
+            return Err(Problem::new(Kind::Invalid, "upload_too_large", message)
+                .hint("name the large files in .dockerignore"));
+        }
+        self.left -= count;
+        let written = self.file.write_all(bytes).await;
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Problem::new(Kind::NoSpace, "no_space", "there is no space for the upload")
+            }
+            _ => Problem::internal("keep an upload", &error),
+        })
+    }
+
+    /// Keeps it, now that it is complete.
+    pub async fn finish(mut self) -> Result<(), Problem> {
+        let cannot = |error: io::Error| Problem::internal("keep an upload", &error);
+        self.file.flush().await.map_err(cannot)?;
+        fs::rename(&self.partial, &self.target).map_err(cannot)?;
+        make_room(&self.target, self.kept).map_err(cannot)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // Gone already if it was finished.
+        let _ = fs::remove_file(&self.partial);
+    }
+}
+
+/// Drops what was used longest ago until the rest fits; never `newest`.
+fn make_room(newest: &Path, most: u64) -> io::Result<()> {
+    let directory = newest.parent().unwrap_or(newest);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        files.push((metadata.modified()?, metadata.len(), entry.path()));
+    }
+    files.sort();
+    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, bytes, path) in files {
+        let partial = path.extension().is_some();
+        if total > most && path != newest && !partial {
+            fs::remove_file(path)?;
+            total -= bytes;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+    fn address(uploads: &Uploads, tenant: &Tenant, hash: &str) -> String {
+        let slot = uploads.slot(tenant, hash).unwrap();
+        assert!(!slot.present);
+        slot.address.expose().to_owned()
+    }
+
+    #[tokio::test]
+    async fn an_address_is_good_once_and_for_its_tenant() {
+        let dir = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(dir.path()).unwrap();
+        let (one, two) = (Tenant::new("one"), Tenant::new("../two"));
+        assert!(uploads.slot(&one, "../../etc/passwd").is_err());
+        let token = address(&uploads, &one, HASH);
+        let mut upload = uploads.receive(&token, 10, 100).await.unwrap();
+        upload.write(b"content").await.unwrap();
+        assert!(upload.write(b"too long").await.is_err());
+        upload.finish().await.unwrap();
+        assert!(uploads.receive(&token, 10, 100).await.is_err());
+        assert!(uploads.slot(&one, HASH).unwrap().present);
+        assert!(uploads.find(&two, HASH).is_none());
+    }
+
+    #[tokio::test]
+    async fn what_was_not_finished_is_gone_and_old_ones_make_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(dir.path()).unwrap();
+        let tenant = Tenant::new("one");
+        let token = address(&uploads, &tenant, HASH);
+        drop(uploads.receive(&token, 10, 100).await.unwrap());
+        assert!(uploads.find(&tenant, HASH).is_none());
+        for first in ['1', '2', '3'] {
+            let hash = format!("{first}{}", &HASH[1..]);
+            let token = address(&uploads, &tenant, &hash);
+            let mut upload = uploads.receive(&token, 10, 10).await.unwrap();
+            upload.write(b"12345").await.unwrap();
+            upload.finish().await.unwrap();
+        }
+        let there = |first: char| uploads.find(&tenant, &format!("{first}{}", &HASH[1..]));
+        assert!(there('1').is_none());
+        assert!(there('2').is_some() && there('3').is_some());
+    }
+}
