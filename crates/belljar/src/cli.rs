@@ -14,11 +14,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::output::{Printer, Volume};
 
 mod bench;
+mod serve;
 
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchKind, BenchOutput, BenchSessions,
-    BenchStart,
+    BenchStart, BenchTti,
 };
+pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,6 +58,9 @@ pub(crate) enum Command {
     Cells(Cells),
     Doctor(Doctor),
     Template(Template),
+    Serve(Serve),
+    Env(Env),
+    Tls(Tls),
     Bench(Bench),
 }
 
@@ -313,6 +318,7 @@ impl Cli {
             Command::Cells(cells) => (cells.json, false),
             Command::Doctor(doctor) => (doctor.json, false),
             Command::Bench(bench) => (bench.kind.output().json, false),
+            Command::Serve(_) | Command::Env(_) | Command::Tls(_) => (false, false),
             Command::Template(template) => match template.action {
                 TemplateAction::Build { quiet, .. } => (false, quiet),
                 TemplateAction::List { json } | TemplateAction::Show { json, .. } => (json, false),
@@ -330,6 +336,7 @@ impl Command {
         match self {
             Self::Run(_) | Self::Exec(_) | Self::Shell(_) | Self::Cells(_) => 125,
             Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
+            Self::Serve(_) | Self::Env(_) | Self::Tls(_) => 1,
         }
     }
 }

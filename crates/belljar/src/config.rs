@@ -11,6 +11,10 @@ pub(crate) struct Config {
     pub(crate) store: PathBuf,
     /// What running engines share; `None`: the engine's own choice.
     pub(crate) state: Option<PathBuf>,
+    /// What a server keeps, unless its own flag says otherwise.
+    pub(crate) data: PathBuf,
+    /// The key that E2B's SDKs would use.
+    pub(crate) api_key: Option<String>,
 }
 
 impl Config {
@@ -28,17 +32,23 @@ impl Config {
     ) -> Self {
         // An empty variable is one that somebody meant to unset.
         let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let default_store = || {
+        let home = || {
             if is_root {
-                return PathBuf::from("/var/lib/belljar/templates");
+                return PathBuf::from("/var/lib/belljar");
             }
             let data = path("XDG_DATA_HOME").filter(|data| data.is_absolute());
             let data = data.or_else(|| path("HOME").map(|home| home.join(".local/share")));
-            data.unwrap_or_else(env::temp_dir).join("belljar/templates")
+            data.unwrap_or_else(env::temp_dir).join("belljar")
         };
+        let state = state.or_else(|| path("BELLJAR_STATE"));
+        let beside = state.as_ref().map(|state| state.join("server"));
+        let data = path("BELLJAR_DATA").or(beside).unwrap_or_else(|| home().join("server"));
+        let store = store.or_else(|| path("BELLJAR_STORE"));
         Self {
-            store: store.or_else(|| path("BELLJAR_STORE")).unwrap_or_else(default_store),
-            state: state.or_else(|| path("BELLJAR_STATE")),
+            store: store.unwrap_or_else(|| home().join("templates")),
+            state,
+            data,
+            api_key: variable("E2B_API_KEY").and_then(|key| key.into_string().ok()),
         }
     }
 }

@@ -40,7 +40,12 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // A server has work for every core; a command is quicker without threads.
+    let mut builder = match cli.command {
+        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
     let status = runtime.block_on(dispatch(cli, config, printer));
     // A thread that still waits for input must not keep us.
     runtime.shutdown_background();
@@ -56,6 +61,9 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Cells(options) => commands::cells::run(options, config, printer).await,
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,
         Command::Template(options) => commands::template::run(options, config, printer).await,
+        Command::Serve(options) => commands::serve::run(options, config, printer).await,
+        Command::Env(options) => commands::env::run(options, config, printer),
+        Command::Tls(options) => commands::tls::run(options, config, printer),
         Command::Bench(options) => commands::bench::run(options, config, printer).await,
     }
 }

@@ -1,8 +1,9 @@
 //! Which part of the surface a request is for.
 //!
 //! One port may serve everything, so the order matters; it is that of
-//! `docs/e2b-compatibility.md`. The API key comes first because old SDKs leave
-//! a sandbox's header on calls to the control plane.
+//! `docs/e2b-compatibility.md`. A host that names a sandbox comes first: servers
+//! inside have headers of their own. The API key comes before the sandbox's
+//! header, because old SDKs leave that on calls to the control plane.
 
 use std::sync::Arc;
 
@@ -35,23 +36,22 @@ pub enum Target {
 pub(crate) fn classify(actions: &Actions, request: &Request<Body>) -> Option<Target> {
     let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let path = request.uri().path();
+    let at = |id: &str, port: u16| match actions.registry().by_id(id) {
+        Some(sandbox) => Target::Port { sandbox, port },
+        None => Target::Gone { id: id.to_owned() },
+    };
+    if let Some((port, id)) = host(request).and_then(host_pattern) {
+        return Some(at(id, port));
+    }
     if text("x-api-key").is_some() {
         return Some(Target::Control);
     }
     if path.starts_with("/volumecontent/") {
         return Some(Target::Volumes);
     }
-    let at = |id: &str, port: u16| match actions.registry().by_id(id) {
-        Some(sandbox) => Target::Port { sandbox, port },
-        None => Target::Gone { id: id.to_owned() },
-    };
     if let Some(id) = text("e2b-sandbox-id") {
         let port = text("e2b-sandbox-port").and_then(|port| port.parse().ok());
         return Some(at(id, port.unwrap_or(ENVD_PORT)));
-    }
-    let host = request.uri().host().or_else(|| text(header::HOST.as_str()));
-    if let Some((port, id)) = host.and_then(host_pattern) {
-        return Some(at(id, port));
     }
     let envd = |sandbox| Target::Port { sandbox, port: ENVD_PORT };
     if let Some(token) = text("x-access-token") {
@@ -62,6 +62,17 @@ pub(crate) fn classify(actions: &Actions, request: &Request<Body>) -> Option<Tar
     }
     // What the server issued itself, to be used without a key.
     path.starts_with("/template-files/").then_some(Target::Control)
+}
+
+/// Whether a request says by its host or its headers which sandbox it is for.
+pub fn names_a_sandbox(request: &Request<Body>) -> bool {
+    let header = request.headers().contains_key("e2b-sandbox-id");
+    header || host(request).and_then(host_pattern).is_some()
+}
+
+fn host(request: &Request<Body>) -> Option<&str> {
+    let header = || request.headers().get(header::HOST)?.to_str().ok();
+    request.uri().host().or_else(header)
 }
 
 /// The port and the sandbox of a host like `8080-<id>.example.com`.

@@ -27,10 +27,18 @@ use belljar_actions::Actions;
 use http::Request;
 use tower::ServiceExt as _;
 
-pub use classify::{ENVD_PORT, INTERPRETER_PORT, Target};
+pub use classify::{ENVD_PORT, INTERPRETER_PORT, Target, names_a_sandbox};
+pub use error::unauthenticated;
 
 /// The version of the agent that we answer as: the one whose behaviour was read.
 pub const ENVD_VERSION: &str = "0.6.13";
+
+/// How a request came, which its head does not say: an extension of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
 
 /// The whole surface.
 #[derive(Debug, Clone)]

@@ -25,6 +25,8 @@ pub(crate) enum BenchKind {
     Sessions(BenchSessions),
     /// Copies of a context that holds a large data frame
     Fork(BenchFork),
+    /// Create, first answer of `python3 --version`, over HTTP: bare, and with E2B's SDK
+    Tti(BenchTti),
 }
 
 impl BenchKind {
@@ -35,6 +37,7 @@ impl BenchKind {
             Self::Density(density) => &density.output,
             Self::Sessions(sessions) => &sessions.output,
             Self::Fork(fork) => &fork.output,
+            Self::Tti(tti) => &tti.output,
         }
     }
 }
@@ -123,6 +126,30 @@ pub(crate) struct BenchFork {
     pub(crate) children: u32,
     /// A template with Python, pandas and IPython
     #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchTti {
+    /// How many sandboxes, one after another, one every 200 ms, and all at once
+    #[arg(long, short = 'n', default_value_t = 100, value_parser = rounds())]
+    pub(crate) count: u32,
+    /// A Python that has E2B's SDK installed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) python: Option<PathBuf>,
+    /// A server that runs already, as HOST:PORT; else one is started
+    #[arg(long, value_name = "ADDRESS", requires = "key")]
+    pub(crate) address: Option<String>,
+    /// A key of that server
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Sandboxes that the server keeps waiting, at least
+    #[arg(long, default_value_t = 16)]
+    pub(crate) pool: usize,
+    /// The template to ask for
+    #[arg(long, short, default_value = "base")]
     pub(crate) template: String,
     #[command(flatten)]
     pub(crate) output: BenchOutput,
