@@ -20,6 +20,7 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use belljar_node::{CallError, Context, ContextError, ContextOptions, Language};
 
@@ -30,6 +31,7 @@ use crate::secret::Secret;
 
 pub use execution::{Ending, Execution, Flaw, Output};
 use slot::{Slot, StartError};
+pub use text::Pieces;
 
 /// Where contexts are when nobody says.
 const HOME: &str = "/home/user";
@@ -183,6 +185,12 @@ impl Contexts {
         restarted.map_err(|error| Problem::internal(&format!("restart context {id}"), &error))
     }
 
+    /// Interrupts what runs in a context, if anything does; its state stays.
+    pub fn interrupt(&self, id: &str) -> Result<(), Problem> {
+        self.live.interpreters.find(id)?.interrupt();
+        Ok(())
+    }
+
     pub async fn delete(&self, id: &str) -> Result<(), Problem> {
         let slot = self.live.interpreters.find(id)?;
         self.live.interpreters.remove(&slot);
@@ -199,6 +207,17 @@ impl Contexts {
         code: String,
         env: BTreeMap<String, String>,
     ) -> Result<Execution, Problem> {
+        self.run_within(place, code, env, None)
+    }
+
+    /// As [`Self::run`], for code that may take only so long.
+    pub fn run_within(
+        &self,
+        place: &Place,
+        code: String,
+        env: BTreeMap<String, String>,
+        limit: Option<Duration>,
+    ) -> Result<Execution, Problem> {
         check_env(&env)?;
         let slot = match place {
             Place::Context(id) => self.live.interpreters.find(id)?,
@@ -207,7 +226,7 @@ impl Contexts {
                 self.live.interpreters.default_of(*language)
             }
         };
-        Ok(Execution::start(self.clone(), slot, code, env))
+        Ok(Execution::start(self.clone(), slot, code, env, limit))
     }
 
     fn options(&self, language: Language, cwd: Option<String>) -> Result<ContextOptions, Problem> {

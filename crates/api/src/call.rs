@@ -4,7 +4,7 @@ use belljar_model::{End, EndReason, Usage as Used};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::{DateTime, Millis, Number, Pairs, Path, Script, Text, pairs};
+use crate::bounds::{Millis, Number, Pairs, Path, Script, Text, pairs};
 
 /// A command: `argv` or `script`, one of the two.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -21,21 +21,23 @@ pub struct RunCall {
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub env: Pairs,
-    /// The home directory if nothing is said.
+    /// The template's own, or the home directory, if nothing is said.
     #[serde(default)]
     pub cwd: Option<Path>,
+    /// The template's own if nothing is said.
     #[serde(default)]
-    pub user: User,
+    pub user: Option<User>,
     /// What it reads from its standard input, which then ends.
     #[serde(default)]
     pub stdin: Option<String>,
     /// Whether more input can be sent later; then it does not end.
     #[serde(default)]
     pub stdin_open: bool,
-    /// How long it may take, instead of the sandbox's own limit.
+    /// How long it may take. If nothing is said: the sandbox's own limit, or as
+    /// long as the sandbox in the background.
     #[serde(default)]
     pub timeout_ms: Option<Millis>,
-    /// Answers at once; the call goes on.
+    /// Answers at once; the call goes on, and so do processes that outlive it.
     #[serde(default)]
     pub background: bool,
     /// How output is written.
@@ -44,11 +46,10 @@ pub struct RunCall {
 }
 
 /// Who the code is, inside. Neither has any capability.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum User {
     /// Owner of the home directory.
-    #[default]
     User,
     /// Owner of the template's files: may install packages.
     Root,
@@ -72,8 +73,9 @@ pub struct Call {
     pub argv: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    pub started_at: DateTime,
-    pub running: bool,
+    /// How it ended; none: it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<CallEnd>,
 }
 
 /// A call that is over, with what was kept of its output.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{DateTime, Name, PageSize, Pairs, Seconds, pairs};
+use crate::sandbox::Keep;
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -11,6 +12,8 @@ pub struct CreateCheckpoint {
     /// A name to find it by; several may bear the same.
     #[serde(default)]
     pub name: Option<Name>,
+    #[serde(default)]
+    pub keep: Keep,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]

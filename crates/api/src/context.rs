@@ -14,26 +14,22 @@ use crate::call::Usage;
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateContext {
-    /// `python`, `javascript`, `typescript` or another that the template has;
-    /// Python if nothing is said.
+    /// `python`, `javascript`, `typescript`, `bash`, `r` or `java`, as far as the
+    /// template has it; Python if nothing is said.
     #[serde(default)]
     pub language: Option<Name>,
     /// The home directory if nothing is said.
     #[serde(default)]
     pub cwd: Option<Path>,
-    /// Added to the sandbox's own environment.
-    #[serde(default)]
-    #[schemars(schema_with = "pairs")]
-    pub env: Pairs,
 }
 
-/// One context.
+/// One context. Those of a template's first languages are there from the start,
+/// under the names of the languages.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Context {
     pub id: String,
     pub language: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
+    pub cwd: String,
 }
 
 /// Contexts of a sandbox.
@@ -62,6 +58,8 @@ pub type Bundle = BTreeMap<String, Value>;
 /// A cell that is over, with everything it showed.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
+    /// The so-manieth that its interpreter ran.
+    pub count: Option<u64>,
     pub stdout: String,
     pub stderr: String,
     pub displays: Vec<Display>,
@@ -88,7 +86,7 @@ pub struct Display {
 pub struct CellError {
     pub name: String,
     pub value: String,
-    pub traceback: Vec<String>,
+    pub traceback: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -98,17 +96,30 @@ pub struct CellEnd {
     pub reason: EndReason,
     /// Whether it ended without an exception.
     pub ok: bool,
-    /// How many cells the interpreter has run.
-    pub count: u64,
     pub usage: Usage,
-    /// Whether the context can run another cell; if not, restart it.
-    pub alive: bool,
+    pub origin: Origin,
+}
+
+/// How an interpreter came to be: what a cell may find in it depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A program that was executed.
+    Executed,
+    /// Forked from a warm interpreter that nobody's code had run in.
+    Forked,
+    /// A copy of another context's memory.
+    Copied,
 }
 
 /// What a cell does, as server-sent events; the name of an event is its `type`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CellEvent {
+    /// It has begun, as the so-manieth of its interpreter.
+    Begun {
+        count: u64,
+    },
     Stdout {
         data: String,
     },
@@ -119,7 +130,6 @@ pub enum CellEvent {
     /// The value of the last expression.
     Result {
         data: Bundle,
-        metadata: Map<String, Value>,
     },
     Error(CellError),
     /// It is over; nothing follows.

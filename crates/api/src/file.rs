@@ -12,21 +12,9 @@ use crate::call::User;
 pub struct FileQuery {
     /// Relative to the home directory unless it begins with `/`.
     pub path: Path,
+    /// Whose rights count; the template's own user if nothing is said.
     #[serde(default)]
-    pub user: User,
-}
-
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WriteQuery {
-    /// Relative to the home directory unless it begins with `/`.
-    pub path: Path,
-    #[serde(default)]
-    pub user: User,
-    /// Permissions of a new file, in octal digits; `644` if nothing is said.
-    #[serde(default)]
-    #[schemars(pattern(r"^[0-7]{3}$"))]
-    pub mode: Option<String>,
+    pub user: Option<User>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -35,8 +23,9 @@ pub struct ListQuery {
     /// A directory; the home directory if nothing is said.
     #[serde(default)]
     pub path: Option<Path>,
+    /// Whose rights count; the template's own user if nothing is said.
     #[serde(default)]
-    pub user: User,
+    pub user: Option<User>,
     /// How many levels below it; one if nothing is said.
     #[serde(default)]
     pub depth: Option<Number<1, 64>>,
@@ -45,19 +34,22 @@ pub struct ListQuery {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MakeDirectory {
-    /// It is made with all its parents; it may be there already.
+    /// It is made with all its parents; one that is there already is a conflict.
     pub path: Path,
+    /// Whose rights count; the template's own user if nothing is said.
     #[serde(default)]
-    pub user: User,
+    pub user: Option<User>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveFile {
     pub from: Path,
+    /// Directories above it are made.
     pub to: Path,
+    /// Whose rights count; the template's own user if nothing is said.
     #[serde(default)]
-    pub user: User,
+    pub user: Option<User>,
 }
 
 /// What was written.

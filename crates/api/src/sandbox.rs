@@ -84,7 +84,7 @@ pub struct PauseSandbox {
     pub keep: Keep,
 }
 
-/// What a pause keeps.
+/// What a pause, or a checkpoint, keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {

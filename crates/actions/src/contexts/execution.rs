@@ -68,11 +68,13 @@ impl Execution {
         slot: Arc<Slot>,
         code: String,
         env: BTreeMap<String, String>,
+        limit: Option<Duration>,
     ) -> Self {
         // Whoever reads slowly holds the code back.
         let (sender, outputs) = mpsc::channel(64);
         tokio::spawn(async move {
-            let job = Job { contexts: &contexts, slot: &slot, outputs: &sender };
+            let limit = limit.unwrap_or(NO_LIMIT);
+            let job = Job { contexts: &contexts, slot: &slot, outputs: &sender, limit };
             job.run(&code, &env).await;
         });
         Self { outputs }
@@ -89,6 +91,7 @@ struct Job<'a> {
     contexts: &'a Contexts,
     slot: &'a Slot,
     outputs: &'a mpsc::Sender<Output>,
+    limit: Duration,
 }
 
 /// How an attempt came out.
@@ -132,7 +135,7 @@ impl Job<'_> {
     ) -> Attempt {
         let mut all = self.contexts.lacks(&held.context);
         all.extend(env.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let options = CellOptions { wall: Some(NO_LIMIT), env: all };
+        let options = CellOptions { wall: Some(self.limit), env: all };
         let mut running = held.context.run_with(code, options);
         let (mut stdout, mut stderr) = (Pieces::default(), Pieces::default());
         let mut begun = false;

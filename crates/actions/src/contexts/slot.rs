@@ -156,6 +156,12 @@ impl Slot {
         Ok(())
     }
 
+    pub(super) fn interrupt(&self) {
+        if let Some(context) = self.now(|now| now.context.clone()) {
+            context.interrupt();
+        }
+    }
+
     pub(super) async fn delete(&self, contexts: &Contexts) {
         let _renewing = self.renewing.lock().await;
         let known = self.now(|now| {

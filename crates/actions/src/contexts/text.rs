@@ -2,14 +2,14 @@
 
 /// Makes text of a stream that may be cut anywhere, also within a character.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub struct Pieces {
     /// The beginning of a character.
     held: Vec<u8>,
 }
 
 impl Pieces {
     /// The text that is whole so far. What is no UTF-8 becomes U+FFFD.
-    pub(super) fn push(&mut self, bytes: Vec<u8>) -> String {
+    pub fn push(&mut self, bytes: Vec<u8>) -> String {
         let all = if self.held.is_empty() {
             bytes
         } else {
@@ -28,7 +28,7 @@ impl Pieces {
     }
 
     /// What is left when nothing more comes.
-    pub(super) fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned()
     }
 }

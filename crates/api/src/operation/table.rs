@@ -121,10 +121,10 @@ operations! {
     ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Shows the calls that run." {
         answers: &[Answer::Json(200, shape!(call::CallList))],
     };
-    GetCall: Get "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Shows one call that runs." {
+    GetCall: Get "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Shows one call that runs, or ended within the last half minute." {
         answers: &[Answer::Json(200, shape!(call::Call))],
     };
-    FollowCall: Get "/v1/sandboxes/{sandbox}/calls/{call}/events" "calls" "Streams what a call does from now on." {
+    FollowCall: Get "/v1/sandboxes/{sandbox}/calls/{call}/events" "calls" "Streams what a call does from now on; its end is told for half a minute." {
         query: Some(shape!(call::FollowCall)),
         answers: &[Answer::Events(shape!(call::CallEvent))],
     };
@@ -159,7 +159,7 @@ operations! {
         query: Some(shape!(file::FileQuery)), answers: &[Answer::Bytes],
     };
     WriteFile: Put "/v1/sandboxes/{sandbox}/files/content" "files" "Writes a file; it appears under its name only when it is complete." {
-        query: Some(shape!(file::WriteQuery)), content: Content::Bytes,
+        query: Some(shape!(file::FileQuery)), content: Content::Bytes,
         answers: &[Answer::Json(200, shape!(file::Written))], also: &[507],
     };
     StatFile: Get "/v1/sandboxes/{sandbox}/files/stat" "files" "Shows one file, directory or link." {
@@ -170,7 +170,7 @@ operations! {
         query: Some(shape!(file::ListQuery)),
         answers: &[Answer::Json(200, shape!(file::EntryList))],
     };
-    DeleteFile: Delete "/v1/sandboxes/{sandbox}/files" "files" "Removes a file or a whole tree." {
+    DeleteFile: Delete "/v1/sandboxes/{sandbox}/files" "files" "Removes a file or a whole tree; what is not there need not be removed." {
         query: Some(shape!(file::FileQuery)),
     };
     MakeDirectory: Post "/v1/sandboxes/{sandbox}/files/directories" "files" "Makes a directory and its parents." {
@@ -182,7 +182,7 @@ operations! {
         answers: &[Answer::Json(200, shape!(file::Entry))],
     };
 
-    CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Keeps a sandbox as it is now, memory included; it goes on." {
+    CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Keeps a sandbox as it is now; it goes on." {
         content: Content::Json(shape!(checkpoint::CreateCheckpoint)),
         answers: &[Answer::Json(201, shape!(checkpoint::Checkpoint))], also: &[409, 429],
     };

@@ -1,0 +1,122 @@
+//! Who asks, found out before anything else is read.
+//!
+//! A key may be taken away while its request runs, or while its answer streams:
+//! then both end, within a second or two of the key.
+
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use belljar_actions::{Actions, Kind, Problem, Tenant};
+use futures_util::{StreamExt as _, stream};
+use http::request::Parts;
+use http::{HeaderMap, header};
+
+use super::failure::Failure;
+
+/// The tenant whose key came with the request.
+#[derive(Debug, Clone)]
+pub(super) struct Caller(pub(super) Tenant);
+
+/// How often a key is looked at while something of its lasts.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(super) async fn authenticate(
+    State(actions): State<Actions>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let key = key(request.headers()).map(str::to_owned);
+    let tenant = key.as_deref().and_then(|key| actions.keys().tenant(key));
+    let (Some(key), Some(tenant)) = (key, tenant) else {
+        return unauthenticated().into_response();
+    };
+    request.extensions_mut().insert(Caller(tenant.clone()));
+    let revoked = Box::pin(revoked(actions, key, tenant));
+    let mut revoked: Pin<Box<dyn Future<Output = ()> + Send>> = revoked;
+    let response = tokio::select! {
+        response = next.run(request) => response,
+        () = &mut revoked => return unauthenticated().into_response(),
+    };
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| cut_off(body, revoked))
+}
+
+fn key(headers: &HeaderMap) -> Option<&str> {
+    if let Some(key) = headers.get("x-api-key") {
+        return key.to_str().ok();
+    }
+    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+fn unauthenticated() -> Failure {
+    let message = "no key of this server came with the request";
+    let problem = Problem::new(Kind::Unauthenticated, "unauthenticated", message);
+    problem.hint("send it as X-API-Key, or as Authorization: Bearer").into()
+}
+
+/// Resolves when the key is not this tenant's any more.
+async fn revoked(actions: Actions, key: String, tenant: Tenant) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if actions.keys().tenant(&key).as_ref() != Some(&tenant) {
+            return;
+        }
+    }
+}
+
+/// Breaks the stream off, so that nobody takes what came for the whole.
+fn cut_off(body: Body, revoked: Pin<Box<dyn Future<Output = ()> + Send>>) -> Body {
+    let start = Some((body.into_data_stream(), revoked));
+    Body::from_stream(stream::unfold(start, async |state| {
+        let (mut body, mut revoked) = state?;
+        tokio::select! {
+            piece = body.next() => {
+                let piece = piece?.map_err(io::Error::other);
+                Some((piece, Some((body, revoked))))
+            }
+            () = &mut revoked => Some((Err(io::Error::other("the key was taken away")), None)),
+        }
+    }))
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        // A route without the layer above has nobody who asks.
+        parts.extensions.get::<Self>().cloned().ok_or_else(unauthenticated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(headers: &[(&'static str, &'static str)]) -> Option<String> {
+        let pairs = headers.iter().map(|(name, value)| {
+            (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
+        });
+        key(&pairs.collect()).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_key_comes_in_either_header() {
+        assert_eq!(found(&[("x-api-key", "k")]).as_deref(), Some("k"));
+        assert_eq!(found(&[("authorization", "bearer k")]).as_deref(), Some("k"));
+        assert_eq!(
+            found(&[("x-api-key", "a"), ("authorization", "Bearer b")]).as_deref(),
+            Some("a")
+        );
+        assert_eq!(found(&[("authorization", "Basic k")]), None);
+        assert_eq!(found(&[("authorization", "k")]), None);
+        assert_eq!(found(&[]), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! A call's doings, as server-sent events.
+
+use std::convert::Infallible;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use belljar_actions::{Following, Happened, Stream as Source};
+use belljar_api::call as api;
+use futures_util::{Stream, stream};
+
+use crate::v1::output::{Writing, event};
+
+/// What comes next.
+enum Step {
+    Begin,
+    Go,
+    /// What was held back of each stream, then the end.
+    Last(Vec<api::CallEvent>),
+}
+
+struct Told {
+    following: Following,
+    stdout: Writing,
+    stderr: Writing,
+    step: Step,
+}
+
+pub(super) fn stream(
+    following: Following,
+    encoding: api::Encoding,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let (stdout, stderr) = (Writing::new(encoding), Writing::new(encoding));
+    let told = Told { following, stdout, stderr, step: Step::Begin };
+    let events = stream::unfold(told, async |mut told| {
+        let next = told.next().await?;
+        let name = name(&next);
+        Some((Ok(event(name, &next)), told))
+    });
+    Sse::new(events).keep_alive(KeepAlive::default())
+}
+
+impl Told {
+    async fn next(&mut self) -> Option<api::CallEvent> {
+        loop {
+            match &mut self.step {
+                Step::Begin => {
+                    self.step = Step::Go;
+                    return Some(api::CallEvent::Started { id: self.following.pid() });
+                }
+                Step::Last(rest) => return rest.pop(),
+                Step::Go => {}
+            }
+            match self.following.next().await {
+                Happened::Output(Source::Stderr, bytes) => {
+                    if let Some(chunk) = self.stderr.push(&bytes) {
+                        return Some(api::CallEvent::Stderr(chunk));
+                    }
+                }
+                Happened::Output(_, bytes) => {
+                    if let Some(chunk) = self.stdout.push(&bytes) {
+                        return Some(api::CallEvent::Stdout(chunk));
+                    }
+                }
+                Happened::Ended(end) => {
+                    let mut rest = vec![api::CallEvent::End(end.end.into())];
+                    rest.extend(self.stderr.finish().map(api::CallEvent::Stderr));
+                    rest.extend(self.stdout.finish().map(api::CallEvent::Stdout));
+                    self.step = Step::Last(rest);
+                }
+            }
+        }
+    }
+}
+
+fn name(event: &api::CallEvent) -> &'static str {
+    match event {
+        api::CallEvent::Started { .. } => "started",
+        api::CallEvent::Stdout(_) => "stdout",
+        api::CallEvent::Stderr(_) => "stderr",
+        api::CallEvent::End(_) => "end",
+    }
+}

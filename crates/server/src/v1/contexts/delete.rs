@@ -1,0 +1,20 @@
+//! `DELETE /v1/sandboxes/{sandbox}/contexts/{context}`
+
+use axum::extract::State;
+use belljar_actions::Actions;
+use http::StatusCode;
+
+use super::of;
+use crate::v1::authenticate::Caller;
+use crate::v1::failure::Failure;
+use crate::v1::read::At;
+
+pub(in crate::v1) async fn delete(
+    State(actions): State<Actions>,
+    Caller(tenant): Caller,
+    At((id, context)): At<(String, String)>,
+) -> Result<StatusCode, Failure> {
+    let contexts = of(&actions, &tenant, &id).await?;
+    contexts.delete(&context).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

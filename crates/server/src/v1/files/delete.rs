@@ -1,0 +1,23 @@
+//! `DELETE /v1/sandboxes/{sandbox}/files`
+
+use axum::extract::State;
+use belljar_actions::Actions;
+use belljar_api::file as api;
+use http::StatusCode;
+
+use crate::v1::authenticate::Caller;
+use crate::v1::calls::{reach, user};
+use crate::v1::failure::Failure;
+use crate::v1::read::{At, Query};
+
+pub(in crate::v1) async fn delete(
+    State(actions): State<Actions>,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+    Query(query): Query<api::FileQuery>,
+) -> Result<StatusCode, Failure> {
+    let (sandbox, live) = reach(&actions, &tenant, &id).await?;
+    let files = live.files(user(&sandbox, query.user));
+    files.remove(&files.resolve(query.path.as_str())?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

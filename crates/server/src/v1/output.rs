@@ -1,0 +1,72 @@
+//! Output on its way to JSON: as text, or to the byte.
+
+use axum::response::sse::Event;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use belljar_actions::{Pieces, Problem};
+use belljar_api::call::{Captured, Chunk, Encoding};
+use serde::Serialize;
+
+/// Writes a stream piece by piece; a character is never cut in two.
+#[derive(Debug)]
+pub(super) enum Writing {
+    Text(Pieces),
+    Base64,
+}
+
+impl Writing {
+    pub(super) fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Text => Self::Text(Pieces::default()),
+            Encoding::Base64 => Self::Base64,
+        }
+    }
+
+    /// What can be told now, if anything.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Option<Chunk> {
+        match self {
+            Self::Text(pieces) => text(pieces.push(bytes.to_vec())),
+            Self::Base64 => {
+                let data = STANDARD.encode(bytes);
+                Some(Chunk { data, encoding: Encoding::Base64 })
+            }
+        }
+    }
+
+    /// What is left at the end.
+    pub(super) fn finish(&mut self) -> Option<Chunk> {
+        match self {
+            Self::Text(pieces) => text(pieces.finish()),
+            Self::Base64 => None,
+        }
+    }
+}
+
+fn text(data: String) -> Option<Chunk> {
+    (!data.is_empty()).then_some(Chunk { data, encoding: Encoding::Text })
+}
+
+pub(super) fn captured(kept: &belljar_node::Captured, encoding: Encoding) -> Captured {
+    let data = match encoding {
+        Encoding::Text => kept.text(),
+        // Without the note in the middle, which is no byte of the output.
+        Encoding::Base64 => STANDARD.encode([&kept.head[..], &kept.tail[..]].concat()),
+    };
+    Captured { data, encoding, omitted_bytes: kept.omitted }
+}
+
+pub(super) fn decoded(data: String, encoding: Encoding) -> Result<Vec<u8>, Problem> {
+    match encoding {
+        Encoding::Text => Ok(data.into_bytes()),
+        Encoding::Base64 => {
+            STANDARD.decode(data).map_err(|_| Problem::invalid("data is not base 64"))
+        }
+    }
+}
+
+/// One server-sent event.
+pub(super) fn event(name: &str, data: &impl Serialize) -> Event {
+    // What the API's types say can always be written as JSON.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    Event::default().event(name).data(data)
+}

@@ -1,0 +1,60 @@
+//! `POST /v1/sandboxes`
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use belljar_actions::{Actions, Create, OnTimeout, PauseMode};
+use belljar_api::sandbox as api;
+use http::{HeaderMap, StatusCode};
+
+use super::view;
+use crate::v1::authenticate::Caller;
+use crate::v1::failure::Failure;
+use crate::v1::read::Body;
+
+pub(in crate::v1) async fn create(
+    State(actions): State<Actions>,
+    Caller(tenant): Caller,
+    headers: HeaderMap,
+    Body(wish): Body<api::CreateSandbox>,
+) -> Result<(StatusCode, Json<api::Sandbox>), Failure> {
+    let repeated = idempotency_key(&headers)?;
+    let wish = translate(wish);
+    let made = match repeated {
+        Some(key) => actions.create_once(&tenant, key, &wish).await?,
+        None => actions.create(&tenant, &wish).await?,
+    };
+    Ok((StatusCode::CREATED, Json(view(&made))))
+}
+
+fn translate(wish: api::CreateSandbox) -> Create {
+    // Every tier that can be asked for is the one that sandboxes have.
+    let api::CreateSandbox { template, tier: None | Some(api::Tier::Jail), .. } = &wish;
+    Create {
+        template: template.as_str().to_owned(),
+        timeout: wish.timeout_seconds.map(|seconds| Duration::from_secs(seconds.get())),
+        metadata: wish.metadata,
+        env: wish.env,
+        on_timeout: match wish.on_timeout {
+            api::OnTimeout::Kill => OnTimeout::Kill,
+            api::OnTimeout::Pause => OnTimeout::Pause(PauseMode::Full),
+            api::OnTimeout::PauseFiles => OnTimeout::Pause(PauseMode::Filesystem),
+        },
+        auto_resume: wish.auto_resume,
+        private_traffic: wish.private_traffic,
+        ..Create::default()
+    }
+}
+
+/// The longest key; what is longer is no key but a mistake.
+const LONGEST_KEY: usize = 255;
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
+    key.map(Some).ok_or_else(|| {
+        let message = "Idempotency-Key must be a text of 1 to 255 characters";
+        Failure::new(StatusCode::BAD_REQUEST, "unreadable_header", message)
+    })
+}

@@ -1,0 +1,18 @@
+//! `DELETE /v1/sandboxes/{sandbox}`
+
+use axum::extract::State;
+use belljar_actions::Actions;
+use http::StatusCode;
+
+use crate::v1::authenticate::Caller;
+use crate::v1::failure::Failure;
+use crate::v1::read::At;
+
+pub(in crate::v1) async fn delete(
+    State(actions): State<Actions>,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+) -> Result<StatusCode, Failure> {
+    actions.kill(&tenant, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,20 @@
+//! `GET /v1/sandboxes/{sandbox}`
+
+use axum::Json;
+use axum::extract::State;
+use belljar_actions::Actions;
+use belljar_api::sandbox as api;
+
+use super::view;
+use crate::v1::authenticate::Caller;
+use crate::v1::failure::Failure;
+use crate::v1::read::At;
+
+pub(in crate::v1) async fn get(
+    State(actions): State<Actions>,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+) -> Result<Json<api::Sandbox>, Failure> {
+    let sandbox = actions.registry().find(&tenant, &id)?;
+    Ok(Json(view(&sandbox)))
+}
