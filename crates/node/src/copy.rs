@@ -6,16 +6,23 @@
 //! threads, descriptors other than the interpreter's own, shared memory
 //! mappings, interpreters that were executed. Other processes of the sandbox,
 //! alarms and timers are simply not there in a copy.
+//!
+//! A checkpoint without interpreters is the files alone. Any jail sandbox has
+//! those, and they can be kept on a disk.
+
+mod saved;
+
+pub use saved::SaveError;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{Limits, Spec, Tier};
+use belljar_model::{Disk, Limits, Spec, Tier};
 use belljar_sandbox::{Files, Zygote};
 use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
 
 use crate::context::{Context, ContextError, ContextOptions, Origin, Unborn};
-use crate::node::{Maker, NodeError};
+use crate::node::{Maker, Node, NodeError};
 use crate::sandbox::Sandbox;
 use crate::warm::Family;
 
@@ -23,10 +30,16 @@ use crate::warm::Family;
 #[derive(Debug)]
 pub struct Checkpoint {
     spec: Spec,
+    pub(crate) files: Files,
+    memory: Option<Memory>,
+}
+
+/// What the interpreters of a sandbox held.
+#[derive(Debug)]
+struct Memory {
     family: Arc<Family>,
     zygote: Arc<Zygote>,
     still: Arc<Still>,
-    files: Files,
     contexts: Vec<Moment>,
 }
 
@@ -54,16 +67,29 @@ pub(crate) struct Still {
 const REST: Duration = Duration::from_millis(500);
 
 impl Checkpoint {
+    /// What sandboxes forked from it are, unless their limits are said.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether it holds no interpreter.
+    pub fn is_files_only(&self) -> bool {
+        self.memory.is_none()
+    }
+
+    fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
+        let moments = self.memory.iter().flat_map(|memory| &memory.contexts);
+        moments.map(|moment| &moment.image)
+    }
+
     /// Bytes that it keeps in memory, shared pages not counted.
     pub fn held_bytes(&self) -> u64 {
-        let images = self.contexts.iter().map(|moment| moment.image.held_bytes());
-        images.sum::<u64>() + self.files.size()
+        self.images().map(|image| image.held_bytes()).sum::<u64>() + self.files.size()
     }
 
     /// Bytes that had to be copied for it.
     pub fn taken_bytes(&self) -> u64 {
-        let images = self.contexts.iter().map(|moment| moment.image.taken_bytes());
-        images.sum::<u64>() + self.files.size()
+        self.images().map(|image| image.taken_bytes()).sum::<u64>() + self.files.size()
     }
 }
 
@@ -126,32 +152,60 @@ impl Stills {
 
 impl Sandbox {
     /// Takes the state of every context and every file, as they are between two
-    /// cells. The sandbox stands still meanwhile, and goes on after.
+    /// cells. The sandbox stands still meanwhile, and goes on after. Without
+    /// contexts that is the files alone; one that was executed is refused.
     pub async fn checkpoint(&self) -> Result<Checkpoint, ContextError> {
-        let refuse = |why: &str| ContextError::Copy(why.to_owned());
+        let contexts = self.contexts();
+        if let Some(executed) = contexts.iter().find(|context| !is_forked(context)) {
+            return Err(was_executed(executed));
+        }
         let (Some(family), Some(zygote)) = (&self.family, self.machine.zygote()) else {
-            return Err(refuse("the sandbox was not made from a warm template"));
+            return self.checkpoint_files().await;
         };
+        if contexts.is_empty() {
+            return self.checkpoint_files().await;
+        }
         let still = family.stills.of(&self.maker()?, family, zygote).await?;
-        let mut contexts = Vec::new();
+        let mut moments = Vec::new();
         let mut held = Vec::new();
-        for context in self.contexts() {
+        for context in contexts {
             let (moment, release) = take(&context, &still, self.limits().memory_bytes).await?;
-            contexts.push(moment);
+            moments.push(moment);
             held.push(release);
         }
-        let (machine, limits) = (self.machine.clone(), self.limits().clone());
-        let files = tokio::task::spawn_blocking(move || machine.files(&limits)).await;
+        let mut checkpoint = self.checkpoint_files().await?;
         drop(held);
-        let files = files.map_err(|error| refuse(&error.to_string()))?;
-        let files = files.map_err(|error| refuse(&format!("its files: {error}")))?;
-        let spec = Spec {
-            limits: self.limits().clone(),
-            ..Spec::new(Tier::Jail, family.warmth.root.clone())
-        };
         let (family, zygote) = (family.clone(), zygote.clone());
-        Ok(Checkpoint { spec, family, zygote, still, files, contexts })
+        checkpoint.memory = Some(Memory { family, zygote, still, contexts: moments });
+        Ok(checkpoint)
     }
+
+    /// Takes every file and no interpreter, whatever runs. Processes stand still
+    /// meanwhile.
+    pub async fn checkpoint_files(&self) -> Result<Checkpoint, ContextError> {
+        let refuse = |why: String| ContextError::Copy(why);
+        let spec = Spec { limits: self.limits().clone(), ..self.spec.clone() };
+        if spec.tier != Tier::Jail || spec.disk != Disk::Memory {
+            return Err(refuse("its files lie in a directory of the host".into()));
+        }
+        let (machine, limits) = (self.machine.clone(), spec.limits.clone());
+        let files = tokio::task::spawn_blocking(move || machine.files(&limits)).await;
+        let files = files.map_err(|error| refuse(error.to_string()))?;
+        let files = files.map_err(|error| refuse(format!("its files: {error}")))?;
+        Ok(Checkpoint { spec, files, memory: None })
+    }
+}
+
+fn is_forked(context: &Context) -> bool {
+    let facts = context.facts();
+    matches!(facts.origin, Origin::Forked | Origin::Copied) && facts.pid.is_some()
+}
+
+fn was_executed(context: &Context) -> ContextError {
+    let language = context.options().language.as_str();
+    let why =
+        format!("context {} ({language}) was executed, not forked; delete it first", context.id());
+    ContextError::Copy(why)
 }
 
 /// Dropped when the context may go on.
@@ -164,12 +218,7 @@ async fn take(
 ) -> Result<(Moment, Release), ContextError> {
     let facts = context.facts();
     let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
-        let language = context.options().language.as_str();
-        let why = format!(
-            "context {} ({language}) was executed, not forked; delete it first",
-            context.id()
-        );
-        return Err(ContextError::Copy(why));
+        return Err(was_executed(context));
     };
     let (parked, release) = context.park().await?;
     if !parked.threads.is_empty() {
@@ -194,13 +243,29 @@ async fn take(
     Ok((Moment { options, version: facts.version, note, cwd: parked.cwd, image }, release))
 }
 
-impl Maker {
+impl Node {
     /// Makes a sandbox that is what another was at the checkpoint.
-    pub(crate) async fn fork(&self, checkpoint: &Checkpoint) -> Result<Sandbox, NodeError> {
-        let Checkpoint { spec, family, zygote, files, .. } = checkpoint;
-        let sandbox = self.make_for(spec, family, zygote.clone(), Some(files)).await?;
-        for moment in &checkpoint.contexts {
-            sandbox.adopt(moment, &checkpoint.still).await.map_err(NodeError::Context)?;
+    pub async fn fork(&self, checkpoint: &Checkpoint) -> Result<Sandbox, NodeError> {
+        self.fork_with(checkpoint, &checkpoint.spec.limits).await
+    }
+
+    /// As [`Node::fork`], with limits of its own. Files that the disk is too small
+    /// for are an error.
+    pub async fn fork_with(
+        &self,
+        checkpoint: &Checkpoint,
+        limits: &Limits,
+    ) -> Result<Sandbox, NodeError> {
+        let spec = Spec { limits: limits.clone(), ..checkpoint.spec.clone() };
+        let files = &checkpoint.files;
+        let Some(memory) = &checkpoint.memory else {
+            return self.create_from(&spec, files).await;
+        };
+        let Memory { family, zygote, still, contexts } = memory;
+        let made = self.maker().make_for(&spec, family, zygote.clone(), Some(files)).await;
+        let sandbox = made?;
+        for moment in contexts {
+            sandbox.adopt(moment, still).await.map_err(NodeError::Context)?;
         }
         Ok(sandbox)
     }

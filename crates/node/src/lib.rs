@@ -29,7 +29,7 @@ pub use context::{
     CellEnd, CellError, CellEvent, CellOptions, Context, ContextError, ContextOptions, Facts,
     Origin, Ran, Running,
 };
-pub use copy::Checkpoint;
+pub use copy::{Checkpoint, SaveError};
 pub use dial::{DialError, PortStream};
 pub use files::{Changes, FileError, Listing};
 pub use link::LinkError;

@@ -55,6 +55,8 @@ pub struct Finished {
 pub struct Sandbox {
     pub(crate) link: Link,
     pub(crate) machine: Arc<Machine>,
+    /// As it was asked for; `limits` are those in force.
+    pub(crate) spec: Spec,
     limits: Limits,
     weakened: Weakened,
     calls: AtomicU32,
@@ -108,6 +110,7 @@ impl Sandbox {
         Ok(Self {
             link,
             machine: Arc::new(machine),
+            spec: spec.clone(),
             limits: spec.limits.clone(),
             weakened: weakened.clone(),
             calls: AtomicU32::new(FIRST_CALL),

@@ -7,6 +7,12 @@
 //! Ids are kept as the sandbox counts them. Sockets are left out: nobody would
 //! answer.
 //!
+//! It is laid out by the new sandbox's first process, with the rights that its
+//! code will have and in its own sized file system. An archive may have lain on
+//! a disk meanwhile, so its names are not believed either: none leads out of the
+//! directory that it is in, and the overlay's own marks are only those that say
+//! what is gone. A forged archive can do no more than the code that follows.
+//!
 //! ```text
 //! archive:  record length (u32) · record · bytes, if it is `Data` …
 //! ```
@@ -16,11 +22,16 @@ mod unpack;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use pack::pack_scratch;
-pub(crate) use unpack::unpack_descriptor;
+use crate::jail::mounts;
+
+pub(crate) use pack::{in_memory, pack_scratch};
+pub(crate) use unpack::{FromStart, unpack_descriptor};
 
 #[cfg(test)]
-use {pack::pack, unpack::unpack};
+use {
+    pack::pack,
+    unpack::{check, unpack},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Record {
@@ -63,6 +74,28 @@ struct About {
     seconds: i64,
     nanos: u32,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Directories of the scratch that are packed: the writable layer and shared
+/// memory.
+const TOPS: [&str; 2] = [mounts::UPPER, mounts::SHARED_MEMORY];
+
+/// Whether a name stands for something in the directory that it is in.
+fn is_plain(name: &[u8]) -> bool {
+    !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/')
+}
+
+/// Attributes of the overlay that a copy keeps: what hides the base, and what
+/// users have under such names. All others tie a file to the base it was copied
+/// from; the copy stands on the same base, and finds it by name.
+const MARKS: [&[u8]; 3] =
+    [b"user.overlay.opaque", b"user.overlay.whiteout", b"user.overlay.overlay."];
+
+fn is_kept(name: &[u8]) -> bool {
+    let is_mark = |mark: &&[u8]| {
+        if mark.ends_with(b".") { name.starts_with(mark) } else { name == *mark }
+    };
+    name.starts_with(b"user.") && (!name.starts_with(b"user.overlay.") || MARKS.iter().any(is_mark))
 }
 
 /// The longest record: a name, and attributes of a bounded size.

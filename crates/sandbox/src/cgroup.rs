@@ -56,6 +56,9 @@ pub const FIRST_CALL: u32 = 1;
 
 const PERIOD_MICROS: u64 = 100_000;
 
+/// How long processes may take to stand still.
+const FREEZE: Duration = Duration::from_millis(200);
+
 impl SandboxGroup {
     pub fn new(
         hierarchies: &Hierarchies,
@@ -200,6 +203,15 @@ impl SandboxGroup {
             return Err(io::ErrorKind::Unsupported.into());
         };
         write(&self.dir(site).join("cgroup.freeze"), if frozen { "1" } else { "0" })
+    }
+
+    /// Waits for a freeze that was asked for: a process stops when it comes out
+    /// of what it has the kernel do. One that does not is not waited for.
+    pub(crate) fn await_frozen(&self) {
+        let Some(site) = &self.hierarchies.unified else { return };
+        let events = self.dir(site).join("cgroup.events");
+        let frozen = || Ok((field(&events, "frozen") == 1).then_some(()));
+        let _ = crate::wait::until(FREEZE, frozen);
     }
 
     /// Whether the process is in this sandbox's groups, every one of them.

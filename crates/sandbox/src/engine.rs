@@ -237,6 +237,17 @@ impl Engine {
         self.make(id, spec, &Weakened::default(), Some(warm)).await
     }
 
+    /// As [`Backend::create`], with files to begin with.
+    pub async fn create_with(
+        &self,
+        id: SandboxId,
+        spec: &Spec,
+        files: &Files,
+    ) -> Result<Machine, StartError> {
+        let warm = Warm { zygote: None, files: Some(files), fork: None };
+        Ok(self.make(id, spec, &Weakened::default(), Some(warm)).await?.0)
+    }
+
     /// How calls of such a sandbox will be confined.
     pub fn confinement(&self, spec: &Spec) -> Confinement {
         Confinement::new(spec, self.connection.facts, &Weakened::default(), None)
@@ -261,7 +272,7 @@ impl Engine {
         }
         let sequence = self.connection.next();
         let (zygote, files, forking) = match warm {
-            Some(Warm { zygote, files, fork }) => (Some(zygote), files, fork),
+            Some(Warm { zygote, files, fork }) => (zygote, files, fork),
             None => (None, None, None),
         };
         let number = zygote.as_ref().map(|zygote| zygote.number());
@@ -317,16 +328,18 @@ impl Engine {
             facts,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
+            standing: Mutex::default(),
             id,
         };
         Ok((machine, pending))
     }
 }
 
-/// What makes a sandbox one of a warm template.
+/// What a sandbox does not begin from nothing with.
 #[derive(Debug)]
 pub struct Warm<'a> {
-    pub zygote: Arc<Zygote>,
+    /// Of a warm template.
+    pub zygote: Option<Arc<Zygote>>,
     /// To begin with.
     pub files: Option<&'a Files>,
     /// An interpreter to be forked at the same time, as the first call.

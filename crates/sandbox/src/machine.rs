@@ -1,7 +1,7 @@
 //! One sandbox as the host holds it: a byte stream to its guest, its cgroups,
 //! its end. What is said over the stream is not this crate's business.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use crate::archive::pack_scratch;
+use crate::archive::{FromStart, in_memory, pack_scratch};
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
@@ -37,6 +37,16 @@ pub struct Machine {
     pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
     pub(crate) engine: Mutex<Option<Arc<Connection>>>,
+    pub(crate) standing: Mutex<Standing>,
+}
+
+/// Why a sandbox stands still, if it does.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Somebody asked for it.
+    paused: bool,
+    /// So many copies are being made.
+    copied: usize,
 }
 
 /// The files of a sandbox, for another to begin with.
@@ -50,6 +60,26 @@ impl Files {
     pub fn size(&self) -> u64 {
         let stat = rustix::fs::fstat(&self.archive);
         stat.ok().and_then(|stat| u64::try_from(stat.st_size).ok()).unwrap_or(0)
+    }
+
+    /// Another handle on the same files.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { archive: self.archive.try_clone()? })
+    }
+
+    /// Writes them out. Not on a thread that serves others.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<u64> {
+        io::copy(&mut FromStart::new(&self.archive), to)
+    }
+
+    /// Reads what [`Files::write`] wrote, all `length` bytes of it. What it says
+    /// is looked at where it is laid out, inside a sandbox.
+    pub fn read(from: &mut impl Read, length: u64) -> io::Result<Self> {
+        let archive = in_memory(|mut file| {
+            let count = io::copy(&mut from.take(length), &mut file)?;
+            if count == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        })?;
+        Ok(Self { archive })
     }
 }
 
@@ -163,12 +193,18 @@ impl Machine {
         }
     }
 
-    /// A copy of everything that was written to, as of now. Reading takes as
-    /// long as it takes: not on a thread that serves others.
+    /// A copy of everything that was written to, as of now: every process stands
+    /// still meanwhile, where cgroups can do that. Reading takes as long as it
+    /// takes: not on a thread that serves others.
     pub fn files(&self, limits: &Limits) -> io::Result<Files> {
         let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes)?;
-        Ok(Files { archive })
+        let still = self.stand(|standing| standing.copied += 1);
+        if let (Ok(()), Some(group)) = (still, &self.group) {
+            group.await_frozen();
+        }
+        let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes);
+        let _ = self.stand(|standing| standing.copied -= 1);
+        Ok(Files { archive: archive? })
     }
 
     /// Gives a sandbox in which nothing has run yet other limits.
@@ -187,14 +223,18 @@ impl Machine {
 
     /// Stops every process where it stands.
     pub fn pause(&self) -> io::Result<()> {
-        self.freeze(true)
+        self.stand(|standing| standing.paused = true)
     }
 
     pub fn resume(&self) -> io::Result<()> {
-        self.freeze(false)
+        self.stand(|standing| standing.paused = false)
     }
 
-    fn freeze(&self, frozen: bool) -> io::Result<()> {
+    /// Stops the sandbox or lets it go, as the reasons that there are now say.
+    fn stand(&self, change: impl FnOnce(&mut Standing)) -> io::Result<()> {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut standing);
+        let frozen = standing.paused || standing.copied > 0;
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
         self.group.as_ref().ok_or_else(unsupported)?.freeze(frozen)
     }

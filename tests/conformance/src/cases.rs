@@ -2,6 +2,7 @@
 
 mod attributes;
 mod contexts;
+mod copies;
 mod ends;
 mod execute;
 mod files;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         life::CASES,
         isolation::CASES,
         ports::CASES,
+        copies::CASES,
         contexts::CASES,
         languages::CASES,
     ];

@@ -98,6 +98,10 @@ impl Fixture {
         self.warmed().map(|(node, _)| node)
     }
 
+    pub(crate) fn warm_template(&self) -> anyhow::Result<&Template> {
+        self.warmed().map(|(_, template)| template)
+    }
+
     /// A sandbox of the warm template.
     pub(crate) async fn warm(&self, change: impl FnOnce(&mut Limits)) -> anyhow::Result<Sandbox> {
         let (node, template) = self.warmed()?;

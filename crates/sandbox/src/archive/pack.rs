@@ -1,6 +1,7 @@
 //! From a directory to records.
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,17 +9,11 @@ use belljar_sys::tree::names;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
-use super::{About, DEEPEST, LONGEST_RECORD, PIECE, Record};
-use crate::jail::mounts;
+use super::{About, DEEPEST, LONGEST_RECORD, PIECE, Record, TOPS, is_kept};
 use crate::jail::parent::IDS;
 
 /// Somebody who is nobody in the sandbox.
 const NOBODY: u32 = 65_534;
-
-/// Attributes that tie a file to the base it was copied from; the copy stands
-/// on the same base, and finds it by name.
-const TIES: [&[u8]; 4] =
-    [b"user.overlay.origin", b"user.overlay.impure", b"user.overlay.nlink", b"user.overlay.upper"];
 
 struct Packer<W> {
     out: W,
@@ -34,12 +29,18 @@ pub(crate) fn pack_scratch(
     first_uid: u32,
     most: u64,
 ) -> io::Result<OwnedFd> {
+    in_memory(|file| {
+        let out = io::BufWriter::with_capacity(PIECE, file);
+        pack(scratch, &TOPS, first_uid, most, out)
+    })
+}
+
+/// A file in memory that `fill` writes and nobody can change after.
+pub(crate) fn in_memory(fill: impl FnOnce(&File) -> io::Result<()>) -> io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memfd = memfd_create("belljar-files", flags)?;
-    let file = std::fs::File::from(memfd);
-    let out = io::BufWriter::with_capacity(PIECE, &file);
-    pack(scratch, &[mounts::UPPER, mounts::SHARED_MEMORY], first_uid, most, out)?;
+    let file = File::from(memfd_create("belljar-files", flags)?);
+    fill(&file)?;
     let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
     fcntl_add_seals(&file, seals)?;
     Ok(file.into())
@@ -206,7 +207,7 @@ fn xattrs(file: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     };
     let mut found = Vec::new();
     for name in list[..count].split(|&byte| byte == 0) {
-        if !name.starts_with(b"user.") || TIES.contains(&name) {
+        if !is_kept(name) {
             continue;
         }
         let mut value = vec![0u8; 64 << 10];

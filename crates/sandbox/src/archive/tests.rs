@@ -66,3 +66,51 @@ fn nonsense_is_not_unpacked() {
     bytes.splice(0..0, length);
     assert!(unpack(Cursor::new(bytes)).is_err());
 }
+
+/// Whatever is forged, nothing is made outside.
+#[test]
+fn names_do_not_lead_out() {
+    let dir = scratch("forged");
+    let enter = |name: &str| Record::Enter { name: name.into(), about: About::default() };
+    let file = |name: &str, xattrs: &[&str]| {
+        let xattrs = xattrs.iter().map(|name| (name.as_bytes().to_vec(), Vec::new())).collect();
+        let about = About { xattrs, ..About::default() };
+        Record::File { name: name.into(), about, size: 0 }
+    };
+    let link = |name: &str| Record::Symlink {
+        name: name.into(),
+        about: About::default(),
+        target: b"/".to_vec(),
+    };
+    let out = dir.join("out").to_string_lossy().into_owned();
+    let forged = [
+        vec![enter("..")],
+        vec![enter("x")],
+        vec![enter(&out)],
+        vec![file("out", &[])],
+        vec![enter("u"), enter("..")],
+        vec![enter("u"), enter("a/../../out")],
+        vec![enter("u"), file(&out, &[])],
+        vec![enter("u"), file("../out", &[])],
+        vec![enter("u"), file("", &[])],
+        vec![enter("u"), link("../out")],
+        vec![enter("u"), Record::Whiteout { name: b"../out".to_vec() }],
+        vec![enter("u"), Record::Fifo { name: b"../out".to_vec(), about: About::default() }],
+        vec![enter("u"), file("f", &["security.capability"])],
+        vec![enter("u"), file("f", &["user.overlay.redirect"])],
+        vec![enter("u"), file("f", &["user.overlay.metacopy"])],
+    ];
+    for records in forged {
+        let mut depth = 0;
+        let refused = records.iter().any(|record| {
+            let refused = check(record, depth).is_err();
+            depth += usize::from(matches!(record, Record::Enter { .. }));
+            refused
+        });
+        assert!(refused, "{records:?}");
+    }
+    for honest in [file("f", &["user.a", "user.overlay.opaque"]), link("..x"), enter("...")] {
+        assert!(check(&honest, 1).is_ok(), "{honest:?}");
+    }
+    fs::remove_dir_all(dir).unwrap();
+}

@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{About, LONGEST_RECORD, PIECE, Record};
+use super::{About, DEEPEST, LONGEST_RECORD, PIECE, Record, TOPS, is_kept, is_plain};
 
 struct Level {
     dir: OwnedFd,
@@ -17,13 +17,19 @@ struct Level {
 
 /// Lays out an archive, wherever its descriptor was read up to.
 pub(crate) fn unpack_descriptor(archive: &OwnedFd) -> io::Result<()> {
-    unpack(io::BufReader::with_capacity(PIECE, FromStart { archive, at: 0 }))
+    unpack(io::BufReader::with_capacity(PIECE, FromStart::new(archive)))
 }
 
 /// Reads a file without moving the offset that others share.
-struct FromStart<'a> {
+pub(crate) struct FromStart<'a> {
     archive: &'a OwnedFd,
     at: u64,
+}
+
+impl<'a> FromStart<'a> {
+    pub(crate) fn new(archive: &'a OwnedFd) -> Self {
+        Self { archive, at: 0 }
+    }
 }
 
 impl Read for FromStart<'_> {
@@ -41,6 +47,7 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
     let mut file: Option<OwnedFd> = None;
     let mut piece = vec![0u8; PIECE];
     while let Some(record) = next(&mut input)? {
+        check(&record, levels.len())?;
         let parent = levels.last().map_or(CWD, |level| level.dir.as_fd());
         match record {
             Record::Enter { name, about } => {
@@ -76,7 +83,8 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
                 input.read_exact(piece)?;
                 let mut done = 0;
                 while done < length {
-                    done += rustix::io::pwrite(file, &piece[done..], offset + done as u64)?;
+                    let at = offset.checked_add(done as u64).ok_or(io::ErrorKind::InvalidData)?;
+                    done += rustix::io::pwrite(file, &piece[done..], at)?;
                 }
             }
             Record::Symlink { name, about, target } => {
@@ -99,6 +107,24 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses what no honest packer writes.
+pub(super) fn check(record: &Record, depth: usize) -> io::Result<()> {
+    let (name, about) = match record {
+        Record::Enter { name, about } | Record::File { name, about, .. } => (name, Some(about)),
+        Record::Symlink { name, .. } | Record::Fifo { name, .. } | Record::Whiteout { name } => {
+            (name, None)
+        }
+        Record::Leave | Record::Data { .. } => return Ok(()),
+    };
+    let is_top = || TOPS.iter().any(|top| top.as_bytes() == name);
+    let placed = match record {
+        Record::Enter { .. } if depth == 0 => is_top(),
+        _ => (1..=DEEPEST).contains(&depth) && is_plain(name),
+    };
+    let described = about.is_none_or(|about| about.xattrs.iter().all(|(name, _)| is_kept(name)));
+    if placed && described { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 fn next(input: &mut impl Read) -> io::Result<Option<Record>> {

@@ -35,6 +35,9 @@ async fn put_with(
     sandbox.upload_with(User::User, path, 0o444, attributes, &mut &b"content"[..]).await
 }
 
+/// Path, kind and mode of what a link leads to.
+type Led<'a> = Option<(&'a [u8], EntryKind, u32)>;
+
 async fn links_tell_where_they_lead(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     output(
@@ -46,7 +49,7 @@ async fn links_tell_where_they_lead(f: &Fixture) -> anyhow::Result<()> {
     )
     .await?;
     let (file, dir) = (at_home(&sandbox, "a/b/file"), at_home(&sandbox, "a/b"));
-    let table: [(&str, Option<(&[u8], EntryKind, u32)>); 9] = [
+    let table: [(&str, Led<'_>); 9] = [
         ("links/file", Some((&file, EntryKind::File, 0o640))),
         ("links/twice", Some((&file, EntryKind::File, 0o640))),
         ("links/round", Some((&file, EntryKind::File, 0o640))),
