@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{SandboxId, Spec, Tier};
+use belljar_model::{Disk, SandboxId, Spec, Tier};
 use belljar_sys::landlock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::Interest;
@@ -234,18 +234,23 @@ impl Engine {
         spec: &Spec,
         warm: Warm<'_>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
-        self.make(id, spec, &Weakened::default(), Some(warm)).await
+        self.make(id, spec, &Weakened::default(), Some(warm), None).await
     }
 
-    /// As [`Backend::create`], with files to begin with.
+    /// As [`Backend::create`], for a sandbox that begins with the files of
+    /// another.
     pub async fn create_with(
         &self,
         id: SandboxId,
         spec: &Spec,
         files: &Files,
     ) -> Result<Machine, StartError> {
-        let warm = Warm { zygote: None, files: Some(files), fork: None };
-        Ok(self.make(id, spec, &Weakened::default(), Some(warm)).await?.0)
+        if spec.tier != Tier::Jail || spec.disk != Disk::Memory {
+            let why = "files of another sandbox are laid out in a layer of memory only";
+            return Err(StartError::Unsupported { tier: spec.tier, why });
+        }
+        let made = self.make(id, spec, &Weakened::default(), None, Some(files)).await;
+        made.map(|(machine, _)| machine)
     }
 
     /// How calls of such a sandbox will be confined.
@@ -264,6 +269,7 @@ impl Engine {
         spec: &Spec,
         weakened: &Weakened,
         warm: Option<Warm<'_>>,
+        files: Option<&Files>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
         spec.check().map_err(StartError::Limits)?;
         if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
@@ -272,8 +278,8 @@ impl Engine {
         }
         let sequence = self.connection.next();
         let (zygote, files, forking) = match warm {
-            Some(Warm { zygote, files, fork }) => (zygote, files, fork),
-            None => (None, None, None),
+            Some(Warm { zygote, files, fork }) => (Some(zygote), files, fork),
+            None => (None, files, None),
         };
         let number = zygote.as_ref().map(|zygote| zygote.number());
         let pending = forking.as_ref().map(|_| Pending::new()).transpose()?;
@@ -328,18 +334,16 @@ impl Engine {
             facts,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
-            standing: Mutex::default(),
             id,
         };
         Ok((machine, pending))
     }
 }
 
-/// What a sandbox does not begin from nothing with.
+/// What makes a sandbox one of a warm template.
 #[derive(Debug)]
 pub struct Warm<'a> {
-    /// Of a warm template.
-    pub zygote: Option<Arc<Zygote>>,
+    pub zygote: Arc<Zygote>,
     /// To begin with.
     pub files: Option<&'a Files>,
     /// An interpreter to be forked at the same time, as the first call.
@@ -373,7 +377,7 @@ impl Backend for Engine {
         spec: &'a Spec,
         weakened: &'a Weakened,
     ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
-        Box::pin(async { Ok(self.make(id, spec, weakened, None).await?.0) })
+        Box::pin(async { Ok(self.make(id, spec, weakened, None, None).await?.0) })
     }
 }
 
