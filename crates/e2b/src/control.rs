@@ -11,6 +11,7 @@ mod query;
 mod sandboxes;
 mod secrets;
 mod snapshots;
+mod templates;
 mod volumes;
 
 use axum::response::{IntoResponse as _, Response};
@@ -45,6 +46,18 @@ pub(crate) fn router(actions: Actions) -> Router {
         .route("/v2/sandboxes/{id}/logs", get(logs::second))
         .route("/sandboxes/{id}/snapshots", post(snapshots::create))
         .route("/snapshots", get(snapshots::list))
+        .route("/v3/templates", post(templates::request))
+        .route("/v2/templates", get(templates::list))
+        .route("/templates", get(templates::list))
+        .route("/templates/tags", post(templates::assign).delete(templates::remove_tags))
+        .route("/templates/aliases/{name}", get(templates::alias))
+        .route("/templates/{id}", get(templates::info).delete(templates::delete))
+        .route("/templates/{id}/tags", get(templates::list_tags))
+        .route("/templates/{id}/files/{hash}", get(templates::slot))
+        .route("/template-files/{token}", put(templates::receive))
+        .route("/v2/templates/{id}/builds/{build}", post(templates::start))
+        .route("/templates/{id}/builds/{build}/status", get(templates::status))
+        .route("/templates/{id}/builds/{build}/logs", get(templates::logs))
         .route("/volumes", post(volumes::create).get(volumes::list))
         .route("/volumes/{id}", get(volumes::info).delete(volumes::delete))
         .route("/secrets", post(secrets::create).get(secrets::list))

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use belljar_actions::Actions;
+use belljar_e2b::Scheme;
 use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -107,11 +108,13 @@ async fn accept(
             (surfaces.clone(), acceptor.clone(), graceful.watcher());
         tokio::spawn(async move {
             let served = match acceptor {
-                None => converse(stream, surfaces, watcher).await,
+                None => converse(stream, Scheme::Http, surfaces, watcher).await,
                 Some(acceptor) => {
                     let shaken = tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
                     match shaken.await {
-                        Ok(Ok(stream)) => converse(stream, surfaces, watcher).await,
+                        Ok(Ok(stream)) => {
+                            converse(stream, Scheme::Https, surfaces, watcher).await
+                        }
                         Ok(Err(error)) => Err(error.into()),
                         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
                     }
@@ -129,13 +132,16 @@ type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
 
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    scheme: Scheme,
     surfaces: Surfaces,
     watcher: Watcher,
 ) -> Result<(), ConnectionError> {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let surfaces = surfaces.clone();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(scheme);
         async move {
-            let response = surfaces.answer(request.map(Body::new)).await;
+            let response = surfaces.answer(request).await;
             Ok::<_, std::convert::Infallible>(response)
         }
     });
