@@ -19,7 +19,6 @@ mod random;
 mod reading;
 mod runtime;
 mod sandbox;
-mod saved;
 mod supervisor;
 mod warm;
 
@@ -46,7 +45,7 @@ pub use belljar_guest_proto::context::{Bundle, Display};
 pub use belljar_guest_proto::{
     Attribute, Entry, EntryKind, PointsTo, PtySize, WatchEvent, WatchKind,
 };
-pub use belljar_sandbox::{Defence, Files, SandboxUsage, Weakened, hook};
+pub use belljar_sandbox::{Defence, SandboxUsage, Weakened, hook};
 
 /// The static program that becomes pid 1 of each sandbox.
 pub static GUEST: &[u8] = include_bytes!(env!("BELLJAR_GUEST"));

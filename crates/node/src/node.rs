@@ -11,7 +11,6 @@ use belljar_sandbox::{
 
 use crate::GUEST;
 use crate::context::{ContextError, forking};
-use crate::copy::Checkpoint;
 use crate::link::LinkError;
 use crate::pool::{Pool, PoolFigures, PoolSize};
 use crate::sandbox::Sandbox;
@@ -134,10 +133,13 @@ impl Node {
         self.maker.make(spec, &family).await
     }
 
-    /// Makes a sandbox that begins with the files of another, which stood on
-    /// the same root.
-    pub async fn create_with(&self, spec: &Spec, files: &Files) -> Result<Sandbox, NodeError> {
-        spec.check().map_err(|error| NodeError::Start(StartError::Limits(error)))?;
+    /// As [`Node::create`], with files to begin with. Those are laid out while a
+    /// sandbox is made, so none that waits will do.
+    pub(crate) async fn create_from(
+        &self,
+        spec: &Spec,
+        files: &Files,
+    ) -> Result<Sandbox, NodeError> {
         if let Some(Warm { family, .. }) = self.warm_for(spec) {
             return self.maker.make_for(spec, &family, family.zygote(), Some(files)).await;
         }
@@ -146,9 +148,8 @@ impl Node {
         self.maker.greet(machine, spec, &Weakened::default(), None).await
     }
 
-    /// Makes a sandbox that is what another was at the checkpoint.
-    pub async fn fork(&self, checkpoint: &Checkpoint) -> Result<Sandbox, NodeError> {
-        self.maker.fork(checkpoint).await
+    pub(crate) fn maker(&self) -> &Maker {
+        &self.maker
     }
 
     /// Makes a sandbox without some defence, to show that it is needed. Only
@@ -187,6 +188,7 @@ impl Maker {
         let (engine, confinement) = (&self.engine, self.engine.confinement(spec));
         let forking = forking(&confinement, engine.facts(), engine.has_unified());
         let (fork, ours) = forking.map_err(NodeError::Context)?;
+        let zygote = Some(zygote);
         let warm = belljar_sandbox::Warm { zygote, files, fork: Some(fork) };
         let made = engine.create_for(id, spec, warm).await;
         let (machine, pending) = made.map_err(NodeError::Start)?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{Disk, SandboxId, Spec, Tier};
+use belljar_model::{SandboxId, Spec, Tier};
 use belljar_sys::landlock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::Interest;
@@ -234,23 +234,18 @@ impl Engine {
         spec: &Spec,
         warm: Warm<'_>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
-        self.make(id, spec, &Weakened::default(), Some(warm), None).await
+        self.make(id, spec, &Weakened::default(), Some(warm)).await
     }
 
-    /// As [`Backend::create`], for a sandbox that begins with the files of
-    /// another.
+    /// As [`Backend::create`], with files to begin with.
     pub async fn create_with(
         &self,
         id: SandboxId,
         spec: &Spec,
         files: &Files,
     ) -> Result<Machine, StartError> {
-        if spec.tier != Tier::Jail || spec.disk != Disk::Memory {
-            let why = "files of another sandbox are laid out in a layer of memory only";
-            return Err(StartError::Unsupported { tier: spec.tier, why });
-        }
-        let made = self.make(id, spec, &Weakened::default(), None, Some(files)).await;
-        made.map(|(machine, _)| machine)
+        let warm = Warm { zygote: None, files: Some(files), fork: None };
+        Ok(self.make(id, spec, &Weakened::default(), Some(warm)).await?.0)
     }
 
     /// How calls of such a sandbox will be confined.
@@ -269,7 +264,6 @@ impl Engine {
         spec: &Spec,
         weakened: &Weakened,
         warm: Option<Warm<'_>>,
-        files: Option<&Files>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
         spec.check().map_err(StartError::Limits)?;
         if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
@@ -278,8 +272,8 @@ impl Engine {
         }
         let sequence = self.connection.next();
         let (zygote, files, forking) = match warm {
-            Some(Warm { zygote, files, fork }) => (Some(zygote), files, fork),
-            None => (None, files, None),
+            Some(Warm { zygote, files, fork }) => (zygote, files, fork),
+            None => (None, None, None),
         };
         let number = zygote.as_ref().map(|zygote| zygote.number());
         let pending = forking.as_ref().map(|_| Pending::new()).transpose()?;
@@ -334,16 +328,18 @@ impl Engine {
             facts,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
+            standing: Mutex::default(),
             id,
         };
         Ok((machine, pending))
     }
 }
 
-/// What makes a sandbox one of a warm template.
+/// What a sandbox does not begin from nothing with.
 #[derive(Debug)]
 pub struct Warm<'a> {
-    pub zygote: Arc<Zygote>,
+    /// Of a warm template.
+    pub zygote: Option<Arc<Zygote>>,
     /// To begin with.
     pub files: Option<&'a Files>,
     /// An interpreter to be forked at the same time, as the first call.
@@ -377,7 +373,7 @@ impl Backend for Engine {
         spec: &'a Spec,
         weakened: &'a Weakened,
     ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
-        Box::pin(async { Ok(self.make(id, spec, weakened, None, None).await?.0) })
+        Box::pin(async { Ok(self.make(id, spec, weakened, None).await?.0) })
     }
 }
 

@@ -1,10 +1,8 @@
 //! One sandbox as the host holds it: a byte stream to its guest, its cgroups,
 //! its end. What is said over the stream is not this crate's business.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use crate::archive::pack_scratch;
+use crate::archive::{FromStart, in_memory, pack_scratch};
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
@@ -39,6 +37,16 @@ pub struct Machine {
     pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
     pub(crate) engine: Mutex<Option<Arc<Connection>>>,
+    pub(crate) standing: Mutex<Standing>,
+}
+
+/// Why a sandbox stands still, if it does.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Somebody asked for it.
+    paused: bool,
+    /// So many copies are being made.
+    copied: usize,
 }
 
 /// The files of a sandbox, for another to begin with.
@@ -54,32 +62,26 @@ impl Files {
         stat.ok().and_then(|stat| u64::try_from(stat.st_size).ok()).unwrap_or(0)
     }
 
-    /// Writes them to a new file that only its owner may read.
-    pub fn save(&self, path: &Path) -> io::Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-        let (size, mut at) = (self.size(), 0);
-        let mut piece = vec![0; SAVED_AT_ONCE];
-        while at < size {
-            match rustix::io::pread(&self.archive, &mut piece, at)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => {
-                    file.write_all(&piece[..count])?;
-                    at += count as u64;
-                }
-            }
-        }
-        file.sync_all()
+    /// Another handle on the same files.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { archive: self.archive.try_clone()? })
     }
 
-    /// Those that were saved. The file may be removed meanwhile; whoever may
-    /// write to it decides what sandboxes begin with.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { archive: std::fs::File::open(path)?.into() })
+    /// Writes them out. Not on a thread that serves others.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<u64> {
+        io::copy(&mut FromStart::new(&self.archive), to)
+    }
+
+    /// Reads what [`Files::write`] wrote, all `length` bytes of it. What it says
+    /// is looked at where it is laid out, inside a sandbox.
+    pub fn read(from: &mut impl Read, length: u64) -> io::Result<Self> {
+        let archive = in_memory(|mut file| {
+            let count = io::copy(&mut from.take(length), &mut file)?;
+            if count == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        })?;
+        Ok(Self { archive })
     }
 }
-
-const SAVED_AT_ONCE: usize = 1 << 20;
 
 /// How full the writable layer is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -191,12 +193,18 @@ impl Machine {
         }
     }
 
-    /// A copy of everything that was written to, as of now. Reading takes as
-    /// long as it takes: not on a thread that serves others.
+    /// A copy of everything that was written to, as of now: every process stands
+    /// still meanwhile, where cgroups can do that. Reading takes as long as it
+    /// takes: not on a thread that serves others.
     pub fn files(&self, limits: &Limits) -> io::Result<Files> {
         let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes)?;
-        Ok(Files { archive })
+        let still = self.stand(|standing| standing.copied += 1);
+        if let (Ok(()), Some(group)) = (still, &self.group) {
+            group.await_frozen();
+        }
+        let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes);
+        let _ = self.stand(|standing| standing.copied -= 1);
+        Ok(Files { archive: archive? })
     }
 
     /// Gives a sandbox in which nothing has run yet other limits.
@@ -215,14 +223,18 @@ impl Machine {
 
     /// Stops every process where it stands.
     pub fn pause(&self) -> io::Result<()> {
-        self.freeze(true)
+        self.stand(|standing| standing.paused = true)
     }
 
     pub fn resume(&self) -> io::Result<()> {
-        self.freeze(false)
+        self.stand(|standing| standing.paused = false)
     }
 
-    fn freeze(&self, frozen: bool) -> io::Result<()> {
+    /// Stops the sandbox or lets it go, as the reasons that there are now say.
+    fn stand(&self, change: impl FnOnce(&mut Standing)) -> io::Result<()> {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut standing);
+        let frozen = standing.paused || standing.copied > 0;
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
         self.group.as_ref().ok_or_else(unsupported)?.freeze(frozen)
     }
