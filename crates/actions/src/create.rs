@@ -161,8 +161,7 @@ impl Actions {
         name: &str,
     ) -> Result<(belljar_node::Sandbox, Arc<Known>), Problem> {
         if let Some(snapshot) = self.snapshots().find(tenant, name) {
-            let forked = self.node().fork(&snapshot.checkpoint).await;
-            let machine = forked.map_err(|error| Problem::internal("make a sandbox", &error))?;
+            let machine = self.make_from(&snapshot.taken, &snapshot.template).await?;
             return Ok((machine, snapshot.template.clone()));
         }
         let template = self.templates().find(tenant, name)?;

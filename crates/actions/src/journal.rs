@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Moment, now};
 use crate::keys::Tenant;
+use crate::private;
 use crate::sandbox::Facts;
+use crate::template::Reference;
 
 /// How a sandbox ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -43,6 +45,7 @@ pub(crate) struct Written {
     pub(crate) id: SandboxId,
     pub(crate) facts: Facts,
     pub(crate) deadline: Moment,
+    pub(crate) template: Reference,
     /// Its files were saved, and it can be resumed from them.
     #[serde(default)]
     pub(crate) saved: bool,
@@ -51,7 +54,8 @@ pub(crate) struct Written {
 impl Journal {
     pub(crate) fn open(state: &Path) -> io::Result<Self> {
         let dir = state.join("sandboxes");
-        fs::create_dir_all(&dir)?;
+        // Records hold tokens.
+        private::make_dir(&dir)?;
         Ok(Self { dir, ended: state.join("ended.jsonl") })
     }
 

@@ -230,10 +230,11 @@ impl Actions {
             }
             (State::Paused(Paused::Frozen(live)), ResumeMode::Reboot) => {
                 let saved = self.put_away(sandbox, &live).await?;
-                sandbox.set_state(State::Paused(saved));
-                self.bring_back(sandbox).await?
+                sandbox.set_state(State::Paused(saved.clone()));
+                self.write_down(sandbox)?;
+                self.bring_back(sandbox, saved).await?
             }
-            (State::Paused(Paused::Saved(_)), _) => self.bring_back(sandbox).await?,
+            (State::Paused(saved @ Paused::Saved(_)), _) => self.bring_back(sandbox, saved).await?,
         };
         // First, so that its guard never sees it run beyond a deadline of old.
         sandbox.deadline.send_replace(now().plus(life));

@@ -1,21 +1,37 @@
 //! Snapshots: moments of sandboxes, kept to make others from.
+//!
+//! ```text
+//! <state>/snapshots/<id>.json     whose it is, and of what
+//! <state>/snapshots/<id>.files    the files of that moment
+//! ```
+//!
+//! A snapshot with interpreters is held in memory and ends with the server; one
+//! of files only is on disk and stays.
+
+mod fork;
+mod moment;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use belljar_node::Checkpoint;
+use serde::{Deserialize, Serialize};
+
+pub use fork::MOST_FORKS;
+pub(crate) use moment::{Taken, cannot_copy, save};
 
 use crate::clock::{Moment, now};
 use crate::events::EventKind;
 use crate::keys::Tenant;
-use crate::lifecycle::PauseMode;
+use crate::lifecycle::{PauseMode, unhurried};
 use crate::list::Page;
+use crate::private;
 use crate::problem::{Kind, Problem};
-use crate::sandbox::{Facts, Sandbox};
+use crate::sandbox::Sandbox;
 use crate::secret::Secret;
 use crate::start::Actions;
-use crate::template::Known;
+use crate::template::{Known, Name, Reference};
 
 /// A moment of a sandbox that was kept.
 #[derive(Debug)]
@@ -26,18 +42,50 @@ pub struct Snapshot {
     /// Of which sandbox.
     pub sandbox: String,
     pub taken_at: Moment,
-    pub(crate) checkpoint: Arc<Checkpoint>,
+    pub mode: PauseMode,
+    pub(crate) taken: Taken,
     pub(crate) template: Arc<Known>,
 }
 
-#[derive(Debug, Default)]
+/// A snapshot of files, as it is written down.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    id: String,
+    tenant: Tenant,
+    name: Option<String>,
+    sandbox: String,
+    taken_at: Moment,
+    template: Reference,
+}
+
+#[derive(Debug)]
 pub(crate) struct Snapshots {
+    dir: PathBuf,
     known: Mutex<BTreeMap<String, Arc<Snapshot>>>,
 }
 
 impl Snapshots {
+    pub(crate) fn open(state: &Path) -> io::Result<Self> {
+        let dir = state.join("snapshots");
+        private::make_dir(&dir)?;
+        Ok(Self { dir, known: Mutex::default() })
+    }
+
+    /// What the last server wrote down.
+    pub(crate) fn left(&self) -> io::Result<Vec<Record>> {
+        private::read_all(&self.dir)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Snapshot>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.json"))
+    }
+
+    fn files(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.files"))
     }
 
     /// By id, or by name: then the newest of that name.
@@ -45,16 +93,31 @@ impl Snapshots {
         let known = self.lock();
         let own = || known.values().filter(|snapshot| snapshot.tenant == *tenant);
         let by_id = own().find(|snapshot| snapshot.id == name);
-        let named = || own().filter(|snapshot| snapshot.name.as_deref() == Some(name));
+        let name = canonical(tenant, name).ok();
+        let named = || own().filter(|snapshot| name.is_some() && snapshot.name == name);
         by_id.or_else(|| named().max_by_key(|snapshot| snapshot.taken_at)).cloned()
+    }
+
+    fn remove_from_disk(&self, id: &str) -> io::Result<()> {
+        for path in [self.record(id), self.files(id)] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
-/// The most copies that one request makes.
-pub const MOST_FORKS: usize = 20;
-
-/// How long a copy lives when nobody says.
-const FORK_LIFE: Duration = Duration::from_secs(15);
+/// A name as it is kept: without a namespace, and without a tag that says
+/// nothing.
+fn canonical(tenant: &Tenant, name: &str) -> Result<String, Problem> {
+    let Name { name, tag } = Name::parse(tenant, name)?;
+    Ok(match tag.filter(|tag| tag != crate::template::DEFAULT_TAG) {
+        Some(tag) => format!("{name}:{tag}"),
+        None => name,
+    })
+}
 
 impl Actions {
     /// Keeps a sandbox as it is now; it goes on.
@@ -65,41 +128,90 @@ impl Actions {
         name: Option<&str>,
         mode: PauseMode,
     ) -> Result<Arc<Snapshot>, Problem> {
-        let _ = mode;
-        let name = name.map(str::to_owned);
         let sandbox = self.registry().find(tenant, id)?;
+        let name = name.map(|name| self.free_name(tenant, name)).transpose()?;
+        let actions = self.clone();
+        unhurried(async move { actions.keep(&sandbox, name, mode).await }).await
+    }
+
+    /// A template's name stays its own: whoever makes a sandbox by it means the
+    /// template.
+    fn free_name(&self, tenant: &Tenant, name: &str) -> Result<String, Problem> {
+        let canonical = canonical(tenant, name)?;
+        if self.templates().find(tenant, &canonical).is_ok() {
+            let message = format!("'{canonical}' is the name of a template");
+            return Err(Problem::new(Kind::Conflict, "name_taken", message));
+        }
+        Ok(canonical)
+    }
+
+    async fn keep(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        name: Option<String>,
+        mode: PauseMode,
+    ) -> Result<Arc<Snapshot>, Problem> {
+        let tenant = &sandbox.facts().tenant;
         let most = self.config().quota.snapshots;
         if self.snapshots().lock().values().filter(|other| other.tenant == *tenant).count() >= most
         {
             let message = format!("you have reached the maximum of {most} snapshots");
-            return Err(Problem::new(Kind::TooMany, "too_many_snapshots", message));
+            return Err(Problem::new(Kind::TooMany, "too_many_snapshots", message)
+                .hint("delete some first"));
         }
-        let checkpoint = self.checkpoint(&sandbox).await?;
         let random = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
-        let snapshot = Arc::new(Snapshot {
-            id: format!("snap{}", &random.expose()[..20]),
+        let id = format!("snap{}", &random.expose()[..20]);
+        let taken = self.take(sandbox, mode).await?.kept_at(&self.snapshots().files(&id)).await?;
+        let snapshot = Snapshot {
+            id,
             tenant: tenant.clone(),
             name,
             sandbox: sandbox.id().to_string(),
             taken_at: now(),
-            checkpoint: Arc::new(checkpoint),
+            mode: taken.mode(),
+            taken,
             template: sandbox.template().clone(),
-        });
+        };
+        self.write_snapshot(&snapshot)?;
+        let snapshot = Arc::new(snapshot);
         self.snapshots().lock().insert(snapshot.id.clone(), snapshot.clone());
-        self.tell(&sandbox, EventKind::Snapshot, Some(snapshot.id.clone()));
+        self.tell(sandbox, EventKind::Snapshot, Some(snapshot.id.clone()));
         Ok(snapshot)
     }
 
-    async fn checkpoint(&self, sandbox: &Arc<Sandbox>) -> Result<Checkpoint, Problem> {
-        let _changing = sandbox.changing.lock().await;
-        let live = sandbox.live()?;
-        live.machine.checkpoint().await.map_err(|error| {
-            let message = format!("the sandbox cannot be copied as it is: {error}");
-            Problem::new(Kind::Conflict, "cannot_checkpoint", message)
-                .hint("end what it names, or leave memory out")
-        })
+    fn write_snapshot(&self, snapshot: &Snapshot) -> Result<(), Problem> {
+        if snapshot.mode != PauseMode::Filesystem {
+            return Ok(());
+        }
+        let record = Record {
+            id: snapshot.id.clone(),
+            tenant: snapshot.tenant.clone(),
+            name: snapshot.name.clone(),
+            sandbox: snapshot.sandbox.clone(),
+            taken_at: snapshot.taken_at,
+            template: Reference::from(&*snapshot.template),
+        };
+        private::write(&self.snapshots().record(&snapshot.id), &record)
+            .map_err(|error| Problem::internal("write the snapshot down", &error))
     }
 
+    /// Knows a snapshot of the last server again. What it stood on, or its files,
+    /// may be gone: then it is too.
+    pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
+        let Record { id, tenant, name, sandbox, taken_at, template } = record;
+        let path = self.snapshots().files(&id);
+        let template = self.templates().exactly(&template);
+        let (true, Ok(template)) = (path.exists(), template) else {
+            return self.snapshots().remove_from_disk(&id);
+        };
+        let (mode, taken) = (PauseMode::Filesystem, Taken::Saved(path));
+        let snapshot =
+            Snapshot { id: id.clone(), tenant, name, sandbox, taken_at, mode, taken, template };
+        self.snapshots().lock().insert(id, Arc::new(snapshot));
+        Ok(())
+    }
+
+    /// Newest first.
     pub fn list_snapshots(
         &self,
         tenant: &Tenant,
@@ -108,60 +220,40 @@ impl Actions {
         limit: usize,
         after: Option<&str>,
     ) -> Result<Page<Arc<Snapshot>>, Problem> {
+        let name = name.map(|name| canonical(tenant, name)).transpose()?;
         let mut own: Vec<_> = self.snapshots().lock().values().cloned().collect();
         own.retain(|snapshot| {
             snapshot.tenant == *tenant
                 && sandbox.is_none_or(|id| snapshot.sandbox == id)
-                && name.is_none_or(|name| snapshot.name.as_deref() == Some(name))
+                && (name.is_none() || snapshot.name == name)
         });
         let key = |snapshot: &Arc<Snapshot>| (snapshot.taken_at.unix_micros(), snapshot.id.clone());
         own.sort_by_key(|snapshot| std::cmp::Reverse(key(snapshot)));
         crate::list::page(own, limit, after, key, true)
     }
 
+    /// Sandboxes that were made from it do not need it any more.
     pub fn delete_snapshot(&self, tenant: &Tenant, id: &str) -> Result<(), Problem> {
         let found = self.snapshots().find(tenant, id);
         let found = found.ok_or_else(|| Problem::not_found("snapshot", id))?;
         self.snapshots().lock().remove(&found.id);
-        Ok(())
+        let removed = self.snapshots().remove_from_disk(&found.id);
+        removed.map_err(|error| Problem::internal("remove the snapshot", &error))
     }
+}
 
-    /// Makes copies of a sandbox as it is now; it goes on. One answer for each.
-    pub async fn fork(
-        &self,
-        tenant: &Tenant,
-        id: &str,
-        count: usize,
-        life: Option<Duration>,
-    ) -> Result<Vec<Result<Arc<Sandbox>, Problem>>, Problem> {
-        self.refuse_when_draining()?;
-        if count == 0 || count > MOST_FORKS {
-            return Err(Problem::invalid(format!("count must be between 1 and {MOST_FORKS}")));
-        }
-        let sandbox = self.registry().find(tenant, id)?;
-        let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
-        let checkpoint = self.checkpoint(&sandbox).await?;
-        let mut copies = Vec::new();
-        for _ in 0..count {
-            copies.push(self.copy(&sandbox, &checkpoint, life).await);
-        }
-        self.tell(&sandbox, EventKind::Forked, Some(count.to_string()));
-        Ok(copies)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    async fn copy(
-        &self,
-        original: &Arc<Sandbox>,
-        checkpoint: &Checkpoint,
-        life: Duration,
-    ) -> Result<Arc<Sandbox>, Problem> {
-        let facts = original.facts();
-        let place = self.registry().reserve(&facts.tenant, self.config().quota.sandboxes)?;
-        let forked = self.node().fork(checkpoint).await;
-        let machine = forked.map_err(|error| Problem::internal("make a copy", &error))?;
-        let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
-        let traffic_token = facts.traffic_token.as_ref().map(|_| token()).transpose()?;
-        let facts = Facts { started_at: now(), token: token()?, traffic_token, ..facts.clone() };
-        self.enter(machine, facts, original.template().clone(), life, place)
+    #[test]
+    fn names_are_kept_in_one_form() {
+        let tenant = Tenant::new("team");
+        let canonical = |name| canonical(&tenant, name).ok();
+        assert_eq!(canonical("Kept"), Some("kept".into()));
+        assert_eq!(canonical("kept:default"), Some("kept".into()));
+        assert_eq!(canonical("team/kept:v1"), Some("kept:v1".into()));
+        assert_eq!(canonical("other/kept"), None);
+        assert_eq!(canonical("a b"), None);
     }
 }

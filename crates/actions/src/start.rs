@@ -62,6 +62,8 @@ impl Actions {
         let journal = Journal::open(&config.state);
         let state = |source| StartError::State { path: config.state.clone(), source };
         let journal = journal.map_err(state)?;
+        let snapshots = Snapshots::open(&config.state).map_err(state)?;
+        let kept = snapshots.left().map_err(state)?;
         let secrets = Secrets::open(&config.state).map_err(state)?;
         let volumes = Volumes::open(&config.state, config.quota.volume_bytes).map_err(state)?;
         let templates = Templates::open(&config)?;
@@ -74,7 +76,7 @@ impl Actions {
             templates,
             builds,
             registry: Arc::default(),
-            snapshots: Snapshots::default(),
+            snapshots,
             journal,
             events: Events::default(),
             idempotency: Idempotency::default(),
@@ -83,12 +85,13 @@ impl Actions {
             draining: AtomicBool::new(false),
             config,
         }));
-        for written in left {
-            actions.take_over(written).map_err(|source| {
-                let path = actions.config().state.clone();
-                StartError::State { path, source }
-            })?;
-        }
+        let known = left.into_iter().try_for_each(|written| actions.take_over(written));
+        let known =
+            known.and_then(|()| kept.into_iter().try_for_each(|kept| actions.know_snapshot(kept)));
+        known.map_err(|source| {
+            let path = actions.config().state.clone();
+            StartError::State { path, source }
+        })?;
         Ok(actions)
     }
 
@@ -101,9 +104,9 @@ impl Actions {
     /// A sandbox of the last server: there again if its files were saved, else
     /// put down as lost.
     fn take_over(&self, written: Written) -> io::Result<()> {
-        let Written { id, facts, deadline, saved } = written;
+        let Written { id, facts, deadline, template, saved } = written;
         let files = self.journal().saved_files(&id);
-        let template = self.templates().find(&facts.tenant, &facts.template);
+        let template = self.templates().exactly(&template);
         let place = self.registry().reserve(&facts.tenant, usize::MAX);
         if let (true, true, Ok(template), Ok(place)) = (saved, files.exists(), template, place) {
             let state = State::Paused(Paused::Saved(files));
@@ -245,6 +248,7 @@ impl Actions {
             id: sandbox.id().clone(),
             facts: sandbox.facts().clone(),
             deadline: sandbox.deadline(),
+            template: (&**sandbox.template()).into(),
             saved: matches!(sandbox.state(), State::Paused(Paused::Saved(_))),
         };
         let done = self.journal().write(&written);

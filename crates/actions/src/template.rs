@@ -10,6 +10,7 @@ use belljar_model::{Limits, Spec, Tier, User};
 use belljar_node::{ContextOptions, Language, Node, PoolSize, Warmth};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template};
+use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::keys::Tenant;
@@ -52,6 +53,21 @@ impl Known {
             Problem::unsupported(format!("the template `{}` has no {name}", self.template.name))
         })?;
         Ok(ContextOptions { language, interpreter, cwd: None, env: self.template.env.clone() })
+    }
+}
+
+/// A version of a template, as it is written down.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Reference {
+    id: String,
+    name: String,
+    version: String,
+}
+
+impl From<&Known> for Reference {
+    fn from(known: &Known) -> Self {
+        let Template { name, version, .. } = &known.template;
+        Self { id: known.id.clone(), name: name.clone(), version: version.clone() }
     }
 }
 
@@ -100,6 +116,14 @@ impl Templates {
             Some(build) => problem.hint(format!("build it with `belljar template build {build}`")),
             None => problem,
         })
+    }
+
+    /// The very version that something was made from.
+    pub(crate) fn exactly(&self, reference: &Reference) -> Result<Arc<Known>, Problem> {
+        let Reference { id, name, version } = reference;
+        let template = self.store.resolve(&format!("{name}@{version}"));
+        let template = template.map_err(|error| Problem::internal("find a template", &error))?;
+        self.know(template, id.clone())
     }
 
     /// A template of everybody's.

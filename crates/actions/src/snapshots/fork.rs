@@ -1,0 +1,60 @@
+//! Copies of live sandboxes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Taken;
+use crate::clock::now;
+use crate::events::EventKind;
+use crate::keys::Tenant;
+use crate::lifecycle::PauseMode;
+use crate::problem::Problem;
+use crate::sandbox::{Facts, Sandbox};
+use crate::secret::Secret;
+use crate::start::Actions;
+
+/// The most copies that one request makes.
+pub const MOST_FORKS: usize = 20;
+
+/// How long a copy lives when nobody says.
+const FORK_LIFE: Duration = Duration::from_secs(15);
+
+impl Actions {
+    /// Makes copies of a sandbox as it is now; it goes on. One answer for each.
+    pub async fn fork(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+        count: usize,
+        life: Option<Duration>,
+    ) -> Result<Vec<Result<Arc<Sandbox>, Problem>>, Problem> {
+        self.refuse_when_draining()?;
+        if count == 0 || count > MOST_FORKS {
+            return Err(Problem::invalid(format!("count must be between 1 and {MOST_FORKS}")));
+        }
+        let sandbox = self.registry().find(tenant, id)?;
+        let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
+        let taken = self.take(&sandbox, PauseMode::Full).await?;
+        let mut copies = Vec::new();
+        for _ in 0..count {
+            copies.push(self.copy(&sandbox, &taken, life).await);
+        }
+        self.tell(&sandbox, EventKind::Forked, Some(count.to_string()));
+        Ok(copies)
+    }
+
+    async fn copy(
+        &self,
+        original: &Arc<Sandbox>,
+        taken: &Taken,
+        life: Duration,
+    ) -> Result<Arc<Sandbox>, Problem> {
+        let facts = original.facts();
+        let place = self.registry().reserve(&facts.tenant, self.config().quota.sandboxes)?;
+        let machine = self.make_from(taken, original.template()).await?;
+        let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
+        let traffic_token = facts.traffic_token.as_ref().map(|_| token()).transpose()?;
+        let facts = Facts { started_at: now(), token: token()?, traffic_token, ..facts.clone() };
+        self.enter(machine, facts, original.template().clone(), life, place)
+    }
+}
