@@ -209,10 +209,11 @@ impl Engine {
         Ok(Self { connection: Arc::new(Connection { inner }) })
     }
 
-    /// Waits until the spawner has ended what is left and is gone itself. Every
-    /// machine of this engine must have been destroyed or dropped before.
+    /// Tells the spawner to end what is left, and waits until it is gone itself.
+    /// Others may still hold this engine: whatever they ask for fails.
     pub async fn stop(self) {
         let gone = self.connection.gone.clone();
+        let _ = rustix::net::shutdown(&self.connection.socket, rustix::net::Shutdown::Both);
         drop(self);
         // The semaphore closes when the spawner is reaped.
         let _ = gone.acquire().await;

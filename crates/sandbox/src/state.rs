@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,9 +51,15 @@ impl State {
         for (part, mode) in parts {
             fs::DirBuilder::new().recursive(true).mode(mode).create(part)?;
         }
-        let owner = fs::metadata(dir)?.uid();
-        if owner != rustix::process::geteuid().as_raw() {
+        let user = rustix::process::geteuid();
+        let found = fs::metadata(dir)?;
+        if found.uid() != user.as_raw() {
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if user.is_root() {
+            let mode = found.mode() | 0o011;
+            fs::set_permissions(dir, fs::Permissions::from_mode(mode))?;
+            can_be_passed(&fs::canonicalize(dir)?)?;
         }
         Ok(Self { dir: dir.to_owned() })
     }
@@ -212,4 +218,19 @@ pub(crate) fn remove_tree(parent: &Path, name: &OsStr) -> io::Result<()> {
         Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Refuses a directory that the user ids of sandboxes cannot reach: every
+/// sandbox would fail later, with words that say nothing about the reason.
+fn can_be_passed(dir: &Path) -> io::Result<()> {
+    for part in dir.ancestors() {
+        if fs::metadata(part)?.mode() & 0o001 == 0 {
+            let part = part.display();
+            return Err(io::Error::other(format!(
+                "sandboxes have user ids of their own, and those cannot pass through `{part}` \
+                 (chmod o+x)"
+            )));
+        }
+    }
+    Ok(())
 }
