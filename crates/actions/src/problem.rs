@@ -63,6 +63,11 @@ impl Problem {
         Self::new(Kind::NotFound, "not_found", format!("{what} '{name}' not found"))
     }
 
+    /// For surfaces: nothing answers to this.
+    pub fn no_route(method: &str, path: &str) -> Self {
+        Self::new(Kind::NotFound, "route_not_found", format!("there is no {method} {path}"))
+    }
+
     /// Something that nobody asked for. The whole chain is logged here, once;
     /// the caller is told what was attempted.
     pub fn internal(attempted: &str, error: &dyn std::error::Error) -> Self {

@@ -18,7 +18,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 use belljar_actions::{Actions, Page, Problem};
-use http::HeaderValue;
+use http::{HeaderValue, Method, Uri};
 use serde::Serialize;
 
 pub(crate) use body::Body;
@@ -63,11 +63,13 @@ pub(crate) fn router(actions: Actions) -> Router {
         .route("/secrets", post(secrets::create).get(secrets::list))
         .route("/secrets/{name}", get(secrets::info).post(secrets::update).delete(secrets::delete))
         .route("/health", get(|| async { http::StatusCode::NO_CONTENT }))
-        .fallback(|| async { RestError(Problem::not_found("path", "of this request")) })
-        .method_not_allowed_fallback(|| async {
-            RestError(Problem::not_found("method", "of this request"))
-        })
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_route)
         .with_state(actions)
+}
+
+async fn no_such_route(method: Method, uri: Uri) -> RestError {
+    RestError(Problem::no_route(method.as_str(), uri.path()))
 }
 
 /// One page of a list; where the next begins stands in a header.

@@ -12,7 +12,7 @@ use axum::{Json, Router};
 use belljar_actions::{Actions, Kind, Problem, Volume, VolumeEntry, VolumeEntryKind, VolumeOwner};
 use futures_util::StreamExt as _;
 use http::request::Parts;
-use http::{StatusCode, header};
+use http::{Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 
 use crate::control::{Body, Query, joined};
@@ -23,11 +23,13 @@ pub(crate) fn router(actions: Actions) -> Router {
         .route("/volumecontent/{id}/path", get(stat).patch(change).delete(remove))
         .route("/volumecontent/{id}/dir", get(list).post(make_dir))
         .route("/volumecontent/{id}/file", get(read).put(write))
-        .fallback(|| async { Refusal(Problem::not_found("path", "of this request")) })
-        .method_not_allowed_fallback(|| async {
-            Refusal(Problem::not_found("method", "of this request"))
-        })
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_route)
         .with_state(actions)
+}
+
+async fn no_such_route(method: Method, uri: Uri) -> Refusal {
+    Refusal(Problem::no_route(method.as_str(), uri.path()))
 }
 
 /// An error: `{"code": "<word>", "message": …}`.

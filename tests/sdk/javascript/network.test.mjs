@@ -28,7 +28,7 @@ refuses('Sandbox.create(mcp=)')('the MCP gateway is refused', () =>
   assert.rejects(Sandbox.create('base', { mcp: { time: {} } }), refusal(/mcp/i)))
 
 refuses('Sandbox.update_network')('a network update is refused and the sandbox goes on', async () => {
-  await assert.rejects(sandbox().updateNetwork({ denyOut: ['10.0.0.0/8'] }), refusal(/network/i))
+  await assert.rejects(sandbox().updateNetwork({ allowOut: ['10.0.0.0/8'] }), refusal(/network/i))
   assert.equal((await sandbox().commands.run('echo on')).stdout, 'on\n')
 })
 

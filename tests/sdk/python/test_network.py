@@ -16,7 +16,7 @@ def refused(call, word):
 @refuses("Sandbox.create(network=)")
 def test_network_rules_are_refused_and_leave_no_sandbox():
     refused(lambda: Sandbox.create(network={"allow_out": ["10.0.0.1"]}), "network")
-    refused(lambda: Sandbox.create(network={"allow_public_traffic": False}), "network")
+    refused(lambda: Sandbox.create(network={"egress_proxy": {"address": "10.0.0.1:1080"}}), "network")
 
 
 @refuses("Sandbox.create(allow_internet_access=True)")
@@ -45,8 +45,17 @@ def test_the_mcp_gateway_is_refused():
 @refuses("Sandbox.update_network")
 def test_a_network_update_is_refused_and_the_sandbox_goes_on(sandbox):
     with pytest.raises(SandboxException, match="(?i)network") as refusal:
-        sandbox.update_network({"deny_out": ["10.0.0.0/8"]})
+        sandbox.update_network({"allow_out": ["10.0.0.0/8"]})
     assert refusal.value.status_code in (400, 501)
+    assert sandbox.commands.run("echo on").stdout == "on\n"
+
+
+@covers("Sandbox.create", "Sandbox.get_info")
+def test_what_only_denies_is_granted(fresh):
+    sandbox = fresh(network={"deny_out": ["0.0.0.0/0"], "allow_public_traffic": False})
+    assert sandbox.traffic_access_token
+    assert sandbox.get_info().network["allow_public_traffic"] is False
+    sandbox.update_network({"deny_out": ["10.0.0.0/8"]})
     assert sandbox.commands.run("echo on").stdout == "on\n"
 
 
