@@ -6,12 +6,14 @@
 //!            flag 0 a message, flag 2 the end: `{}` or `{"error": …}`
 //! ```
 //!
-//! Streams are never compressed, and every message is a chunk of its own.
+//! Streams are never compressed, and every message is a chunk of its own. One
+//! whose sandbox goes away breaks off instead of ending: only then do clients
+//! look whether the sandbox is still there, and say what happened.
 
 mod error;
 mod request;
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 
 use axum::body::Body;
@@ -54,12 +56,15 @@ pub(crate) fn streamed(
     let envelopes = stream::unfold(Some(messages), |state| async {
         let mut messages = state?;
         Some(match messages.next().await {
-            Some(Ok(message)) => (envelope(MESSAGE, &message), Some(messages)),
-            Some(Err(error)) => (end(Some(&error)), None),
-            None => (end(None), None),
+            Some(Ok(message)) => (Ok(envelope(MESSAGE, &message)), Some(messages)),
+            Some(Err(error)) if error.is_gone() => {
+                (Err(io::Error::new(io::ErrorKind::ConnectionAborted, error.message)), None)
+            }
+            Some(Err(error)) => (Ok(end(Some(&error))), None),
+            None => (Ok(end(None)), None),
         })
     });
-    let body = Body::from_stream(envelopes.map(Ok::<_, Infallible>));
+    let body = Body::from_stream(envelopes);
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("application/connect+json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -100,6 +105,14 @@ mod tests {
         let bytes = streamed(stream::iter(messages)).into_body().collect().await.unwrap();
         let want = b"\0\0\0\0\x07{\"a\":1}\0\0\0\0\x02{}\x02\0\0\0\x02{}";
         assert_eq!(bytes.to_bytes().as_ref(), want);
+    }
+
+    #[tokio::test]
+    async fn a_stream_of_a_sandbox_that_goes_away_breaks_off() {
+        let messages = [Ok(json!({})), Err(Error::gone())];
+        let mut body = streamed(stream::iter(messages)).into_body();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.unwrap().is_err());
     }
 
     #[tokio::test]

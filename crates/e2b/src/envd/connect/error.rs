@@ -72,6 +72,10 @@ impl Error {
         Problem::gone().into()
     }
 
+    pub(super) fn is_gone(&self) -> bool {
+        *self == Self::gone()
+    }
+
     pub(crate) fn too_late() -> Self {
         Self::new(Code::DeadlineExceeded, "context deadline exceeded")
     }
