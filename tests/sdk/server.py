@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 
 
@@ -60,19 +61,25 @@ def mounts(controllers):
 
 
 class Server:
-    def __init__(self, executable, log):
+    def __init__(self, executable, log, *options):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belljar-sdk-"))
+        # The user ids of sandboxes must be able to pass through.
+        self.folder.chmod(0o711)
         self.key = "e2b_" + secrets.token_hex(20)
         (self.folder / "keys").write_text(f"{self.key}  suites\n")
         os.chmod(self.folder / "keys", 0o600)
         api, data = free_port(), free_port()
         self.api, self.data = f"http://127.0.0.1:{api}", f"http://127.0.0.1:{data}"
         self.log = open(log, "wb")
-        command = [
+        self.command = [
             executable, "serve", "--listen", f"127.0.0.1:{api}", "--data-listen", f"127.0.0.1:{data}",
-            "--state", self.folder / "engine", "--data", self.folder / "data", "--keys", self.folder / "keys",
+            "--state", self.folder / "engine", "--data", self.folder / "data", "--keys", self.folder / "keys", *options,
         ]  # fmt: skip
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
+        self.start()
+
+    def start(self):
+        """Also after it has ended: on the same ports, with what the last one left."""
+        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
 
     def variables(self):
         return {
@@ -83,9 +90,16 @@ class Server:
         }
 
     def sandboxes(self):
-        request = urllib.request.Request(f"{self.api}/v2/sandboxes", headers={"X-API-KEY": self.key})
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return [entry["sandboxID"] for entry in json.load(answer)]
+        """The ids of all sandboxes, page by page."""
+        found, query = [], "state=running,paused&limit=100"
+        while True:
+            request = urllib.request.Request(f"{self.api}/v2/sandboxes?{query}", headers={"X-API-KEY": self.key})
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                found += [entry["sandboxID"] for entry in json.load(answer)]
+                following = answer.headers["x-next-token"]
+            if not following:
+                return found
+            query = f"state=running,paused&limit=100&nextToken={urllib.parse.quote(following)}"
 
     def wait(self, seconds=120):
         deadline = time.monotonic() + seconds
