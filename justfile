@@ -59,6 +59,10 @@ attacks *args:
 bleed *args:
     cargo run --profile suite --locked -p belljar-bleed -- "$@"
 
+# Attacks on the API: tenants against each other and the server.
+tenants *args:
+    cargo run --profile suite --locked -p belljar-tenants -- "$@"
+
 # The examples through the real command line, against their expected output.
 e2e: build
     cargo xtask examples

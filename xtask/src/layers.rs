@@ -186,6 +186,7 @@ pub(crate) const TABLE: &[Row] = &[
     tests("conformance", "black-box behaviour that every tier must show"),
     tests("attacks", "escape attempts, each with a control run"),
     tests("bleed", "looks for one session from within another"),
+    tests("tenants", "attacks on the API, each with a control"),
     tests("warmed", "the warm template that the suites test with"),
     row(Layer::Tools, "xtask", "house rules and chores", &[]),
 ];
@@ -214,7 +215,7 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved {
         package: "anyhow",
-        users: &["belljar", "xtask", "testkit", "conformance", "attacks", "bleed", "warmed"],
+        users: &["belljar", "xtask", "testkit", "conformance", "attacks", "bleed", "tenants", "warmed"],
         free_in_tests: true,
         why: "libraries return one error enum for each operation, made with thiserror",
     },

@@ -98,17 +98,17 @@ impl Route {
             all.push(404);
         }
         if self.query.is_some() {
-            all.extend([400, 422]);
+            all.push(422);
         }
         match self.content {
             Content::None => {}
             Content::Json(_) => all.extend([400, 413, 422]),
-            Content::Bytes => all.push(400),
+            Content::Bytes => all.push(422),
         }
-        // Whatever reaches into a sandbox needs it to run.
+        // Whatever reaches into a sandbox needs it to run, and to stay.
         let reaches_in = ["calls", "contexts", "files"].contains(&self.tag);
         if reaches_in {
-            all.extend([409, 422]);
+            all.extend([409, 422, 503]);
         }
         all.extend(self.also);
         all.sort_unstable();

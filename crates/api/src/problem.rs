@@ -32,7 +32,6 @@ const fn code(code: &'static str, status: u16) -> Code {
 /// Codes of the HTTP surface.
 pub const CODES: &[Code] = &[
     code("unreadable_body", 400),
-    code("unreadable_query", 400),
     code("unreadable_header", 400),
     code("unauthenticated", 401),
     code("route_not_found", 404),

@@ -89,7 +89,7 @@ operations! {
     };
     ChangeSandbox: Patch "/v1/sandboxes/{sandbox}" "sandboxes" "Changes when a sandbox ends." {
         content: Content::Json(shape!(sandbox::ChangeSandbox)),
-        answers: &[Answer::Json(200, shape!(sandbox::Sandbox))],
+        answers: &[Answer::Json(200, shape!(sandbox::Sandbox))], also: &[409],
     };
     DeleteSandbox: Delete "/v1/sandboxes/{sandbox}" "sandboxes" "Ends a sandbox; nothing of it is left." ;
     PauseSandbox: Post "/v1/sandboxes/{sandbox}/pause" "sandboxes" "Has a sandbox stand still." {
@@ -116,7 +116,7 @@ operations! {
             Answer::Json(201, shape!(call::Call)),
             Answer::Events(shape!(call::CallEvent)),
         ],
-        headers: &[STREAM],
+        also: &[429], headers: &[STREAM],
     };
     ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Shows the calls that run." {
         answers: &[Answer::Json(200, shape!(call::CallList))],
@@ -126,7 +126,7 @@ operations! {
     };
     FollowCall: Get "/v1/sandboxes/{sandbox}/calls/{call}/events" "calls" "Streams what a call does from now on; its end is told for half a minute." {
         query: Some(shape!(call::FollowCall)),
-        answers: &[Answer::Events(shape!(call::CallEvent))],
+        answers: &[Answer::Events(shape!(call::CallEvent))], also: &[429],
     };
     WriteStdin: Post "/v1/sandboxes/{sandbox}/calls/{call}/stdin" "calls" "Writes to a call's standard input, which was left open." {
         content: Content::Json(shape!(call::WriteStdin)),
@@ -138,7 +138,7 @@ operations! {
 
     CreateContext: Post "/v1/sandboxes/{sandbox}/contexts" "contexts" "Makes an interpreter that keeps its state from cell to cell." {
         content: Content::Json(shape!(context::CreateContext)),
-        answers: &[Answer::Json(201, shape!(context::Context))],
+        answers: &[Answer::Json(201, shape!(context::Context))], also: &[429],
     };
     ListContexts: Get "/v1/sandboxes/{sandbox}/contexts" "contexts" "Shows the contexts of a sandbox." {
         answers: &[Answer::Json(200, shape!(context::ContextList))],

@@ -1,0 +1,50 @@
+//! The attacks.
+
+mod bodies;
+mod code;
+mod ids;
+mod policy;
+mod quota;
+mod strangers;
+mod streams;
+
+use std::pin::Pin;
+
+use crate::world::World;
+
+pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = anyhow::Result<String>> + 'a>>;
+
+/// An attack with its control.
+pub(crate) struct Case {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// How many sandboxes a tenant may have.
+    pub(crate) quota: usize,
+    pub(crate) run: for<'a> fn(&'a World) -> Run<'a>,
+}
+
+const PLENTY: usize = 200;
+
+macro_rules! case {
+    ($id:literal, $title:literal, $run:path) => {
+        case!($id, $title, $run, PLENTY)
+    };
+    ($id:literal, $title:literal, $run:path, $quota:expr) => {
+        Case { id: $id, title: $title, quota: $quota, run: |world| Box::pin($run(world)) }
+    };
+}
+
+pub(crate) const ALL: &[Case] = &[
+    case!("API-01", "another's id on every route", strangers::not_yours_is_no_such),
+    case!("API-02", "guessing ids", ids::cannot_be_guessed),
+    case!("API-03", "listening for somebody else", streams::only_ones_own_events),
+    case!("API-05", "fields that nobody described", bodies::unknown_fields),
+    case!("API-06", "hostile values", bodies::hostile_values),
+    case!("API-08", "every route without a key", strangers::no_key_no_answer),
+    case!("API-09", "code that runs while it is read", code::stays_inside),
+    case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
+    case!("API-13", "a key that is taken away", streams::cut_with_the_key),
+    case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
+    case!("API-16", "a weaker or a missing tier", bodies::no_other_tier),
+    case!("API-19", "promises of a request", policy::each_field_is_kept),
+];

@@ -1,0 +1,160 @@
+//! What a request promises is kept.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::world::World;
+
+/// What is tried below, for each field of a request that makes a sandbox.
+const FIELDS: [&str; 8] = [
+    "auto_resume",
+    "env",
+    "metadata",
+    "on_timeout",
+    "private_traffic",
+    "template",
+    "tier",
+    "timeout_seconds",
+];
+
+/// API-19: each field that is accepted has an effect that can be seen.
+pub(crate) async fn each_field_is_kept(world: &World) -> anyhow::Result<String> {
+    let document = world.nobody.get("/v1/openapi.json").await?.expect(200)?.value()?;
+    let described = &document["components"]["schemas"]["CreateSandbox"]["properties"];
+    let described: Vec<&String> = described.as_object().context("no fields")?.keys().collect();
+    ensure!(described == FIELDS, "a field has no attack: {described:?}");
+    let a = &world.a;
+    template_and_env(a).await?;
+    metadata(a).await?;
+    deadlines(a).await?;
+    private_traffic(world).await?;
+    call_limits(a).await?;
+    Ok(format!("{} fields of a sandbox, 4 of a call", FIELDS.len()))
+}
+
+async fn template_and_env(a: &Client) -> anyhow::Result<()> {
+    let none = a.json("POST", "/v1/sandboxes", &json!({ "template": "no-such" })).await?;
+    ensure!(none.expect(404)?.code()? == "template_not_found");
+    let sandbox = a.sandbox(&json!({ "env": { "OWN": "kept" } })).await?;
+    let seen = a.run(&sandbox, "echo $OWN").await?;
+    ensure!(seen["stdout"]["data"] == "kept\n", "{seen}");
+    let path = format!("/v1/sandboxes/{sandbox}/contexts/python/cells");
+    let cell = json!({ "code": "import os; print(os.environ.get('OWN'))" });
+    let cell = a.json("POST", &path, &cell).await?.expect(200)?.value()?;
+    ensure!(cell["stdout"] == "kept\n", "{cell}");
+    Ok(())
+}
+
+async fn metadata(a: &Client) -> anyhow::Result<()> {
+    let wish = json!({ "metadata": { "team": "red" } });
+    let sandbox = a.sandbox(&wish).await?;
+    for (team, found) in [("red", 1), ("blue", 0)] {
+        let path = format!("/v1/sandboxes?metadata=%7B%22team%22%3A%22{team}%22%7D");
+        let list = a.get(&path).await?.expect(200)?.value()?;
+        let items = list["items"].as_array().context("no list")?;
+        ensure!(items.len() == found, "{team}: {list}");
+        ensure!(items.iter().all(|item| item["id"] == sandbox.as_str()), "{list}");
+    }
+    Ok(())
+}
+
+/// Deadlines come from the server's own clock; nothing inside can stop them.
+async fn deadlines(a: &Client) -> anyhow::Result<()> {
+    let wish = |on: &str| json!({ "timeout_seconds": 2, "on_timeout": on });
+    let killed = a.sandbox(&wish("kill")).await?;
+    let paused = a.sandbox(&wish("pause")).await?;
+    let stays = a.sandbox(&json!({ "timeout_seconds": 60 })).await?;
+    let mut woken = wish("pause");
+    woken["auto_resume"] = json!(true);
+    let woken = a.sandbox(&woken).await?;
+    for id in [&killed, &paused] {
+        let busy = json!({ "script": "trap '' TERM INT; while :; do :; done", "background": true });
+        a.json("POST", &format!("/v1/sandboxes/{id}/calls"), &busy).await?.expect(201)?;
+    }
+    let begin = Instant::now();
+    let state = async |id: &str| -> anyhow::Result<Value> {
+        let answer = a.get(&format!("/v1/sandboxes/{id}")).await?;
+        Ok(if answer.status == 404 { Value::Null } else { answer.value()?["state"].clone() })
+    };
+    while state(&killed).await? != Value::Null || state(&paused).await? == "running" {
+        ensure!(begin.elapsed() < Duration::from_secs(10), "a deadline passed without effect");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    ensure!(state(&paused).await? == "paused", "it was not paused");
+    ensure!(state(&stays).await? == "running", "it had another deadline");
+    let ended = a.get("/v1/ended").await?.expect(200)?.value()?;
+    let of = |entry: &&Value| entry["id"] == killed.as_str();
+    let entry = ended["items"].as_array().and_then(|all| all.iter().find(of).cloned());
+    ensure!(entry.is_some_and(|entry| entry["reason"] == "timeout_wall"), "{ended}");
+    // One that does not wish so stays as it is; the other is woken by use.
+    let path = |id: &str| format!("/v1/sandboxes/{id}/files?path=/tmp");
+    let answer = a.get(&path(&paused)).await?.expect(409)?;
+    ensure!(answer.code()? == "sandbox_paused");
+    while state(&woken).await? != "paused" {
+        ensure!(begin.elapsed() < Duration::from_secs(10), "it was not paused");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    a.get(&path(&woken)).await?.expect(200)?;
+    ensure!(state(&woken).await? == "running");
+    Ok(())
+}
+
+/// A port of a sandbox that is private answers only whoever shows its token.
+async fn private_traffic(world: &World) -> anyhow::Result<()> {
+    let wish = json!({ "private_traffic": true });
+    let made = world.a.json("POST", "/v1/sandboxes", &wish).await?.expect(201)?.value()?;
+    let token = made["traffic_token"].as_str().context("no token")?;
+    let open = world.a.sandbox(&json!({})).await?;
+    let private = made["id"].as_str().context("no id")?;
+    let serve = json!({
+        "script": "cd /tmp && echo served > index.html && exec python3 -m http.server 8000",
+        "background": true,
+    });
+    for id in [private, &open] {
+        world.a.json("POST", &format!("/v1/sandboxes/{id}/calls"), &serve).await?.expect(201)?;
+    }
+    let ask = async |id: &str, token: Option<&str>| -> anyhow::Result<u16> {
+        let mut headers = vec![("e2b-sandbox-id", id), ("e2b-sandbox-port", "8000")];
+        headers.extend(token.map(|token| ("e2b-traffic-access-token", token)));
+        let answer = world.nobody.send_with("GET", "/index.html", &headers, "").await?;
+        Ok(answer.status)
+    };
+    let begin = Instant::now();
+    while ask(&open, None).await? != 200 || ask(private, Some(token)).await? != 200 {
+        ensure!(begin.elapsed() < Duration::from_secs(15), "the servers inside do not answer");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for wrong in [None, Some(""), Some("0000"), Some(&token[1..])] {
+        let status = ask(private, wrong).await?;
+        ensure!((401..=403).contains(&status), "{wrong:?}: {status}");
+    }
+    Ok(())
+}
+
+/// What a call may take, where it runs and as whom.
+async fn call_limits(a: &Client) -> anyhow::Result<()> {
+    let sandbox = a.sandbox(&json!({})).await?;
+    let path = format!("/v1/sandboxes/{sandbox}/calls");
+    let call = async |body: Value| -> anyhow::Result<Value> {
+        a.json("POST", &path, &body).await?.expect(200)?.value()
+    };
+    let late = call(json!({ "script": "trap '' TERM; sleep 30", "timeout_ms": 300 })).await?;
+    ensure!(late["end"]["reason"] == "timeout_wall", "{late}");
+    let there = call(json!({ "argv": ["pwd"], "cwd": "/tmp" })).await?;
+    ensure!(there["stdout"]["data"] == "/tmp\n", "{there}");
+    for (user, uid) in [("root", "0\n"), ("user", "1000\n")] {
+        let who = call(json!({ "argv": ["id", "-u"], "user": user })).await?;
+        ensure!(who["stdout"]["data"] == uid, "{who}");
+    }
+    let read = call(json!({ "argv": ["cat"], "stdin": "given" })).await?;
+    ensure!(read["stdout"]["data"] == "given", "{read}");
+    // Processes that would outlive a call end with it.
+    call(json!({ "script": "sleep 300 & echo" })).await?;
+    let left =
+        call(json!({ "script": "ps -e -o comm= 2>/dev/null | grep -c sleep || true" })).await?;
+    ensure!(left["stdout"]["data"].as_str().is_some_and(|n| n.trim() != "1"), "{left}");
+    Ok(())
+}

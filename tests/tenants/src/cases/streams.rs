@@ -1,0 +1,125 @@
+//! Streams: whose events they carry, and when they end.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+
+use crate::client::{Next, Stream};
+use crate::world::World;
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// API-03: whose events come follows from the key, whatever the request says.
+pub(crate) async fn only_ones_own_events(world: &World) -> anyhow::Result<String> {
+    let owned = world.a.sandbox(&json!({})).await?;
+    let claims = [
+        ("/v1/events".to_owned(), vec![]),
+        ("/v1/events?tenant=a&tenant_id=a&organization=a".to_owned(), vec![]),
+        (format!("/v1/events?sandbox={owned}"), vec![]),
+        (
+            "/v1/events".to_owned(),
+            vec![("x-tenant", "a"), ("x-team-id", "a"), ("last-event-id", "0")],
+        ),
+    ];
+    let mut listeners = Vec::new();
+    for (path, headers) in &claims {
+        let stream = world.b.open("GET", path, headers, "").await?;
+        ensure!(stream.status == 200, "{path}: {}", stream.status);
+        listeners.push(stream);
+    }
+    let mut owner = world.a.open("GET", "/v1/events", &[], "").await?;
+    let of_one = format!("/v1/sandboxes/{owned}/events");
+    world.b.get(&of_one).await?.expect(404)?;
+    let theirs = world.a.sandbox(&json!({ "metadata": { "secret": "of-a" } })).await?;
+    // The control: the owner hears of it, and so do others of what is theirs.
+    owner.until(&theirs, SOON).await?;
+    let own = world.b.sandbox(&json!({})).await?;
+    for listener in &mut listeners {
+        listener.until(&own, SOON).await?;
+        ensure!(!listener.seen().contains(&theirs), "told of another's: {}", listener.seen());
+    }
+    ensure!(!owner.seen().contains(&own), "told of another's: {}", owner.seen());
+    Ok(format!("{} ways to claim another tenant, none heard of its sandboxes", claims.len()))
+}
+
+/// API-13: a key that is taken away ends what it began, within five seconds.
+pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
+    let (a, b) = (&world.a, &world.b);
+    let (kept, lost) = (a.sandbox(&json!({})).await?, b.sandbox(&json!({})).await?);
+    let endless = json!({ "script": "while :; do date; sleep 0.2; done", "timeout_ms": 60000 });
+    let endless = endless.to_string();
+    let events = [("accept", "text/event-stream")];
+    let calls = |id: &str| format!("/v1/sandboxes/{id}/calls");
+    let mut cut = vec![
+        b.open("GET", "/v1/events", &[], "").await?,
+        b.open("POST", &calls(&lost), &events, endless.clone()).await?,
+    ];
+    let mut control = vec![
+        a.open("GET", "/v1/events", &[], "").await?,
+        a.open("POST", &calls(&kept), &events, endless).await?,
+    ];
+    for stream in [&mut cut[1], &mut control[1]] {
+        stream.until("stdout", SOON).await?;
+    }
+    // One that waits for its answer, too.
+    let waiting = {
+        let (b, path) = (b.clone(), calls(&lost));
+        let body = json!({ "script": "sleep 60", "timeout_ms": 60000 });
+        tokio::spawn(async move { b.json("POST", &path, &body).await })
+    };
+    let begin = Instant::now();
+    world.revoke_b()?;
+    for stream in &mut cut {
+        closed(stream, begin).await?;
+    }
+    let answer = tokio::time::timeout(SOON, waiting).await.context("still waiting")??;
+    ensure!(answer.is_err() || answer.is_ok_and(|answer| !answer.is_success()));
+    let took = begin.elapsed();
+    ensure!(took <= SOON, "it took {took:?}");
+    b.get("/v1/sandboxes").await?.expect(401)?;
+    // The sandboxes are reaped: nobody is left who could end them.
+    let reaped = format!("/v1/sandboxes/{kept}/calls");
+    a.get(&reaped).await?.expect(200)?;
+    gone(&lost, begin).await?;
+    // The control: whoever still has a key goes on.
+    let before = control[1].seen().len();
+    control[1].next(SOON).await;
+    ensure!(control[1].seen().len() > before, "the other tenant's stream stopped, too");
+    ensure!(control[0].next(Duration::from_millis(300)).await != Next::Closed);
+    Ok(format!("streams cut after {:.1} s, sandbox reaped", took.as_secs_f64()))
+}
+
+async fn closed(stream: &mut Stream, begin: Instant) -> anyhow::Result<()> {
+    loop {
+        let left = SOON.saturating_sub(begin.elapsed());
+        match stream.next(left).await {
+            Next::Closed => return Ok(()),
+            Next::Silence => anyhow::bail!("still open after {SOON:?}"),
+            Next::Text => {}
+        }
+    }
+}
+
+/// Waits until no cgroup bears the sandbox's name any more.
+async fn gone(id: &str, begin: Instant) -> anyhow::Result<()> {
+    while begin.elapsed() < 2 * SOON {
+        if !is_alive(id)? {
+            ensure!(begin.elapsed() <= SOON, "the sandbox was reaped late");
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("the sandbox is still there")
+}
+
+/// Whether a process of the host is in a cgroup of this name.
+fn is_alive(id: &str) -> anyhow::Result<bool> {
+    for entry in std::fs::read_dir("/proc")? {
+        let path = entry?.path().join("cgroup");
+        if std::fs::read_to_string(path).is_ok_and(|groups| groups.contains(id)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,197 @@
+//! A plain HTTP client: one connection for each request, nothing hidden.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// One tenant, or nobody, and how it talks to the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    pub(crate) key: Option<String>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// An answer that is still coming.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) status: u16,
+    body: Incoming,
+    seen: String,
+}
+
+/// What became of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Text,
+    Closed,
+    Silence,
+}
+
+impl Client {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> anyhow::Result<Answer> {
+        self.send_with(method, path, &[], body).await
+    }
+
+    pub(crate) async fn json(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<Answer> {
+        self.send(method, path, body.to_string()).await
+    }
+
+    pub(crate) async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> anyhow::Result<Answer> {
+        let answer = self.request(method, path, headers, body.into());
+        let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;
+        let answer = answer.with_context(|| format!("no answer to {method} {path}"))??;
+        let (parts, body) = answer.into_parts();
+        if is_stream(&parts.headers) {
+            // Only its beginning is asked for.
+            return Ok(Answer {
+                status: parts.status.as_u16(),
+                headers: parts.headers,
+                body: Bytes::new(),
+            });
+        }
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+    }
+
+    /// Begins an answer that comes as events.
+    pub(crate) async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> anyhow::Result<Stream> {
+        let answer = self.request(method, path, headers, body.into()).await?;
+        let status = answer.status().as_u16();
+        Ok(Stream { status, body: answer.into_body(), seen: String::new() })
+    }
+
+    async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> anyhow::Result<http::Response<Incoming>> {
+        let stream = TcpStream::connect(self.address).await?;
+        let io = TokioIo::new(stream);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header("host", self.address.to_string());
+        if let Some(key) = &self.key {
+            request = request.header("x-api-key", key);
+        }
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = sender.send_request(request.body(Full::new(body))?).await;
+        answer.with_context(|| format!("{method} {path}"))
+    }
+}
+
+fn is_stream(headers: &HeaderMap) -> bool {
+    headers.get("content-type").is_some_and(|kind| kind == "text/event-stream")
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn value(&self) -> anyhow::Result<Value> {
+        serde_json::from_slice(&self.body).with_context(|| format!("not JSON: {}", self.text()))
+    }
+
+    /// The answer, if its status is this one.
+    pub(crate) fn expect(self, status: u16) -> anyhow::Result<Self> {
+        ensure!(self.status == status, "{} instead of {status}: {}", self.status, self.text());
+        Ok(self)
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The error's code, from an envelope that is complete.
+    pub(crate) fn code(&self) -> anyhow::Result<String> {
+        let value = self.value()?;
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let (Some(code), Some(_), Some(id)) = (text("code"), text("message"), text("request_id"))
+        else {
+            bail!("not an error of ours: {value}");
+        };
+        let header = self.headers.get("x-request-id").and_then(|id| id.to_str().ok());
+        ensure!(header == Some(id.as_str()), "the header names another request: {header:?}, {id}");
+        Ok(code)
+    }
+}
+
+impl Stream {
+    /// What has come so far.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
+    /// Waits for more, for so long.
+    pub(crate) async fn next(&mut self, patience: Duration) -> Next {
+        match tokio::time::timeout(patience, self.body.frame()).await {
+            Err(_) => Next::Silence,
+            Ok(Some(Ok(frame))) => {
+                if let Some(bytes) = frame.data_ref() {
+                    self.seen.push_str(&String::from_utf8_lossy(bytes));
+                }
+                Next::Text
+            }
+            Ok(None | Some(Err(_))) => Next::Closed,
+        }
+    }
+
+    /// Waits until the stream has said this.
+    pub(crate) async fn until(&mut self, text: &str, patience: Duration) -> anyhow::Result<()> {
+        let end = tokio::time::Instant::now() + patience;
+        while !self.seen.contains(text) {
+            let left = end.saturating_duration_since(tokio::time::Instant::now());
+            match self.next(left).await {
+                Next::Text => {}
+                other => bail!("{other:?} before {text:?}; seen: {}", self.seen),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! What one tenant may not do to another, or to the server, through its API.
+//!
+//! ```text
+//! belljar-tenants [filter]
+//! ```
+//!
+//! A real server listens on loopback, with two tenants and real sandboxes. Each
+//! case is an attack of the class API and its control: the same request where it
+//! is allowed must work, or the attack would prove nothing. Which routes there
+//! are is read from the API's own list and from the E2B surface's source, so that
+//! a new route is attacked from its first day. It needs root and a template.
+
+#![expect(clippy::print_stdout, reason = "its output is its product")]
+#![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]
+
+mod cases;
+mod client;
+mod routes;
+mod world;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+use crate::world::World;
+
+/// Attacks on the API, each with its control.
+#[derive(Debug, Parser)]
+#[command(name = "belljar-tenants", version)]
+struct Args {
+    /// Only cases whose id contains this, such as API-01.
+    filter: Option<String>,
+}
+
+/// No case takes longer; one that does hangs.
+const LONGEST: Duration = Duration::from_secs(120);
+
+fn main() -> ExitCode {
+    belljar_node::hook();
+    let args = Args::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ran = match runtime {
+        Ok(runtime) => runtime.block_on(run(&args)),
+        Err(error) => Err(error.into()),
+    };
+    match ran {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Answers how many cases failed.
+async fn run(args: &Args) -> anyhow::Result<usize> {
+    let (mut passed, mut failed) = (0, 0);
+    for case in cases::ALL {
+        if args.filter.as_deref().is_some_and(|filter| !case.id.contains(filter)) {
+            continue;
+        }
+        let begin = Instant::now();
+        // One server each: a case may use up a quota, or take a key away.
+        let world = World::start(case.quota).await?;
+        let seen = match tokio::time::timeout(LONGEST, (case.run)(&world)).await {
+            Ok(seen) => seen,
+            Err(_) => Err(anyhow::anyhow!("not over after {LONGEST:?}")),
+        };
+        world.stop().await?;
+        let took = begin.elapsed().as_secs_f64();
+        match seen {
+            Ok(said) => {
+                passed += 1;
+                println!("{} pass {took:5.1} s  {}: {said}", case.id, case.title);
+            }
+            Err(error) => {
+                failed += 1;
+                println!("{} FAIL {took:5.1} s  {}\n    {error:#}", case.id, case.title);
+            }
+        }
+    }
+    anyhow::ensure!(passed + failed > 0, "no case has such an id");
+    println!("{passed} passed, {failed} failed");
+    Ok(failed)
+}

@@ -1,0 +1,123 @@
+//! A server with two tenants.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use belljar_actions::{Actions, Config, Keys};
+use belljar_node::PoolSize;
+use belljar_server::{Listener, Server, Settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{Answer, Client};
+
+const KEY_A: &str = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const KEY_B: &str = "e2b_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+pub(crate) struct World {
+    pub(crate) a: Client,
+    pub(crate) b: Client,
+    pub(crate) nobody: Client,
+    keys: PathBuf,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+    _directory: TempDir,
+}
+
+/// Something of a tenant's, to name in requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Belongings {
+    pub(crate) sandbox: String,
+    pub(crate) call: String,
+    pub(crate) context: String,
+    pub(crate) checkpoint: String,
+}
+
+impl World {
+    pub(crate) async fn start(quota: usize) -> anyhow::Result<Self> {
+        let template = belljar_warmed::template()?;
+        let directory = tempfile::tempdir()?;
+        let keys = directory.path().join("keys");
+        std::fs::write(&keys, format!("{KEY_A} a\n{KEY_B} b\n"))?;
+        let store = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
+        let store = store.map_or_else(|| "/var/lib/belljar/templates".into(), PathBuf::from);
+        let mut config = Config::new(directory.path().join("state"), store);
+        config.aliases = BTreeMap::from([("base".to_owned(), vec![template.name])]);
+        config.quota.sandboxes = quota;
+        config.pool = PoolSize { least: 0, ..config.pool };
+        let actions = Actions::start(config, Keys::read(&keys)?).await?;
+        actions.warm_up().await;
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
+        let address = listener.address().context("the server has no address")?;
+        let (stop, stopped) = oneshot::channel();
+        let server = Server::new(actions, Settings::default());
+        let server = tokio::spawn(async move {
+            server.run(vec![listener], async { drop(stopped.await) }).await;
+        });
+        let client = |key: Option<&str>| Client { address, key: key.map(str::to_owned) };
+        Ok(Self {
+            a: client(Some(KEY_A)),
+            b: client(Some(KEY_B)),
+            nobody: client(None),
+            keys,
+            stop,
+            server,
+            _directory: directory,
+        })
+    }
+
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        let _ = self.stop.send(());
+        self.server.await.context("the server panicked")
+    }
+
+    /// Takes the key of `b` away.
+    pub(crate) fn revoke_b(&self) -> anyhow::Result<()> {
+        Ok(std::fs::write(&self.keys, format!("{KEY_A} a\n"))?)
+    }
+}
+
+impl Client {
+    /// Makes a sandbox, and answers its id.
+    pub(crate) async fn sandbox(&self, wish: &Value) -> anyhow::Result<String> {
+        let made = self.json("POST", "/v1/sandboxes", wish).await?.expect(201)?.value()?;
+        Ok(made["id"].as_str().context("a sandbox without an id")?.to_owned())
+    }
+
+    /// Runs a script and answers the whole result.
+    pub(crate) async fn run(&self, sandbox: &str, script: &str) -> anyhow::Result<Value> {
+        let path = format!("/v1/sandboxes/{sandbox}/calls");
+        self.json("POST", &path, &json!({ "script": script })).await?.expect(200)?.value()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+        self.send("GET", path, "").await
+    }
+
+    /// One of everything.
+    pub(crate) async fn belongings(&self) -> anyhow::Result<Belongings> {
+        let sandbox = self.sandbox(&json!({})).await?;
+        let at = |rest: &str| format!("/v1/sandboxes/{sandbox}/{rest}");
+        self.send("PUT", &at("files/content?path=/tmp/secret"), "the owner's")
+            .await?
+            .expect(200)?;
+        // Before the call: a process that runs cannot be copied.
+        let kept = self.json("POST", &at("checkpoints"), &json!({})).await?.expect(201)?.value()?;
+        let context = self.json("POST", &at("contexts"), &json!({})).await?.expect(201)?.value()?;
+        let call = json!({ "argv": ["cat"], "stdin_open": true, "background": true });
+        let call = self.json("POST", &at("calls"), &call).await?.expect(201)?.value()?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let belongings = Belongings {
+            call: call["id"].to_string(),
+            context: text(&context["id"]).context("no context")?,
+            checkpoint: text(&kept["id"]).context("no checkpoint")?,
+            sandbox,
+        };
+        ensure!(belongings.call != "null", "no call");
+        Ok(belongings)
+    }
+}
