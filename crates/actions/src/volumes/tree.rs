@@ -369,9 +369,8 @@ fn times(stat: &Stat) -> [Moment; 3] {
         (stat.st_ctime, stat.st_ctime_nsec),
     ];
     pairs.map(|(seconds, nanos)| {
-        let micros = u64::try_from(nanos / 1000).unwrap_or(0);
         let whole = Moment::from_unix(seconds).unwrap_or_else(crate::clock::now);
-        whole.plus(std::time::Duration::from_micros(micros))
+        whole.plus(std::time::Duration::from_micros(nanos / 1000))
     })
 }
 
