@@ -23,8 +23,8 @@ run('output streams while the cell runs', async () => {
 
 run('unusual characters survive', async () => {
   const text = 'é\u2028\u0085日本語🦀'
-  const execution = await sandbox().runCode(`print("${text}", end="")\n"${text}"`)
-  assert.deepEqual([execution.logs.stdout.join(''), execution.text], [text, text])
+  const execution = await sandbox().runCode(`print(${JSON.stringify(text)}, end="")\n"é日本語🦀"`)
+  assert.deepEqual([execution.logs.stdout.join(''), execution.text], [text, 'é日本語🦀'])
 })
 
 run('an error has a name, a value and a traceback', async () => {

@@ -25,7 +25,7 @@ before(async () => {
 })
 
 covers('Template.build')('what a template was built with is in its sandboxes', async () => {
-  const sandbox = await create(built.name)
+  const sandbox = await create(`${built.name}:first`)
   const { stdout } = await sandbox.commands.run('pwd; cat made.txt; echo $FLAVOUR; cat ~/data.txt')
   assert.equal(stdout, '/home/user/work\nmade\nplum\nfrom the context\n')
   assert(logs.some((message) => message.includes('mkdir -p work')))

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before } from 'node:test'
-import { Sandbox, Volume, VolumeError } from 'e2b'
-import { covers, fresh, unique } from './support.mjs'
+import { Sandbox, SandboxError, Volume, VolumeError } from 'e2b'
+import { covers, refuses, unique } from './support.mjs'
 
-const create = fresh(Sandbox)
 const name = unique()
 let volume
 before(async () => {
@@ -54,11 +53,8 @@ covers(
   assert.equal(await volume.exists('/a'), false)
 })
 
-covers('Volume.create', 'Sandbox.create')('a volume meets sandboxes', async () => {
-  await volume.writeFile('/before', 'from outside')
-  const sandbox = await create({ volumeMounts: { '/mnt/data': volume } })
-  assert.equal(await sandbox.files.read('/mnt/data/before'), 'from outside')
-  await sandbox.commands.run('printf inside > /mnt/data/inside')
-  await sandbox.kill()
-  assert.equal(await volume.readFile('/inside'), 'inside')
-})
+refuses('Sandbox.create(volume_mounts=)')('mounting a volume is refused', () =>
+  assert.rejects(Sandbox.create({ volumeMounts: { '/mnt/data': volume } }), (error) => {
+    assert(error instanceof SandboxError && /volume/i.test(error.message), error)
+    return [400, 501].includes(error.statusCode)
+  }))

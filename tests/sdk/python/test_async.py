@@ -38,13 +38,10 @@ async def test_callbacks_and_input(box):
 @covers("Commands.stream_input")
 async def test_an_input_handle_streams(box):
     handle = await box.commands.run("head -n 2", background=True, stdin=True)
-
-    async def lines():
-        yield "one\n"
+    async with box.commands.stream_input(handle.pid) as stream:
+        await stream.send("one\n")
         await asyncio.sleep(0.3)
-        yield "two\n"
-
-    await box.commands.stream_input(handle.pid, lines())
+        await stream.send("two\n")
     assert (await handle.wait()).stdout == "one\ntwo\n"
 
 

@@ -37,7 +37,7 @@ def built(tmp_path_factory):
 @covers("Template.build", "Sandbox.create")
 def test_what_a_template_was_built_with_is_in_its_sandboxes(built, fresh):
     info, _ = built
-    sandbox = fresh(info.name)
+    sandbox = fresh(f"{info.name}:first")
     shown = sandbox.commands.run("pwd; cat made.txt; echo $FLAVOUR; cat ~/data.txt; stat -c %U ~/data.txt").stdout
     assert shown.splitlines() == ["/home/user/work", "made", "plum", "from the context", "user"]
 

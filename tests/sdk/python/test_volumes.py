@@ -1,11 +1,11 @@
-"""Volumes: files that outlive sandboxes, and meet them."""
+"""Volumes: files that outlive sandboxes."""
 
 import secrets
 import uuid
 
 import pytest
-from e2b import Volume
-from e2b.exceptions import NotFoundException, VolumeException
+from e2b import Sandbox, Volume
+from e2b.exceptions import NotFoundException, SandboxException, VolumeException
 from e2b.volume.types import VolumeFileType
 
 covers = pytest.mark.covers
@@ -79,14 +79,8 @@ def test_modes_and_owners_can_be_changed(volume):
     assert volume.get_info("/file").mode & 0o777 == 0o600
 
 
-@covers("Volume.create", "Sandbox.create")
-def test_a_volume_is_shared_between_sandboxes_and_outlives_them(volume, fresh):
-    volume.write_file("/before", "from outside")
-    first = fresh(volume_mounts={"/mnt/data": volume})
-    assert first.get_info().volume_mounts == [{"name": volume.name, "path": "/mnt/data"}]
-    assert first.files.read("/mnt/data/before") == "from outside"
-    first.files.write("/mnt/data/inside", "from inside")
-    first.kill()
-    assert volume.read_file("/inside") == "from inside"
-    second = fresh(volume_mounts={"/mnt/again": volume.name})
-    assert second.commands.run("cat /mnt/again/inside").stdout == "from inside"
+@pytest.mark.refuses("Sandbox.create(volume_mounts=)")
+def test_mounting_a_volume_is_refused(volume):
+    with pytest.raises(SandboxException, match="(?i)volume") as refusal:
+        Sandbox.create(volume_mounts={"/mnt/data": volume}).kill()
+    assert refusal.value.status_code in (400, 501)
