@@ -51,8 +51,8 @@ class Client:
 
     async def use(self):
         sandbox, note = self.sandbox, f"/home/user/{self.name}.txt"
-        run = sandbox.run_code(f"name = '{self.name}'\nname * 2", timeout=PATIENCE, request_timeout=PATIENCE)
-        expect("run_code", (await self.timed("run_code", run)).text, repr(self.name * 2))
+        run = sandbox.run_code(f"name = '{self.name}'\n[name, name]", timeout=PATIENCE, request_timeout=PATIENCE)
+        expect("run_code", (await self.timed("run_code", run)).text, repr([self.name] * 2))
         text = f"from {self.name}\n" * 64
         await self.timed("write", sandbox.files.write(note, text, request_timeout=PATIENCE))
         read = await self.timed("read", sandbox.files.read(note, request_timeout=PATIENCE))
