@@ -25,7 +25,7 @@ pub struct StartProcess {
     pub envs: BTreeMap<String, String>,
     /// What a surface says about the sandbox, unless anyone says otherwise.
     pub surroundings: BTreeMap<String, String>,
-    /// `None`: the user's home.
+    /// `None`: the template's directory, or else the user's home.
     pub cwd: Option<String>,
     pub user: User,
     pub pty: Option<PtySize>,
@@ -65,7 +65,7 @@ impl Actions {
         if wish.cmd.is_empty() {
             return Err(Problem::invalid("there is no command to start"));
         }
-        let asked = wish.cwd.as_deref().unwrap_or_default();
+        let asked = wish.cwd.as_deref().or(sandbox.template().workdir()).unwrap_or_default();
         let cwd = live.files(wish.user).resolve(asked)?;
         let command = command(sandbox, &wish, &cwd);
         let call = live.machine.start(&command).await;

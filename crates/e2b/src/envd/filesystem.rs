@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::connect::{self, Error, number};
-use super::{Visit, user};
+use super::Visit;
 use entry::entry;
 
 pub(super) async fn serve(visit: &Visit, method: &str, body: Body) -> Option<Response> {
@@ -45,21 +45,21 @@ struct MoveRequest {
 
 async fn stat(visit: &Visit, body: Body) -> Result<Value, Error> {
     let request: PathRequest = connect::unary(body).await?;
-    let files = visit.live.files(user::of(&visit.headers)?);
+    let files = visit.live.files(visit.user()?);
     let found = files.stat(&files.resolve(&request.path)?).await?;
     Ok(json!({ "entry": entry(&found) }))
 }
 
 async fn make_dir(visit: &Visit, body: Body) -> Result<Value, Error> {
     let request: PathRequest = connect::unary(body).await?;
-    let files = visit.live.files(user::of(&visit.headers)?);
+    let files = visit.live.files(visit.user()?);
     let made = files.make_dir(&files.resolve(&request.path)?).await?;
     Ok(json!({ "entry": entry(&made) }))
 }
 
 async fn rename(visit: &Visit, body: Body) -> Result<Value, Error> {
     let request: MoveRequest = connect::unary(body).await?;
-    let files = visit.live.files(user::of(&visit.headers)?);
+    let files = visit.live.files(visit.user()?);
     let (from, to) = (files.resolve(&request.source)?, files.resolve(&request.destination)?);
     let moved = files.rename(&from, &to).await?;
     Ok(json!({ "entry": entry(&moved) }))
@@ -67,14 +67,14 @@ async fn rename(visit: &Visit, body: Body) -> Result<Value, Error> {
 
 async fn list_dir(visit: &Visit, body: Body) -> Result<Value, Error> {
     let request: PathRequest = connect::unary(body).await?;
-    let files = visit.live.files(user::of(&visit.headers)?);
+    let files = visit.live.files(visit.user()?);
     let listed = files.list(&files.resolve(&request.path)?, request.depth.max(1)).await?;
     Ok(json!({ "entries": listed.iter().map(entry).collect::<Vec<_>>() }))
 }
 
 async fn remove(visit: &Visit, body: Body) -> Result<Value, Error> {
     let request: PathRequest = connect::unary(body).await?;
-    let files = visit.live.files(user::of(&visit.headers)?);
+    let files = visit.live.files(visit.user()?);
     files.remove(&files.resolve(&request.path)?).await?;
     Ok(json!({}))
 }

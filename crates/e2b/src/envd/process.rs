@@ -11,7 +11,7 @@ use belljar_node::PtySize;
 use serde_json::{Value, json};
 
 use super::connect::{self, Code, Error, Messages};
-use super::{Visit, user};
+use super::Visit;
 use messages::{
     ConnectRequest, SendInputRequest, SendSignalRequest, Size, StartRequest, UpdateRequest, Which,
 };
@@ -46,7 +46,7 @@ async fn start(visit: &Visit, body: Body) -> Result<events::Events, Error> {
         envs: process.envs,
         surroundings: visit.own_env(),
         cwd: process.cwd.filter(|cwd| !cwd.is_empty()),
-        user: user::of(&visit.headers)?,
+        user: visit.user()?,
         pty: request.pty.map(|pty| pty.size.into()),
         stdin: request.stdin.unwrap_or(true),
         tag: request.tag,

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Live, Sandbox};
+use belljar_actions::{Actions, Live, Problem, Sandbox};
+use belljar_model::User;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
 
 use super::connect::Error;
+use super::user;
 
 pub(super) struct Visit {
     pub(super) actions: Actions,
@@ -25,6 +27,15 @@ const SILENCE: Duration = Duration::from_secs(90);
 impl Visit {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// As whom the caller does something; unless it says, as the template says.
+    pub(super) fn user(&self) -> Result<User, Problem> {
+        user::of(&self.headers, self.sandbox.template().user())
+    }
+
+    pub(super) fn user_named(&self, name: Option<&str>) -> Result<User, Problem> {
+        user::named(name, self.sandbox.template().user())
     }
 
     /// How long the caller waits; for a process, how long it may run.

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 
 use super::encoding::{Encoding, Packing, accepted};
 use super::{Query, refusal};
-use crate::envd::{Visit, user};
+use crate::envd::Visit;
 
 pub(in crate::envd) async fn download(visit: &Visit, uri: &Uri) -> Response {
     match open(visit, uri).await {
@@ -21,7 +21,7 @@ pub(in crate::envd) async fn download(visit: &Visit, uri: &Uri) -> Response {
 
 async fn open(visit: &Visit, uri: &Uri) -> Result<(String, Reading), Problem> {
     let query = Query::of(uri);
-    let files = visit.live.files(user::named(query.user())?);
+    let files = visit.live.files(visit.user_named(query.user())?);
     let path = files.resolve(query.path.as_deref().unwrap_or_default())?;
     let reading = files.read(&path).await?;
     Ok((path, reading))

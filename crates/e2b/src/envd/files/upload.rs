@@ -12,7 +12,7 @@ use tokio::io::AsyncRead;
 
 use super::body::{Content, Reader};
 use super::{Query, encoding, form, invalid, refusal};
-use crate::envd::{Visit, user};
+use crate::envd::Visit;
 
 pub(in crate::envd) async fn upload(visit: &Visit, uri: &Uri, body: Body) -> Response {
     let encoding = match encoding::of_body(&visit.headers) {
@@ -37,7 +37,7 @@ pub(in crate::envd) async fn upload(visit: &Visit, uri: &Uri, body: Body) -> Res
 }
 
 async fn take(visit: &Visit, query: &Query, content: &mut Content) -> Result<Vec<Value>, Problem> {
-    let files = visit.live.files(user::named(query.user())?);
+    let files = visit.live.files(visit.user_named(query.user())?);
     let attributes = metadata(&visit.headers)?;
     let kind = visit.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = kind.unwrap_or_default();

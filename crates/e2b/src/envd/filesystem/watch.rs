@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::entry::entry;
 use crate::envd::connect::{self, Error, Messages};
-use crate::envd::{Visit, user};
+use crate::envd::Visit;
 
 /// Changes that wait for the one who follows them.
 const WAITING: usize = 256;
@@ -37,7 +37,7 @@ struct WatcherRequest {
 
 /// Network mounts need no asking: no sandbox has any.
 fn wish(visit: &Visit, request: WatchRequest) -> Result<WatchWish, Error> {
-    let user = user::of(&visit.headers)?;
+    let user = visit.user()?;
     let path = visit.live.files(user).resolve(&request.path)?;
     let WatchRequest { recursive, include_entry: entries, .. } = request;
     Ok(WatchWish { user, path, recursive, entries })
