@@ -31,6 +31,10 @@ pub(crate) async fn unary<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let wrong = |error| Error::invalid(format!("cannot read the message: {error}"));
     let mut value: Value = serde_json::from_slice(bytes).map_err(wrong)?;
+    // Serde would take a list for a message, field by field.
+    if !value.is_object() {
+        return Err(Error::invalid("cannot read the message: it is no object"));
+    }
     drop_nulls(&mut value);
     serde_json::from_value(value).map_err(wrong)
 }

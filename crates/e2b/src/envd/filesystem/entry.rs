@@ -29,8 +29,8 @@ pub(super) fn entry(entry: &Entry) -> Value {
         "size": entry.size.to_string(),
         "mode": mode,
         "permissions": permissions(entry.kind, entry.mode),
-        "owner": owner(entry.uid),
-        "group": owner(entry.gid),
+        "owner": name(entry.uid, "nobody"),
+        "group": name(entry.gid, "nogroup"),
         "isSymlink": is_link,
         "metadata": metadata(entry),
     });
@@ -55,11 +55,12 @@ fn metadata(entry: &Entry) -> Map<String, Value> {
     texts.collect()
 }
 
-/// Sandboxes have these two users; other ids have no name.
-fn owner(id: u32) -> String {
+/// Sandboxes have these two users; what is the host's belongs to nobody here.
+fn name(id: u32, nobody: &str) -> String {
     match id {
         0 => "root".to_owned(),
         1000 => "user".to_owned(),
+        65_534 => nobody.to_owned(),
         other => other.to_string(),
     }
 }
