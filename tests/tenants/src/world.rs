@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use crate::client::{Answer, Client};
 
 const KEY_A: &str = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const SPARE_A: &str = "e2b_acacacacacacacacacacacacacacacacacacacac";
 const KEY_B: &str = "e2b_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
 pub(crate) struct World {
@@ -42,7 +43,7 @@ impl World {
         let template = belljar_warmed::template()?;
         let directory = tempfile::tempdir()?;
         let keys = directory.path().join("keys");
-        std::fs::write(&keys, format!("{KEY_A} a\n{KEY_B} b\n"))?;
+        std::fs::write(&keys, format!("{KEY_A} a\n{SPARE_A} a\n{KEY_B} b\n"))?;
         let store = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
         let store = store.map_or_else(|| "/var/lib/belljar/templates".into(), PathBuf::from);
         let mut config = Config::new(directory.path().join("state"), store);
@@ -75,8 +76,13 @@ impl World {
         self.server.await.context("the server panicked")
     }
 
-    /// Takes the key of `b` away.
-    pub(crate) fn revoke_b(&self) -> anyhow::Result<()> {
+    /// The first tenant, with another key.
+    pub(crate) fn spare(&self) -> Client {
+        Client { key: Some(SPARE_A.to_owned()), ..self.a.clone() }
+    }
+
+    /// Takes the only key of `b` away, and the spare one of `a`.
+    pub(crate) fn revoke(&self) -> anyhow::Result<()> {
         Ok(std::fs::write(&self.keys, format!("{KEY_A} a\n"))?)
     }
 }

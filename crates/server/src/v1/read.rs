@@ -26,6 +26,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             Failure::new(status, code, message)
         })?;
         let text = if bytes.is_empty() { b"{}" } else { bytes.as_ref() };
+        // Serde would also take a list, as the fields in order.
+        if text.trim_ascii_start().starts_with(b"[") {
+            let message = "the body is refused: an object is expected";
+            return Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", message));
+        }
         serde_json::from_slice(text).map(Self).map_err(|error| {
             if error.is_data() {
                 let message = format!("the body is refused: {error}");
