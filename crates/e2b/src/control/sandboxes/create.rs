@@ -102,7 +102,7 @@ impl NewSandbox {
             return Err(until_the_gateway("iam", "workload identity"));
         }
         if self.mcp.is_some_and(|mcp| !mcp.is_null()) {
-            return Err(until_the_gateway("mcp", "an MCP gateway"));
+            return Err(until_the_gateway("mcp", "MCP gateway"));
         }
         // Clients of the first path send `true` whether or not anybody asked.
         if self.allow_internet_access == Some(true) && generation == Generation::Second {
