@@ -249,6 +249,8 @@ impl Build<'_> {
             }
         };
         self.chain = Fields::new().digest(&self.chain).digest(&layer.digest).finish();
+        // An overlay takes a directory once; whatever this one has, it has on top.
+        self.layers.retain(|below| below.digest != layer.digest);
         self.layers.insert(0, layer);
         if step == Step::Base {
             self.env.extend(self.recipe.env.clone());

@@ -311,6 +311,9 @@ impl Work<'_> {
 impl Stand {
     fn push(&mut self, layer: Layer) {
         self.chain = Fields::new().digest(&self.chain).digest(&layer.digest).finish();
+        // An overlay takes a directory once. What lies over everything need not
+        // lie below as well: whatever it has, it has on top.
+        self.layers.retain(|below| below.digest != layer.digest);
         self.layers.insert(0, layer);
     }
 
