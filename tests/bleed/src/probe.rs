@@ -1,11 +1,20 @@
-//! What `probes.py` says about its probes.
+//! What the programs in `probes/` say about their probes.
 
 use serde::Deserialize;
 
 use crate::canary::{Canary, Engine};
 
 /// The probes' source, loaded into every session.
-pub(crate) const SOURCE: &str = include_str!("probes.py");
+/// One program: each file goes on where the one before it ended.
+pub(crate) const SOURCE: &str = concat!(
+    include_str!("probes/base.py"),
+    include_str!("probes/files.py"),
+    include_str!("probes/ipc.py"),
+    include_str!("probes/processes.py"),
+    include_str!("probes/interpreter.py"),
+    include_str!("probes/memory.py"),
+    include_str!("probes/randomness.py"),
+);
 
 /// Fewer probes than this, and something is wrong with the catalogue.
 pub(crate) const FEWEST: usize = 90;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::bare::{self, Script};
 use super::plot::{Bar, Bars, Figure, Panel};
-use super::report::{self, Aim};
+use super::report::{self, Aim, Row};
 use super::stats::Summary;
 use super::warmed::Warmed;
 use crate::cli::BenchFirstResult;
@@ -29,16 +29,6 @@ struct Report {
     /// At p50; says more than the times on a machine that others use.
     on_demand_to_bare_fork: Option<f64>,
     aims: Vec<Aim>,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    name: &'static str,
-    what: &'static str,
-    #[serde(flatten)]
-    summary: Option<Summary>,
-    /// Why there is no figure.
-    absent: Option<String>,
 }
 
 /// The times of one way to a first answer.

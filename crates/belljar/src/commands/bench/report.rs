@@ -36,6 +36,17 @@ fn save(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
+/// One contestant.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    #[serde(flatten)]
+    pub(super) summary: Option<Summary>,
+    /// Why there is no figure.
+    pub(super) absent: Option<String>,
+}
+
 /// The line above the lines of [`row`].
 pub(super) fn header(text: &mut String) {
     let _ = writeln!(text, "{:<24}{:>9}{:>9}{:>9}{:>9}", "", "p50", "p95", "p99", "mean");

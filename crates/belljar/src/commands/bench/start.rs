@@ -8,22 +8,12 @@ use belljar_node::{Command, Node};
 use serde::Serialize;
 
 use super::plot::{Bar, Bars, Figure, Panel};
-use super::report;
+use super::report::{self, Row};
 use super::rivals::{self, Rival};
 use super::stats::Summary;
 use crate::cli::BenchStart;
 use crate::config::Config;
 use crate::output::Printer;
-
-#[derive(Debug, Serialize)]
-struct Row {
-    name: &'static str,
-    what: &'static str,
-    #[serde(flatten)]
-    summary: Option<Summary>,
-    /// Why there is no figure.
-    absent: Option<String>,
-}
 
 /// What the jail's own time is spent on.
 #[derive(Debug, Default)]
