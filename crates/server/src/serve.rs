@@ -1,7 +1,7 @@
 //! Connections: accepted, bounded, and let go in order.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -56,7 +56,7 @@ impl Server {
     /// Answers until `shutdown`, then lets what runs finish for a while and ends
     /// every sandbox, on record.
     pub async fn run(self, listeners: Vec<Listener>, shutdown: impl Future<Output = ()>) {
-        let graceful = Arc::new(GracefulShutdown::new());
+        let open = Arc::new(Open::default());
         let room = Arc::new(Semaphore::new(self.settings.connections));
         let after = tokio::spawn({
             let actions = self.actions.clone();
@@ -65,17 +65,16 @@ impl Server {
         let mut accepting = tokio::task::JoinSet::new();
         for listener in listeners {
             let (room, surfaces) = (room.clone(), self.surfaces.clone());
-            let graceful = graceful.clone();
-            accepting.spawn(async move { accept(listener, room, surfaces, graceful).await });
+            let open = open.clone();
+            accepting.spawn(async move { accept(listener, room, surfaces, open).await });
         }
         shutdown.await;
         self.actions.drain();
-        // Nobody is let in any more; whoever is in may finish.
-        accepting.shutdown().await;
         let finished = async {
-            if let Ok(graceful) = Arc::try_unwrap(graceful) {
-                graceful.shutdown().await;
-            }
+            // Who comes meanwhile is told that the server is about to stop.
+            open.close().await;
+            accepting.shutdown().await;
+            open.close().await;
         };
         tokio::select! {
             () = finished => {}
@@ -86,12 +85,24 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: Listener,
-    room: Arc<Semaphore>,
-    surfaces: Surfaces,
-    graceful: Arc<GracefulShutdown>,
-) {
+/// The connections that are open.
+#[derive(Default)]
+struct Open(Mutex<GracefulShutdown>);
+
+impl Open {
+    fn watcher(&self) -> Watcher {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).watcher()
+    }
+
+    /// Waits until those that are open now have no request any more. Others may
+    /// come meanwhile.
+    async fn close(&self) {
+        let now = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        now.shutdown().await;
+    }
+}
+
+async fn accept(listener: Listener, room: Arc<Semaphore>, surfaces: Surfaces, open: Arc<Open>) {
     let acceptor = listener.acceptor();
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
@@ -104,17 +115,14 @@ async fn accept(
                 continue;
             }
         };
-        let (surfaces, acceptor, watcher) =
-            (surfaces.clone(), acceptor.clone(), graceful.watcher());
+        let (surfaces, acceptor, watcher) = (surfaces.clone(), acceptor.clone(), open.watcher());
         tokio::spawn(async move {
             let served = match acceptor {
                 None => converse(stream, Scheme::Http, surfaces, watcher).await,
                 Some(acceptor) => {
                     let shaken = tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
                     match shaken.await {
-                        Ok(Ok(stream)) => {
-                            converse(stream, Scheme::Https, surfaces, watcher).await
-                        }
+                        Ok(Ok(stream)) => converse(stream, Scheme::Https, surfaces, watcher).await,
                         Ok(Err(error)) => Err(error.into()),
                         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
                     }
