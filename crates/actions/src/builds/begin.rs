@@ -110,12 +110,22 @@ async fn is_ready(
     patience: Duration,
 ) -> bool {
     let until = Instant::now() + patience;
+    let port = port_of(ready);
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let mut command = shell(ready, defaults, env);
-        command.wall = Some(left.max(Duration::from_millis(1)));
-        let answered = machine.execute(&command).await;
-        if answered.is_ok_and(|answered| answered.end.reason == EndReason::Done) {
+        let ready = match port {
+            Some(port) => {
+                let dialled = tokio::time::timeout(left, machine.dial(port)).await;
+                dialled.is_ok_and(|dialled| dialled.is_ok())
+            }
+            None => {
+                let mut command = shell(ready, defaults, env);
+                command.wall = Some(left.max(Duration::from_millis(1)));
+                let answered = machine.execute(&command).await;
+                answered.is_ok_and(|answered| answered.end.reason == EndReason::Done)
+            }
+        };
+        if ready {
             return true;
         }
         if left <= ASK {
@@ -123,6 +133,13 @@ async fn is_ready(
         }
         tokio::time::sleep(ASK).await;
     }
+}
+
+/// The port that the SDKs' own command waits for. It asks the kernel for all
+/// sockets, which code in a sandbox may not; here the port is simply tried.
+fn port_of(ready: &str) -> Option<u16> {
+    let port = ready.trim().strip_prefix("[ -n \"$(ss -Htuln sport = :")?;
+    port.strip_suffix(")\" ]")?.parse().ok()
 }
 
 /// A line of shell as the template's user would type it.
@@ -142,4 +159,17 @@ pub(super) fn command(
     let pairs = env.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     command.env = pairs.map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sdks_question_about_a_port_is_understood() {
+        assert_eq!(port_of("[ -n \"$(ss -Htuln sport = :3000)\" ]"), Some(3000));
+        for other in ["sleep 3", "[ -n \"$(ss -Htuln sport = :x)\" ]", "[ -f /x ]"] {
+            assert_eq!(port_of(other), None, "{other}");
+        }
+    }
 }

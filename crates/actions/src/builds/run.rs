@@ -9,7 +9,7 @@ mod files;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use belljar_model::{Limits, RootFs, Spec, Tier, User};
 use belljar_template::digest::Fields;
@@ -30,6 +30,9 @@ use crate::template::{BuildRecord, Reason, Record};
 
 /// An overlay takes some sixty layers; sandboxes need no more than that.
 const MOST_LAYERS: usize = 48;
+
+/// How long a template may take to be ready when it is tried out.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What runs in a build when nobody says otherwise.
 const FIRST_USER: &str = "user";
@@ -295,7 +298,7 @@ impl Work<'_> {
         let spec = Spec { limits, ..Spec::new(Tier::Jail, stand.root()) };
         let made = self.actions.node().create(&spec).await;
         let sandbox = made.map_err(|error| Problem::internal("try the template out", &error))?;
-        let bound = self.actions.config().builds.step;
+        let bound = self.actions.config().builds.step.min(PATIENCE);
         let begun = tokio::select! {
             begun = begin::rehearse(&sandbox, defaults, &stand.env, bound) => {
                 begun.map_err(StepError::Told)
