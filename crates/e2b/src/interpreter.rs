@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Contexts, Kind, Problem, Sandbox};
+use belljar_actions::{Actions, Barred, Contexts, Kind, Problem, Sandbox};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::error;
-use crate::proxy::admit;
+use crate::proxy::{admit, barred_from};
 
 /// The longest request: code that somebody wrote, and a few variables.
 const LONGEST: usize = 16 << 20;
@@ -34,7 +34,8 @@ pub(crate) async fn serve(
     let mut response = if from_page && request.method() == Method::OPTIONS {
         preflight(&request)
     } else {
-        answer(actions, &sandbox, request).await.unwrap_or_else(|refused| refused)
+        let answered = answer(actions, &sandbox, request).await;
+        answered.unwrap_or_else(|refused| refused.respond(&sandbox))
     };
     if from_page {
         let any = HeaderValue::from_static("*");
@@ -54,18 +55,45 @@ fn preflight(request: &Request<Body>) -> Response {
     response
 }
 
+/// Why there is no other answer.
+#[derive(Debug)]
+enum Refused {
+    /// In words.
+    Plain(StatusCode, String),
+    Barred(Barred),
+}
+
+impl Refused {
+    fn plain(status: StatusCode, text: impl Into<String>) -> Self {
+        Self::Plain(status, text.into())
+    }
+
+    fn respond(self, sandbox: &Sandbox) -> Response {
+        match self {
+            Self::Plain(status, text) => (status, text).into_response(),
+            Self::Barred(barred) => barred_from(sandbox, barred),
+        }
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self::Plain(error::status(problem.kind), error::sentence(&problem))
+    }
+}
+
 async fn answer(
     actions: &Actions,
     sandbox: &Arc<Sandbox>,
     request: Request<Body>,
-) -> Result<Response, Response> {
+) -> Result<Response, Refused> {
     // Nobody wakes a sandbox who may not use it.
-    admit(sandbox, request.headers())?;
+    admit(sandbox, request.headers()).map_err(Refused::Barred)?;
     let path = request.uri().path().to_owned();
     check_token(sandbox, &request, path == "/execute")?;
     let live = actions.wake(sandbox).await.map_err(|problem| match problem.kind {
-        Kind::NotFound | Kind::Conflict => error::sandbox_gone(sandbox.id().as_str()),
-        _ => plain(&problem),
+        Kind::NotFound | Kind::Conflict => Refused::Barred(Barred::Gone(problem)),
+        _ => problem.into(),
     })?;
     let contexts = Contexts::of(sandbox, live);
     let steps: Vec<&str> = path.split('/').skip(1).collect();
@@ -77,16 +105,16 @@ async fn answer(
         (&Method::POST, ["contexts", id, "restart"]) => contexts::restart(&contexts, id).await,
         (&Method::DELETE, ["contexts", id]) => contexts::delete(&contexts, id).await,
         (_, ["health" | "execute" | "contexts"] | ["contexts", _]) => {
-            Err((StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed").into_response())
+            Err(Refused::plain(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed"))
         }
-        _ => Err((StatusCode::NOT_FOUND, "Not Found").into_response()),
+        _ => Err(Refused::plain(StatusCode::NOT_FOUND, "Not Found")),
     }
 }
 
 /// The sandbox's own token: whoever runs code must show it, and it is never wrong.
-fn check_token(sandbox: &Sandbox, request: &Request<Body>, needed: bool) -> Result<(), Response> {
+fn check_token(sandbox: &Sandbox, request: &Request<Body>, needed: bool) -> Result<(), Refused> {
     let given = request.headers().get("x-access-token");
-    let refuse = |why: &'static str| Err((StatusCode::UNAUTHORIZED, why).into_response());
+    let refuse = |why: &str| Err(Refused::plain(StatusCode::UNAUTHORIZED, why));
     match given.map(HeaderValue::to_str) {
         None if needed => refuse("the header X-Access-Token is missing"),
         None => Ok(()),
@@ -95,22 +123,17 @@ fn check_token(sandbox: &Sandbox, request: &Request<Body>, needed: bool) -> Resu
     }
 }
 
-async fn json<T: DeserializeOwned>(request: Request<Body>) -> Result<T, Response> {
+async fn json<T: DeserializeOwned>(request: Request<Body>) -> Result<T, Refused> {
     let body = Limited::new(request.into_body(), LONGEST).collect().await;
     let body: Bytes = match body {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            return Err((StatusCode::PAYLOAD_TOO_LARGE, "the request is too long").into_response());
+            return Err(Refused::plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too long"));
         }
-        Err(_) => return Err(StatusCode::BAD_REQUEST.into_response()),
+        Err(_) => return Err(Refused::plain(StatusCode::BAD_REQUEST, "the request broke off")),
     };
     serde_json::from_slice(&body).map_err(|error| {
-        (StatusCode::UNPROCESSABLE_ENTITY, format!("cannot read the request: {error}"))
-            .into_response()
+        let text = format!("cannot read the request: {error}");
+        Refused::plain(StatusCode::UNPROCESSABLE_ENTITY, text)
     })
-}
-
-/// A problem in plain text.
-fn plain(problem: &Problem) -> Response {
-    (error::status(problem.kind), error::sentence(problem)).into_response()
 }

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, Barred, Connection, Kind, MOST_CONNECTIONS, Sandbox};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, Version};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
@@ -33,8 +33,8 @@ pub(crate) async fn serve(
     port: u16,
     request: Request<Body>,
 ) -> Response {
-    if let Err(refused) = admit(sandbox, request.headers()) {
-        return refused;
+    if let Err(barred) = admit(sandbox, request.headers()) {
+        return barred_from(sandbox, barred);
     }
     // These are answered here; whatever listens there inside is not meant.
     if port == ENVD_PORT || port == INTERPRETER_PORT {
@@ -42,15 +42,15 @@ pub(crate) async fn serve(
     }
     match actions.dial(sandbox, port).await {
         Ok(connection) => pass(sandbox, port, connection, request).await,
-        Err(barred) => refusal(sandbox, barred),
+        Err(barred) => barred_from(sandbox, barred),
     }
 }
 
 /// Whether a request may reach a port of a sandbox that is not its agent's.
-pub(crate) fn admit(sandbox: &Sandbox, headers: &HeaderMap) -> Result<(), Response> {
+pub(crate) fn admit(sandbox: &Sandbox, headers: &HeaderMap) -> Result<(), Barred> {
     let token = headers.get(TRAFFIC_TOKEN).map(|value| value.to_str().unwrap_or_default());
     let token = token.filter(|token| !token.is_empty());
-    sandbox.admit(token).map_err(|barred| refusal(sandbox, barred))
+    sandbox.admit(token)
 }
 
 async fn pass(
@@ -97,10 +97,13 @@ async fn pass(
         return error::port_closed(sandbox.id().as_str(), port);
     }
     headers::inward(response.headers_mut(), agreed.filter(|_| switched).as_ref());
+    // Whatever the server inside speaks, this is our own answer.
+    *response.version_mut() = Version::HTTP_11;
     response.map(Body::new)
 }
 
-fn refusal(sandbox: &Sandbox, barred: Barred) -> Response {
+/// Tells whoever did not get through, in the words that clients know.
+pub(crate) fn barred_from(sandbox: &Sandbox, barred: Barred) -> Response {
     let id = sandbox.id().as_str();
     let forbidden = |message: String| {
         let body = json!({ "sandboxId": id, "message": message, "code": 403 });

@@ -7,7 +7,7 @@ use belljar_node::Language;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::plain;
+use super::Refused;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Create {
@@ -35,26 +35,26 @@ pub(super) fn list(contexts: &Contexts) -> Response {
     Json(all).into_response()
 }
 
-pub(super) async fn create(contexts: &Contexts, wish: Create) -> Result<Response, Response> {
+pub(super) async fn create(contexts: &Contexts, wish: Create) -> Result<Response, Refused> {
     let language = language(wish.language.as_deref())?;
     let cwd = wish.cwd.as_deref().filter(|cwd| !cwd.is_empty());
     let made = contexts.create(language, cwd).await;
-    let info = made.map_err(|problem| refused(&problem))?;
+    let info = made.map_err(refused)?;
     Ok(Json(Shown::from(info)).into_response())
 }
 
-pub(super) async fn restart(contexts: &Contexts, id: &str) -> Result<Response, Response> {
-    contexts.restart(id).await.map_err(|problem| plain(&problem))?;
+pub(super) async fn restart(contexts: &Contexts, id: &str) -> Result<Response, Refused> {
+    contexts.restart(id).await?;
     Ok(Json(()).into_response())
 }
 
-pub(super) async fn delete(contexts: &Contexts, id: &str) -> Result<Response, Response> {
-    contexts.delete(id).await.map_err(|problem| plain(&problem))?;
+pub(super) async fn delete(contexts: &Contexts, id: &str) -> Result<Response, Refused> {
+    contexts.delete(id).await?;
     Ok(Json(()).into_response())
 }
 
 /// The language that somebody named; Python if nobody did.
-pub(super) fn language(name: Option<&str>) -> Result<Language, Response> {
+pub(super) fn language(name: Option<&str>) -> Result<Language, Refused> {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Language::Python) };
     Language::named(name).ok_or_else(|| {
         let known: Vec<&str> = Language::ALL.iter().map(|language| language.as_str()).collect();
@@ -65,14 +65,14 @@ pub(super) fn language(name: Option<&str>) -> Result<Language, Response> {
 }
 
 /// E2B's clients expect a failure of the server where a language is missing.
-pub(super) fn refused(problem: &Problem) -> Response {
+pub(super) fn refused(problem: Problem) -> Refused {
     match problem.kind {
         Kind::Unsupported => not_made(&problem.message),
-        _ => plain(problem),
+        _ => problem.into(),
     }
 }
 
-fn not_made(why: &str) -> Response {
+fn not_made(why: &str) -> Refused {
     let text = format!("Failed to create context: {why}");
-    (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+    Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, text)
 }

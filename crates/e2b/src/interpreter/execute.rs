@@ -12,6 +12,7 @@ use futures_util::stream::{self, Stream};
 use http::{StatusCode, header};
 use serde::Deserialize;
 
+use super::Refused;
 use super::contexts::{language, refused};
 use super::line::Line;
 use super::mime::result;
@@ -30,18 +31,18 @@ pub(super) struct Execute {
 /// How long nothing may be said: whoever went without a word is noticed by it.
 const SILENCE: Duration = Duration::from_secs(5);
 
-pub(super) fn execute(contexts: &Contexts, wish: Execute) -> Result<Response, Response> {
+pub(super) fn execute(contexts: &Contexts, wish: Execute) -> Result<Response, Refused> {
     let id = wish.context_id.filter(|id| !id.is_empty());
     let place = match (id, wish.language.filter(|language| !language.is_empty())) {
         (Some(_), Some(_)) => {
             let text = "Only one of context_id or language can be provided";
-            return Err((StatusCode::BAD_REQUEST, text).into_response());
+            return Err(Refused::plain(StatusCode::BAD_REQUEST, text));
         }
         (Some(id), None) => Place::Context(id),
         (None, name) => Place::Language(language(name.as_deref())?),
     };
     let env = wish.env_vars.unwrap_or_default();
-    let execution = contexts.run(&place, wish.code, env).map_err(|problem| refused(&problem))?;
+    let execution = contexts.run(&place, wish.code, env).map_err(refused)?;
     let body = Body::from_stream(lines(execution));
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
