@@ -5,6 +5,7 @@
 //! capabilities, and cannot pass by the rights of others as root elsewhere can.
 
 mod path;
+mod room;
 
 use belljar_model::User;
 use belljar_node::{Attribute, Entry, EntryKind, FileError, Reading};
@@ -153,8 +154,10 @@ impl Files<'_> {
         };
         self.live.watchers.about_to_write(&place, there.is_none());
         let user = self.writer_of(path, there.as_ref()).await;
-        let written = self.live.machine.upload_with(user, &place, mode, attributes, source).await;
-        written.map(drop).map_err(|error| match error.kind() {
+        let machine = &self.live.machine;
+        let mut source = room::Room::new(source, machine);
+        let written = machine.upload_with(user, &place, mode, attributes, &mut source).await;
+        written.map(drop).map_err(|error| match write_error(&error) {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 Problem::new(Kind::NoSpace, "no_space", "not enough disk space available")
             }
@@ -217,6 +220,13 @@ fn may_write(directory: &Entry, user: User) -> bool {
 /// What it is, links followed.
 pub fn kind(entry: &Entry) -> EntryKind {
     entry.points_to.as_ref().map_or(entry.kind, |end| end.kind)
+}
+
+fn write_error(error: &FileError) -> ErrorKind {
+    match error {
+        FileError::Source(source) => source.kind(),
+        _ => error.kind(),
+    }
 }
 
 fn is_missing(error: &FileError) -> bool {
