@@ -98,6 +98,65 @@ async def pass_by():
     pass
 
 
+def note_of(identifier):
+    return f"kept in {identifier}\n" * 1000
+
+
+async def pause(count):
+    """Makes sandboxes and pauses them with their files only."""
+
+    async def one():
+        sandbox = await AsyncSandbox.create(timeout=3600, request_timeout=PATIENCE)
+        tell(told=sandbox.sandbox_id)
+        await sandbox.files.write("/home/user/kept.txt", note_of(sandbox.sandbox_id), request_timeout=PATIENCE)
+        await sandbox.commands.run("mkdir -p deep/er && ln -s ../kept.txt deep/er/link", request_timeout=PATIENCE)
+        await sandbox.pause(mode="filesystem", request_timeout=PATIENCE)
+        tell(paused=sandbox.sandbox_id)
+
+    await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def resume(identifiers):
+    """Resumes sandboxes, looks for their files, and kills them."""
+    for identifier in identifiers:
+        sandbox = await AsyncSandbox.connect(identifier, request_timeout=PATIENCE)
+        expect("resumed", sandbox.sandbox_id, identifier)
+        text = await sandbox.files.read("/home/user/kept.txt", request_timeout=PATIENCE)
+        expect("kept.txt", text, note_of(identifier))
+        link = await sandbox.commands.run("readlink deep/er/link; cat deep/er/../../kept.txt | wc -l", request_timeout=PATIENCE)
+        expect("the link", link.stdout, "../kept.txt\n1000\n")
+        await sandbox.kill(request_timeout=PATIENCE)
+        tell(killed=identifier)
+
+
+async def linger():
+    """Requests that take their time; each says how it ended."""
+    sandbox = await AsyncSandbox.create(timeout=600, request_timeout=PATIENCE)
+    tell(told=sandbox.sandbox_id)
+    # The interpreter is there: what follows begins at once.
+    await sandbox.run_code("1", request_timeout=PATIENCE)
+
+    async def one(name, work, result):
+        try:
+            expect(name, result(await work), "42")
+            tell(finished=name)
+        except Exception as error:
+            tell(broken=name, error=f"{type(error).__name__}: {error}")
+
+    cell = sandbox.run_code("import time; time.sleep(2); 42", request_timeout=PATIENCE)
+    command = sandbox.commands.run("sleep 2; echo -n 42", request_timeout=PATIENCE)
+    endless = sandbox.commands.run("sleep 100; echo -n 42", timeout=0, request_timeout=PATIENCE)
+    work = asyncio.gather(
+        one("cell", cell, lambda found: found.text),
+        one("command", command, lambda found: found.stdout),
+        one("endless", endless, lambda found: found.stdout),
+    )
+    # Until they have reached the server.
+    await asyncio.sleep(0.7)
+    tell(lingering=True)
+    await work
+
+
 async def clients(name, count, lives, meet):
     meetings = [Meeting(count) if meet else pass_by for _ in range(lives)]
 
@@ -118,8 +177,19 @@ def main():
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--lives", type=int, default=1, help="sandboxes of each client, one after another")
     parser.add_argument("--meet", action="store_true", help="use none before all are there; then wait for a line on stdin")
+    parser.add_argument("--pause", action="store_true", help="only make and pause as many as there are clients")
+    parser.add_argument("--resume", nargs="+", help="only resume these, look at them and kill them")
+    parser.add_argument("--linger", action="store_true", help="only make requests that take seconds")
     options = parser.parse_args()
-    asyncio.run(clients(options.name, options.clients, options.lives, options.meet))
+    if options.pause:
+        work = pause(options.clients)
+    elif options.resume:
+        work = resume(options.resume)
+    elif options.linger:
+        work = linger()
+    else:
+        work = clients(options.name, options.clients, options.lives, options.meet)
+    asyncio.run(work)
     tell(done=True)
 
 
