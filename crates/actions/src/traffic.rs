@@ -57,6 +57,10 @@ const TRIES: [Duration; 4] = [
     Duration::from_millis(400),
 ];
 
+/// How long a connection may take to be made; a sandbox that was paused just now
+/// does not answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 impl Sandbox {
     /// Whether somebody who shows this may send traffic to its ports, the agent's
     /// excepted, which has a token of its own.
@@ -78,9 +82,10 @@ impl Actions {
         let room = live.room.0.clone().try_acquire_owned().map_err(|_| Barred::TooMany)?;
         let mut tries = TRIES.into_iter();
         loop {
-            let error = match live.machine.dial(port).await {
-                Ok(stream) => return Ok(Connection { stream, _room: room }),
-                Err(error) => error,
+            let error = match tokio::time::timeout(PATIENCE, live.machine.dial(port)).await {
+                Ok(Ok(stream)) => return Ok(Connection { stream, _room: room }),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(Barred::Closed(port)),
             };
             if let belljar_node::DialError::Link(_) = error {
                 let problem = Problem::unknown_sandbox(sandbox.id().as_str());

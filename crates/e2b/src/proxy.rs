@@ -41,7 +41,7 @@ pub(crate) async fn serve(
         return error::port_closed(sandbox.id().as_str(), port);
     }
     match actions.dial(sandbox, port).await {
-        Ok(connection) => pass(sandbox, port, connection, request).await,
+        Ok(connection) => pass(actions, sandbox, port, connection, request).await,
         Err(barred) => barred_from(sandbox, barred),
     }
 }
@@ -54,6 +54,7 @@ pub(crate) fn admit(sandbox: &Sandbox, headers: &HeaderMap) -> Result<(), Barred
 }
 
 async fn pass(
+    actions: &Actions,
     sandbox: &Sandbox,
     port: u16,
     connection: Connection,
@@ -76,8 +77,11 @@ async fn pass(
     let upgrade = headers::upgrade(request.headers());
     // Taken before the request goes: it is the client's end.
     let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-    let masked = sandbox.facts().mask_host.as_deref();
-    headers::outward(&mut request, sandbox, port, masked, upgrade.as_ref());
+    let facts = sandbox.facts();
+    headers::keep_secrets(request.headers_mut(), |value| {
+        facts.token.is(value) || actions.keys().tenant(value).is_some()
+    });
+    headers::outward(&mut request, port, facts.mask_host.as_deref(), upgrade.as_ref());
     let mut response = match sender.send_request(request).await {
         Ok(response) => response,
         Err(error) => return failed(error),

@@ -4,7 +4,6 @@
 //! opens our own doors does not go inside.
 
 use axum::body::Body;
-use belljar_actions::Sandbox;
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
@@ -35,10 +34,24 @@ fn words(headers: &HeaderMap) -> impl Iterator<Item = String> {
     texts.map(|word| word.trim().to_ascii_lowercase()).filter(|word| !word.is_empty())
 }
 
+/// Takes away what opens our own doors. Servers inside may use the same names for
+/// what is theirs, so that only values which are ours go.
+pub(super) fn keep_secrets(headers: &mut HeaderMap, is_ours: impl Fn(&str) -> bool) {
+    headers.remove(TRAFFIC_TOKEN);
+    for name in ["x-access-token", "x-api-key", "authorization"] {
+        let ours = |value: &HeaderValue| {
+            let text = value.to_str().unwrap_or_default();
+            is_ours(text.strip_prefix("Bearer ").unwrap_or(text))
+        };
+        if headers.get_all(name).iter().any(ours) {
+            headers.remove(name);
+        }
+    }
+}
+
 /// Makes a request one for the server inside.
 pub(super) fn outward(
     request: &mut Request<Body>,
-    sandbox: &Sandbox,
     port: u16,
     mask: Option<&str>,
     upgrade: Option<&HeaderValue>,
@@ -55,11 +68,6 @@ pub(super) fn outward(
     strip(headers, upgrade);
     // Has been answered here when the body was first asked for.
     headers.remove(header::EXPECT);
-    headers.remove(TRAFFIC_TOKEN);
-    let own = |value: &HeaderValue| value.to_str().is_ok_and(|t| sandbox.facts().token.is(t));
-    if headers.get("x-access-token").is_some_and(own) {
-        headers.remove("x-access-token");
-    }
     if upgrade.is_none() {
         // Servers inside come and go; a connection serves one request.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -137,6 +145,19 @@ mod tests {
         ]);
         strip(&mut headers, None);
         assert_eq!(headers, map(&[("accept", "*/*")]));
+    }
+
+    #[test]
+    fn what_opens_our_doors_stays_outside() {
+        let theirs = [("authorization", "Bearer theirs"), ("x-api-key", "theirs")];
+        let mut headers = map(&theirs);
+        headers.insert("x-access-token", HeaderValue::from_static("ours"));
+        headers.insert(TRAFFIC_TOKEN, HeaderValue::from_static("any"));
+        keep_secrets(&mut headers, |value| value == "ours");
+        assert_eq!(headers, map(&theirs));
+        let mut headers = map(&[("authorization", "Bearer ours"), ("x-api-key", "ours")]);
+        keep_secrets(&mut headers, |value| value == "ours");
+        assert!(headers.is_empty(), "{headers:?}");
     }
 
     #[test]
