@@ -58,6 +58,15 @@ def test_a_step_that_fails_fails_the_build_with_its_words():
     assert any("the reason" in entry.message for entry in logs)
 
 
+@covers("Template.build")
+def test_the_same_step_may_come_twice(fresh):
+    step = "ln -sf /etc/hostname /home/user/link"
+    template = Template().from_template("base").run_cmd(step).run_cmd("touch between").run_cmd(step)
+    sandbox = fresh(Template.build(template, name()).name)
+    assert sandbox.files.get_info("/home/user/link").symlink_target
+    assert sandbox.files.exists("/home/user/between")
+
+
 @covers("Template.build_in_background", "Template.get_build_status")
 def test_a_build_in_the_background_can_be_followed():
     info = Template.build_in_background(Template().from_template("base").run_cmd("echo working"), name())
