@@ -33,7 +33,7 @@ fn root() -> PathBuf {
 }
 
 fn explained() -> BTreeSet<String> {
-    let text = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/errors.md")).expect("docs/errors.md");
     let first = |line: &str| line.strip_prefix("| `")?.split('`').next().map(str::to_owned);
     text.lines().filter_map(first).collect()
 }
@@ -48,12 +48,12 @@ fn used() -> BTreeSet<String> {
 }
 
 fn search(directory: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(directory).expect("a directory of sources").flatten() {
+        let path = entry.path();
         if path.is_dir() {
             search(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
+            let text = fs::read_to_string(&path).expect("a source file");
             // Tests make up codes of their own.
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
             collect(text, found);

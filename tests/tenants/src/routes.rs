@@ -26,8 +26,22 @@ impl Sample {
             .replace("{call}", &of.call)
             .replace("{context}", &of.context)
             .replace("{checkpoint}", &of.checkpoint)
-            .replace("{template}", "python-data")
-            .replace("{id}", &of.sandbox)
+            .replace("{template}", &of.template)
+            .replace("{id}", self.owned(of))
+            .replace("{name}", self.owned(of))
+            .replace("{build}", &of.build)
+            .replace("{hash}", &"0".repeat(64))
+    }
+
+    /// What `{id}` or `{name}` means on the E2B surface.
+    fn owned<'a>(&self, of: &'a Belongings) -> &'a str {
+        let about = |noun: &str| self.path.contains(noun);
+        match () {
+            () if about("/sandboxes") => &of.sandbox,
+            () if about("/volumes") => &of.volume,
+            () if about("/secrets") => &of.secret,
+            () => &of.template,
+        }
     }
 
     pub(crate) fn names_something(&self) -> bool {
@@ -95,7 +109,7 @@ pub(crate) fn e2b() -> anyhow::Result<Vec<Sample>> {
                     name: format!("E2B {method} {path}"),
                     method: method.to_uppercase(),
                     path: path.to_owned(),
-                    body: String::new(),
+                    body: e2b_body(path),
                     keyed: !PUBLIC.contains(&path),
                 });
             }
@@ -103,6 +117,18 @@ pub(crate) fn e2b() -> anyhow::Result<Vec<Sample>> {
     }
     ensure!(all.len() > 20, "the source of the E2B surface is not understood any more");
     Ok(all)
+}
+
+/// A body that is accepted where it may be sent.
+fn e2b_body(path: &str) -> String {
+    let body = match path.rsplit('/').next().unwrap_or_default() {
+        "timeout" | "connect" | "resume" => json!({ "timeout": 60 }),
+        "refreshes" => json!({ "duration": 10 }),
+        "{build}" => json!({ "fromTemplate": "base", "steps": [] }),
+        "{name}" => json!({ "value": "stolen" }),
+        _ => json!({}),
+    };
+    body.to_string()
 }
 
 /// What needs no key: whether the server is well, and links that are keys

@@ -36,6 +36,11 @@ pub(crate) struct Belongings {
     pub(crate) call: String,
     pub(crate) context: String,
     pub(crate) checkpoint: String,
+    /// Of the E2B surface: a template with a build, a volume, a secret.
+    pub(crate) template: String,
+    pub(crate) build: String,
+    pub(crate) volume: String,
+    pub(crate) secret: String,
 }
 
 impl World {
@@ -100,6 +105,20 @@ impl Client {
         self.json("POST", &path, &json!({ "script": script })).await?.expect(200)?.value()
     }
 
+    /// Removes all of it, so that no quota is used up.
+    pub(crate) async fn clear(&self, of: &Belongings) -> anyhow::Result<()> {
+        for path in [
+            format!("/v1/sandboxes/{}", of.sandbox),
+            format!("/v1/checkpoints/{}", of.checkpoint),
+            format!("/templates/{}", of.template),
+            format!("/volumes/{}", of.volume),
+            format!("/secrets/{}", of.secret),
+        ] {
+            self.send("DELETE", &path, "").await?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
         self.send("GET", path, "").await
     }
@@ -117,7 +136,16 @@ impl Client {
         let call = json!({ "argv": ["cat"], "stdin_open": true, "background": true });
         let call = self.json("POST", &at("calls"), &call).await?.expect(201)?.value()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
+        let name = format!("of-{}", &sandbox[..12]);
+        let named = json!({ "name": name, "value": "secret" });
+        let template = self.json("POST", "/v3/templates", &named).await?.expect(202)?.value()?;
+        let volume = self.json("POST", "/volumes", &named).await?.expect(201)?.value()?;
+        self.json("POST", "/secrets", &named).await?.expect(201)?;
         let belongings = Belongings {
+            template: text(&template["templateID"]).context("no template")?,
+            build: text(&template["buildID"]).context("no build")?,
+            volume: text(&volume["volumeID"]).context("no volume")?,
+            secret: name,
             call: call["id"].to_string(),
             context: text(&context["id"]).context("no context")?,
             checkpoint: text(&kept["id"]).context("no checkpoint")?,

@@ -35,8 +35,7 @@ pub(crate) async fn unknown_fields(world: &World) -> anyhow::Result<String> {
             world.a.json(&sample.method, &sample.at(&own), &routes::body(operation)).await?;
         let fits = answer.is_success() || answer.status == 409;
         ensure!(fits, "{}: {} {}", sample.name, answer.status, answer.text());
-        world.a.send("DELETE", &format!("/v1/sandboxes/{}", own.sandbox), "").await?;
-        world.a.send("DELETE", &format!("/v1/checkpoints/{}", own.checkpoint), "").await?;
+        world.a.clear(&own).await?;
     }
     let query = world.a.get("/v1/sandboxes?tenant=b").await?.expect(422)?;
     ensure!(query.code()? == "invalid_query");

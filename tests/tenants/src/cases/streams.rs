@@ -59,7 +59,7 @@ pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
         b.open("GET", "/v1/events", &[], "").await?,
         b.open("POST", &calls(&lost), &events, endless.clone()).await?,
     ];
-    let mut control = vec![
+    let mut control = [
         a.open("GET", "/v1/events", &[], "").await?,
         a.open("POST", &calls(&kept), &events, endless).await?,
     ];
