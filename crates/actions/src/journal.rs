@@ -3,18 +3,23 @@
 //!
 //! ```text
 //! <state>/sandboxes/<id>.json    one for each sandbox that has not ended
-//! <state>/ended.jsonl            one line for each that has
+//! <state>/sandboxes/<id>.files   what was saved of a paused one
+//! <state>/ended.jsonl            one line for each that has ended
 //! ```
 //!
 //! The jail ends with its engine, so whatever stands in `sandboxes/` when a
 //! server starts is gone, unless its files were saved; it is put down as lost.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+mod ends;
+
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use belljar_model::{EndReason, SandboxId};
 use serde::{Deserialize, Serialize};
+
+use ends::Ends;
 
 use crate::clock::{Moment, now};
 use crate::keys::Tenant;
@@ -36,7 +41,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,
-    ended: PathBuf,
+    ends: Ends,
 }
 
 /// A sandbox as it is written down.
@@ -56,7 +61,7 @@ impl Journal {
         let dir = state.join("sandboxes");
         // Records hold tokens.
         private::make_dir(&dir)?;
-        Ok(Self { dir, ended: state.join("ended.jsonl") })
+        Ok(Self { dir, ends: Ends::open(state)? })
     }
 
     fn path(&self, id: &SandboxId) -> PathBuf {
@@ -77,43 +82,41 @@ impl Journal {
 
     /// Puts an end on record.
     pub(crate) fn end(&self, id: &SandboxId, facts: &Facts, reason: EndReason) -> io::Result<()> {
-        let ended = Ended {
-            id: id.clone(),
-            tenant: facts.tenant.clone(),
-            template: facts.template.clone(),
-            started_at: facts.started_at,
-            ended_at: now(),
-            reason,
-        };
-        let mut line = serde_json::to_vec(&ended)?;
-        line.push(b'\n');
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.ended)?;
-        file.write_all(&line)?;
-        for path in [self.path(id), self.saved_files(id)] {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+        // A server that was killed between the line and the rest wrote it already.
+        if !self.ends.knows(&facts.tenant, id) {
+            self.ends.add(Ended {
+                id: id.clone(),
+                tenant: facts.tenant.clone(),
+                template: facts.template.clone(),
+                started_at: facts.started_at,
+                ended_at: now(),
+                reason,
+            })?;
         }
-        Ok(())
+        remove(&self.saved_files(id))?;
+        remove(&self.path(id))
     }
 
-    /// What the last server left. A record that cannot be read is removed.
+    /// What the last server left. Whatever belongs to none of it is removed.
     pub(crate) fn left(&self) -> io::Result<Vec<Written>> {
         let mut left = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let path = entry?.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json") => {}
-                Some("files") => continue,
+                Some("files") if path.with_extension("json").exists() => continue,
                 _ => {
-                    fs::remove_file(path)?;
+                    remove(&path)?;
                     continue;
                 }
             }
-            match fs::read(&path).map(|text| serde_json::from_slice::<Written>(&text)) {
-                Ok(Ok(written)) => left.push(written),
-                Ok(Err(_)) | Err(_) => fs::remove_file(path)?,
+            match serde_json::from_slice::<Written>(&fs::read(&path)?) {
+                Ok(written) => left.push(written),
+                Err(error) => {
+                    tracing::error!(path = %path.display(), %error, "cannot read a record");
+                    remove(&path)?;
+                    remove(&path.with_extension("files"))?;
+                }
             }
         }
         Ok(left)
@@ -121,9 +124,13 @@ impl Journal {
 
     /// The last ends, newest first.
     pub(crate) fn ended(&self, tenant: &Tenant, most: usize) -> Vec<Ended> {
-        let text = fs::read_to_string(&self.ended).unwrap_or_default();
-        let lines = text.lines().rev();
-        let parsed = lines.filter_map(|line| serde_json::from_str::<Ended>(line).ok());
-        parsed.filter(|ended| ended.tenant == *tenant).take(most).collect()
+        self.ends.newest(tenant, most)
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
