@@ -2,7 +2,8 @@
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::response::Redirect;
+use axum::routing::{MethodFilter, MethodRouter, get, on};
 use axum::{Extension, Router};
 use belljar_actions::Actions;
 use belljar_api::{Access, Method, Operation};
@@ -31,6 +32,8 @@ pub fn router(actions: Actions) -> Router {
         router = router.route(route.path, served);
     }
     router
+        // Whoever opens the server in a browser wants to read.
+        .route("/", get(async || Redirect::temporary("/docs")))
         .method_not_allowed_fallback(async || {
             let message = "this path has no such method";
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
