@@ -66,6 +66,8 @@ async fn pass(
     };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(LONGEST_HEADERS).max_headers(MOST_HEADERS);
+    // Servers that are written in an hour look for `Host`, not for `host`.
+    builder.title_case_headers(true);
     let (mut sender, driver) = match builder.handshake(TokioIo::new(connection)).await {
         Ok(made) => made,
         Err(error) => return failed(error),
