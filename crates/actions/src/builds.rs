@@ -13,11 +13,12 @@ mod begin;
 mod catalog;
 mod jail;
 mod log;
+mod request;
 mod run;
 mod steps;
 mod uploads;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,11 +35,8 @@ use crate::config::BuildLimits;
 use crate::keys::Tenant;
 use crate::logs::Level;
 use crate::problem::{Kind, Problem};
-use crate::secret::Secret;
 use crate::start::Actions;
-use crate::template::{
-    BuildRecord, BuildStatus, DEFAULT_TAG, Name, Reason, Record, Tag, new_build, tags,
-};
+use crate::template::{BuildRecord, BuildStatus, Reason, Record, Tag};
 use jail::Stop;
 use log::Log;
 use uploads::Uploads;
@@ -51,6 +49,8 @@ pub struct NewBuild {
     pub tags: Vec<String>,
     pub cpu_count: Option<u32>,
     pub memory_mb: Option<u64>,
+    /// Space for files that sandboxes must have.
+    pub disk_mb: Option<u64>,
 }
 
 /// A build that may be started.
@@ -106,9 +106,6 @@ const MOST_WAITING: usize = 20;
 /// Logs that are kept.
 const MOST_LOGS: usize = 500;
 
-const CPUS: std::ops::RangeInclusive<u32> = 1..=32;
-const MEMORY: std::ops::RangeInclusive<u64> = 128..=65_536;
-
 impl Builds {
     pub(crate) fn open(state: &Path, limits: &BuildLimits) -> io::Result<Self> {
         Ok(Self {
@@ -157,70 +154,6 @@ impl Builds {
 }
 
 impl Actions {
-    /// Takes down that somebody wants to build a template, new or not.
-    pub fn request_build(&self, tenant: &Tenant, wish: &NewBuild) -> Result<Requested, Problem> {
-        self.refuse_when_draining()?;
-        let Name { name, tag } = Name::parse(tenant, &wish.name)?;
-        let asked: Vec<_> = tag.into_iter().chain(wish.tags.iter().cloned()).collect();
-        let mut tags = tags(&asked)?;
-        if tags.is_empty() {
-            tags.push(DEFAULT_TAG.to_owned());
-        }
-        if self.templates().is_taken(&name)? {
-            let message = format!("the name '{name}' is taken by a template of this server");
-            return Err(Problem::new(Kind::Invalid, "name_taken", message)
-                .hint("choose another; to build on it, name it with from_template"));
-        }
-        let cpu_count = wish.cpu_count.unwrap_or(2);
-        let memory_mb = wish.memory_mb.unwrap_or(1024);
-        if !CPUS.contains(&cpu_count) || !MEMORY.contains(&memory_mb) {
-            let message = format!(
-                "a template has {} to {} CPUs and {} to {} MB of memory",
-                CPUS.start(),
-                CPUS.end(),
-                MEMORY.start(),
-                MEMORY.end()
-            );
-            return Err(Problem::invalid(message));
-        }
-        let cannot = |error: io::Error| Problem::internal("make an id", &error);
-        let build = BuildRecord {
-            id: new_build().map_err(cannot)?,
-            status: BuildStatus::Waiting,
-            reason: None,
-            version: None,
-            tags: tags.clone(),
-            cpu_count,
-            memory_mb,
-            created_at: now(),
-            finished_at: None,
-        };
-        let id = Secret::random().map_err(cannot)?.expose()[..20].to_owned();
-        let record = Record {
-            id,
-            tenant: tenant.clone(),
-            name: name.clone(),
-            created_at: now(),
-            updated_at: now(),
-            builds: Vec::new(),
-            tags: BTreeMap::new(),
-        };
-        let own = self.templates().own();
-        let record = own.add(record, self.config().quota.templates)?;
-        let build_id = build.id.clone();
-        own.change(tenant, &record.id, |record| {
-            let waits = |build: &BuildRecord| build.status == BuildStatus::Waiting;
-            if record.builds.iter().filter(|build| waits(build)).count() >= MOST_WAITING {
-                let oldest = record.builds.iter().position(waits);
-                oldest.map(|oldest| record.builds.remove(oldest));
-            }
-            record.builds.push(build);
-            Ok(())
-        })?;
-        self.prune(&record);
-        Ok(Requested { template: record.id, build: build_id, name, tags })
-    }
-
     /// Says what to build. It begins when it is its turn.
     pub fn start_build(
         &self,
@@ -331,7 +264,7 @@ impl Actions {
         if let Err(reason) = &built {
             known.log.add(Level::Error, reason.step.as_deref(), reason.message.clone());
         }
-        let name = &record.name;
+        let (name, version) = (&record.name, built.as_ref().ok().cloned());
         let told = self.templates().own().change(&record.tenant, &record.id, |record| {
             let found = record.builds.iter_mut().find(|known| known.id == build.id);
             let found = found.ok_or_else(|| unknown_build(&build.id))?;
@@ -349,8 +282,14 @@ impl Actions {
         });
         match told {
             Ok(status) => tracing::info!(build.id, "build of `{name}`: {status:?}"),
-            // The template was deleted meanwhile.
-            Err(problem) => tracing::warn!(build.id, %problem, "build of `{name}` is for nobody"),
+            Err(problem) => {
+                // The template was deleted meanwhile.
+                tracing::warn!(build.id, %problem, "build of `{name}` is for nobody");
+                if version.is_some() {
+                    self.discard(record, vec![BuildRecord { version, ..build.clone() }]);
+                }
+                return;
+            }
         }
         self.prune(record);
     }

@@ -36,6 +36,8 @@ pub struct Quota {
     pub sandboxes: usize,
     pub longest_life: Duration,
     pub snapshots: usize,
+    /// Of all snapshots, in memory and on disk.
+    pub snapshot_bytes: u64,
     pub volumes: usize,
     /// Of one volume.
     pub volume_bytes: u64,
@@ -50,6 +52,9 @@ pub struct BuildLimits {
     pub at_once: usize,
     /// Builds that one tenant may have running or waiting.
     pub per_tenant: usize,
+    /// The most that sandboxes of a built template have.
+    pub cpus: u32,
+    pub memory_mb: u64,
     pub step: Duration,
     pub whole: Duration,
     /// What one step may write.
@@ -66,6 +71,8 @@ impl Default for BuildLimits {
         Self {
             at_once: 2,
             per_tenant: 20,
+            cpus: 8,
+            memory_mb: 8192,
             step: Duration::from_secs(600),
             whole: Duration::from_secs(1800),
             written: Amount { bytes: 4 << 30, entries: 500_000 },
@@ -82,6 +89,7 @@ impl Default for Quota {
             sandboxes: 1000,
             longest_life: Duration::from_secs(24 * 3600),
             snapshots: 100,
+            snapshot_bytes: 16 << 30,
             volumes: 100,
             volume_bytes: 10 << 30,
             templates: 100,

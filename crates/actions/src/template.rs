@@ -4,7 +4,7 @@ mod name;
 mod own;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use belljar_model::{Limits, Spec, Tier, User};
 use belljar_node::{ContextOptions, Language, Node, PoolSize, Warmth};
@@ -76,7 +76,10 @@ pub(crate) struct Templates {
     store: Store,
     own: Own,
     aliases: std::collections::BTreeMap<String, Vec<String>>,
-    known: Mutex<HashMap<(String, String), Arc<Known>>>,
+    /// Those in use. Whoever uses one holds it, and with it its files.
+    known: Mutex<HashMap<(String, String), Weak<Known>>>,
+    /// Everybody's stay: waiting sandboxes stand on them, too.
+    kept: Mutex<HashMap<(String, String), Arc<Known>>>,
 }
 
 impl Templates {
@@ -84,7 +87,8 @@ impl Templates {
         let store = Store::open(&config.store).map_err(StartError::Store)?;
         let own = Own::open(&config.state);
         let own = own.map_err(|source| StartError::State { path: config.state.clone(), source })?;
-        Ok(Self { store, own, aliases: config.aliases.clone(), known: Mutex::default() })
+        let aliases = config.aliases.clone();
+        Ok(Self { store, own, aliases, known: Mutex::default(), kept: Mutex::default() })
     }
 
     pub(crate) fn own(&self) -> &Own {
@@ -104,10 +108,12 @@ impl Templates {
         if let Some((record, build)) = self.own.resolve(tenant, name)? {
             let version = build.version.unwrap_or_default();
             let stored = format!("{}@{version}", record.stored_name());
-            let template = self.store.resolve(&stored);
-            let template =
-                template.map_err(|error| Problem::internal("read the template", &error))?;
-            return self.know(template, record.id);
+            match self.store.resolve(&stored) {
+                Ok(template) => return self.know(template, record.id),
+                // Whoever looks after the store has removed it.
+                Err(StoreError::Unknown(_)) => {}
+                Err(error) => return Err(Problem::internal("read the template", &error)),
+            }
         }
         let message = format!("template '{name}' not found");
         let problem = Problem::new(Kind::NotFound, "template_not_found", message);
@@ -153,24 +159,23 @@ impl Templates {
         Ok(known || self.built_in(name)?.is_some())
     }
 
-    /// Lets go of a version that is about to be removed.
-    pub(crate) fn forget(&self, name: &str, version: Option<&str>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(known, of), _| known != name || version.is_some_and(|v| v != of));
-    }
-
     fn know(&self, template: Template, id: String) -> Result<Arc<Known>, Problem> {
         let key = (template.name.clone(), template.version.clone());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(&key) {
-            return Ok(known.clone());
+        let mut known = lock(&self.known);
+        if let Some(known) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(known);
         }
         let lease =
             template.lease().map_err(|error| Problem::internal("use a template", &error))?;
         let limits = template.limits.over(Limits::default());
         let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
+        let everybodys = template.defaults.owner.is_none();
         let new = Arc::new(Known { template, spec, id, _lease: lease });
-        known.insert(key, new.clone());
+        known.retain(|_, known| known.strong_count() > 0);
+        known.insert(key.clone(), Arc::downgrade(&new));
+        if everybodys {
+            lock(&self.kept).insert(key, new.clone());
+        }
         Ok(new)
     }
 
@@ -207,4 +212,8 @@ impl Templates {
             }
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -135,15 +135,12 @@ impl Actions {
 
     /// Removes versions from the store, in the background: it looks at every
     /// layer.
-    fn discard(&self, record: &Record, builds: Vec<BuildRecord>) {
+    pub(super) fn discard(&self, record: &Record, builds: Vec<BuildRecord>) {
         if builds.is_empty() {
             return;
         }
         let name = record.stored_name();
         let store = self.templates().store().clone();
-        for build in &builds {
-            self.templates().forget(&name, build.version.as_deref());
-        }
         tokio::task::spawn_blocking(move || {
             for build in builds {
                 let reference = format!("{name}@{}", build.version.unwrap_or_default());

@@ -185,6 +185,13 @@ impl Work<'_> {
 
     async fn workspace(&self) -> Result<Workspace, StepError> {
         let store = self.store();
+        let free = rustix::fs::statvfs(store.root());
+        let free = free.map_err(|error| Problem::internal("look for space", &error))?;
+        let most = self.actions.config().builds.written.bytes;
+        if free.f_bavail.saturating_mul(free.f_frsize) < most {
+            let message = "the server has no space for another layer".to_owned();
+            return Err(StepError::Told(message));
+        }
         blocking("make a place for a layer", move || store.workspace()).await
     }
 
@@ -239,9 +246,12 @@ impl Work<'_> {
             ready,
             owner: Some(self.tenant.as_str().to_owned()),
         };
+        let room = stand.base.limits.over(Limits::default()).disk_bytes;
+        let asked = self.build.disk_mb.map(|disk| disk << 20);
         let limits = LimitDefaults {
             memory: Some(self.build.memory_mb << 20),
             cpu_millis: Some(self.build.cpu_count.saturating_mul(1000)),
+            disk: asked.map(|asked| asked.max(room)).or(stand.base.limits.disk),
             ..stand.base.limits.clone()
         };
         self.try_out(&stand, &defaults, &limits).await?;

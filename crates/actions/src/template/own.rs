@@ -44,6 +44,9 @@ pub struct BuildRecord {
     pub tags: Vec<String>,
     pub cpu_count: u32,
     pub memory_mb: u64,
+    /// Space for files, if it was asked for.
+    #[serde(default)]
+    pub disk_mb: Option<u64>,
     pub created_at: Moment,
     pub finished_at: Option<Moment>,
 }
@@ -262,6 +265,7 @@ mod tests {
             tags: Vec::new(),
             cpu_count: 1,
             memory_mb: 512,
+            disk_mb: None,
             created_at: now(),
             finished_at: None,
         }

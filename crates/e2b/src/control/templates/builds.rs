@@ -23,6 +23,7 @@ pub(crate) struct NewTemplate {
     cpu_count: Option<u32>,
     #[serde(rename = "memoryMB")]
     memory: Option<u64>,
+    min_free_disk_mb: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -109,6 +110,7 @@ pub(crate) async fn request(
         tags: body.tags.unwrap_or_default(),
         cpu_count: body.cpu_count,
         memory_mb: body.memory,
+        disk_mb: body.min_free_disk_mb,
     };
     let made = actions.request_build(&tenant, &wish)?;
     let requested = Requested {
