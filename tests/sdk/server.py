@@ -89,6 +89,17 @@ class Server:
             "E2B_API_KEY": self.key,
         }
 
+    def ask(self, method, path):
+        request = urllib.request.Request(f"{self.api}{path}", method=method, headers={"X-API-KEY": self.key})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read()
+            return json.loads(text) if text else None
+
+    def remove_templates(self):
+        """What was built lies in the store, which all servers of this machine share."""
+        for entry in self.ask("GET", "/templates"):
+            self.ask("DELETE", f"/templates/{entry['templateID']}")
+
     def sandboxes(self):
         """The ids of all sandboxes, page by page."""
         found, query = [], "state=running,paused&limit=100"
@@ -136,6 +147,23 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.log.close()
         return left + remains
+
+
+class TlsServer(Server):
+    """One that is reached by names: nothing but a domain, and whom to trust, is set."""
+
+    def start(self):
+        port = free_port()
+        self.domain = f"sb.localhost:{port}"
+        data = self.command[self.command.index("--data") + 1]
+        made = [self.command[0], "tls", "init", "--domain", "sb.localhost", "--data", data]
+        subprocess.run(made, check=True, stdout=self.log, stderr=subprocess.STDOUT)
+        self.command += ["--tls-listen", f"127.0.0.1:{port}", "--domain", self.domain]
+        self.authority = str(data / "tls" / "ca.pem")
+        super().start()
+
+    def variables(self):
+        return {"E2B_DOMAIN": self.domain, "E2B_API_KEY": self.key, "SSL_CERT_FILE": self.authority}
 
 
 def alive(started):

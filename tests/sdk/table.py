@@ -5,6 +5,7 @@ import pathlib
 
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parent.parent / "docs" / "e2b-compatibility.md"
+BY_HAND = "<!-- What follows is written by hand. -->"
 
 
 def table(name):
@@ -79,7 +80,14 @@ def page(python, javascript, versions):
         "",
         *grid(("Option", "Python", "JavaScript", "Why"), options),
     ]
-    return "\n".join(lines) + "\n", bad
+    return "\n".join(lines) + "\n" + by_hand(), bad
+
+
+def by_hand():
+    """What people wrote below the generated part."""
+    text = PAGE.read_text() if PAGE.exists() else ""
+    mark = text.find(BY_HAND)
+    return f"\n{BY_HAND}\n" if mark < 0 else f"\n{text[mark:]}"
 
 
 def grid(head, rows):
