@@ -1,7 +1,7 @@
 //! From records to a directory.
 
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags,
@@ -44,10 +44,13 @@ impl Read for FromStart<'_> {
 /// give files away.
 pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
     let mut levels: Vec<Level> = Vec::new();
-    let mut file: Option<OwnedFd> = None;
+    let mut file: Option<(OwnedFd, About)> = None;
     let mut piece = vec![0u8; PIECE];
     while let Some(record) = next(&mut input)? {
         check(&record, levels.len())?;
+        if !matches!(record, Record::Data { .. }) {
+            finish(&mut file)?;
+        }
         let parent = levels.last().map_or(CWD, |level| level.dir.as_fd());
         match record {
             Record::Enter { name, about } => {
@@ -73,11 +76,10 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
                 let made =
                     rustix::fs::openat(parent, &name[..], flags, Mode::from_raw_mode(0o600))?;
                 rustix::fs::ftruncate(&made, size)?;
-                settle(&made, &about)?;
-                file = Some(made);
+                file = Some((made, about));
             }
             Record::Data { offset, length } => {
-                let file = file.as_ref().ok_or(io::ErrorKind::InvalidData)?;
+                let (file, _) = file.as_ref().ok_or(io::ErrorKind::InvalidData)?;
                 let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidData)?;
                 let piece = piece.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
                 input.read_exact(piece)?;
@@ -89,16 +91,12 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
             }
             Record::Symlink { name, about, target } => {
                 rustix::fs::symlinkat(&target[..], parent, &name[..])?;
-                let (uid, gid) = (Uid::from_raw(about.uid), Gid::from_raw(about.gid));
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::chownat(parent, &name[..], Some(uid), Some(gid), flags)?;
+                settle_at(parent, &name, &about)?;
             }
             Record::Fifo { name, about } => {
                 let mode = Mode::from_raw_mode(about.mode);
                 rustix::fs::mknodat(parent, &name[..], FileType::Fifo, mode, 0)?;
-                let (uid, gid) = (Uid::from_raw(about.uid), Gid::from_raw(about.gid));
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::chownat(parent, &name[..], Some(uid), Some(gid), flags)?;
+                settle_at(parent, &name, &about)?;
             }
             Record::Whiteout { name } => {
                 let mode = Mode::empty();
@@ -106,7 +104,16 @@ pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
             }
         }
     }
-    Ok(())
+    finish(&mut file)
+}
+
+/// Settles a file once it has its content: writing changes its time and takes
+/// bits of its mode away.
+fn finish(file: &mut Option<(OwnedFd, About)>) -> io::Result<()> {
+    match file.take() {
+        Some((file, about)) => settle(&file, &about),
+        None => Ok(()),
+    }
 }
 
 /// Refuses what no honest packer writes.
@@ -151,7 +158,18 @@ fn settle(file: &OwnedFd, about: &About) -> io::Result<()> {
     }
     rustix::fs::fchown(file, Some(Uid::from_raw(about.uid)), Some(Gid::from_raw(about.gid)))?;
     rustix::fs::fchmod(file, Mode::from_raw_mode(about.mode))?;
+    Ok(rustix::fs::futimens(file, &times(about))?)
+}
+
+/// The same for what is not opened.
+fn settle_at(parent: BorrowedFd<'_>, name: &[u8], about: &About) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(about.uid), Gid::from_raw(about.gid));
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::chownat(parent, name, Some(uid), Some(gid), flags)?;
+    Ok(rustix::fs::utimensat(parent, name, &times(about), flags)?)
+}
+
+fn times(about: &About) -> Timestamps {
     let modified = Timespec { tv_sec: about.seconds, tv_nsec: about.nanos.into() };
-    let times = Timestamps { last_access: modified, last_modification: modified };
-    Ok(rustix::fs::futimens(file, &times)?)
+    Timestamps { last_access: modified, last_modification: modified }
 }
