@@ -49,6 +49,15 @@ pub enum ResumeMode {
     Reboot,
 }
 
+/// How a sandbox came to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resumed {
+    RanAlready,
+    Thawed,
+    /// With nothing but its files: what its template starts with starts again.
+    Rebooted,
+}
+
 /// What a connection found.
 #[derive(Debug)]
 pub struct Connected {
@@ -208,8 +217,13 @@ impl Actions {
     ) -> Result<bool, Problem> {
         let (actions, sandbox) = (self.clone(), sandbox.clone());
         unhurried(async move {
-            let _changing = sandbox.changing.lock().await;
-            actions.resume_now(&sandbox, life, mode).await
+            let changing = sandbox.changing.lock().await;
+            let resumed = actions.resume_now(&sandbox, life, mode).await?;
+            drop(changing);
+            if resumed == Resumed::Rebooted {
+                actions.begin(&sandbox).await;
+            }
+            Ok(resumed != Resumed::RanAlready)
         })
         .await
     }
@@ -219,9 +233,12 @@ impl Actions {
         sandbox: &Arc<Sandbox>,
         life: Duration,
         mode: ResumeMode,
-    ) -> Result<bool, Problem> {
-        let live = match (sandbox.state(), mode) {
-            (State::Running(_), _) => return Ok(false),
+    ) -> Result<Resumed, Problem> {
+        let state = sandbox.state();
+        let rebooted =
+            mode == ResumeMode::Reboot || matches!(state, State::Paused(Paused::Saved(_)));
+        let live = match (state, mode) {
+            (State::Running(_), _) => return Ok(Resumed::RanAlready),
             (State::Ended(_), _) => return Err(Problem::unknown_sandbox(sandbox.id().as_str())),
             (State::Paused(Paused::Frozen(live)), ResumeMode::Kept) => {
                 let thawed = live.machine.resume();
@@ -242,7 +259,7 @@ impl Actions {
         self.write_down(sandbox)?;
         self.forget_saved(sandbox);
         self.tell(sandbox, EventKind::Resumed, None);
-        Ok(true)
+        Ok(if rebooted { Resumed::Rebooted } else { Resumed::Thawed })
     }
 
     /// What runs, for traffic that comes in: resumed first if its owner wished

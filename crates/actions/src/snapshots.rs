@@ -22,6 +22,7 @@ pub use fork::MOST_FORKS;
 pub(crate) use moment::{Taken, cannot_copy, save};
 
 use crate::clock::{Moment, now};
+use crate::config::Quota;
 use crate::events::EventKind;
 use crate::keys::Tenant;
 use crate::lifecycle::{PauseMode, unhurried};
@@ -61,6 +62,8 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     dir: PathBuf,
+    /// Whose snapshots are being taken.
+    taking: Mutex<Vec<Tenant>>,
     known: Mutex<BTreeMap<String, Arc<Snapshot>>>,
 }
 
@@ -68,12 +71,39 @@ impl Snapshots {
     pub(crate) fn open(state: &Path) -> io::Result<Self> {
         let dir = state.join("snapshots");
         private::make_dir(&dir)?;
-        Ok(Self { dir, known: Mutex::default() })
+        Ok(Self { dir, taking: Mutex::default(), known: Mutex::default() })
     }
 
-    /// What the last server wrote down.
+    /// What the last server wrote down. Files that no record names are removed.
     pub(crate) fn left(&self) -> io::Result<Vec<Record>> {
+        for entry in std::fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            let is_record = path.extension().is_some_and(|extension| extension == "json");
+            if !is_record && !path.with_extension("json").exists() {
+                std::fs::remove_file(path)?;
+            }
+        }
         private::read_all(&self.dir)
+    }
+
+    /// Takes a place for one more, so that snapshots taken at the same time are
+    /// not more than the tenant may have.
+    fn reserve<'a>(&'a self, tenant: &'a Tenant, quota: &Quota) -> Result<Place<'a>, Problem> {
+        let mut taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = quota.snapshots;
+        let own = self.lock().values().filter(|other| other.tenant == *tenant).count();
+        if own + taking.iter().filter(|other| *other == tenant).count() >= most {
+            return Err(too_many(&format!("{most} snapshots")));
+        }
+        taking.push(tenant.clone());
+        Ok(Place { snapshots: self, tenant })
+    }
+
+    /// Bytes of all that a tenant keeps, in memory or on disk.
+    fn bytes(&self, tenant: &Tenant) -> u64 {
+        let known = self.lock();
+        let own = known.values().filter(|snapshot| snapshot.tenant == *tenant);
+        own.map(|snapshot| snapshot.taken.bytes()).sum()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Snapshot>>> {
@@ -107,6 +137,26 @@ impl Snapshots {
         }
         Ok(())
     }
+}
+
+/// A snapshot that may be kept.
+struct Place<'a> {
+    snapshots: &'a Snapshots,
+    tenant: &'a Tenant,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut taking = self.snapshots.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = taking.iter().position(|other| other == self.tenant) {
+            taking.swap_remove(at);
+        }
+    }
+}
+
+fn too_many(most: &str) -> Problem {
+    let message = format!("you have reached the maximum of {most}");
+    Problem::new(Kind::TooMany, "too_many_snapshots", message).hint("delete some first")
 }
 
 /// A name as it is kept: without a namespace, and without a tag that says
@@ -152,16 +202,15 @@ impl Actions {
         mode: PauseMode,
     ) -> Result<Arc<Snapshot>, Problem> {
         let tenant = &sandbox.facts().tenant;
-        let most = self.config().quota.snapshots;
-        if self.snapshots().lock().values().filter(|other| other.tenant == *tenant).count() >= most
-        {
-            let message = format!("you have reached the maximum of {most} snapshots");
-            return Err(Problem::new(Kind::TooMany, "too_many_snapshots", message)
-                .hint("delete some first"));
-        }
+        let quota = &self.config().quota;
+        let _place = self.snapshots().reserve(tenant, quota)?;
         let random = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
         let id = format!("snap{}", &random.expose()[..20]);
-        let taken = self.take(sandbox, mode).await?.kept_at(&self.snapshots().files(&id)).await?;
+        let taken = self.take(sandbox, mode).await?;
+        if self.snapshots().bytes(tenant).saturating_add(taken.bytes()) > quota.snapshot_bytes {
+            return Err(too_many(&format!("{} bytes of snapshots", quota.snapshot_bytes)));
+        }
+        let taken = taken.kept_at(&self.snapshots().files(&id)).await?;
         let snapshot = Snapshot {
             id,
             tenant: tenant.clone(),

@@ -133,10 +133,12 @@ def test_a_paused_sandbox_comes_back_with_its_files(fresh):
 def test_a_pause_without_memory_keeps_files_and_ends_processes(fresh):
     sandbox = fresh()
     sandbox.files.write("note", "kept")
+    sandbox.commands.run("touch -d @86400 note && ln -s note link && touch -h -d @86400 link")
     sandbox.commands.run("sleep 600", background=True, timeout=0)
     assert sandbox.pause(mode="filesystem") is True
     sandbox.connect()
     assert sandbox.files.read("note") == "kept"
+    assert sandbox.commands.run("stat -c %Y note link").stdout == "86400\n86400\n"
     assert not any("sleep 600" in " ".join(process.args) for process in sandbox.commands.list())
 
 

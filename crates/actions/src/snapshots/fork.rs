@@ -55,6 +55,8 @@ impl Actions {
         let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
         let traffic_token = facts.traffic_token.as_ref().map(|_| token()).transpose()?;
         let facts = Facts { started_at: now(), token: token()?, traffic_token, ..facts.clone() };
-        self.enter(machine, facts, original.template().clone(), life, place)
+        let copy = self.enter(machine, facts, original.template().clone(), life, place)?;
+        self.begin(&copy).await;
+        Ok(copy)
     }
 }

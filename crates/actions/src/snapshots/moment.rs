@@ -26,6 +26,14 @@ impl Taken {
         }
     }
 
+    /// How much it takes, in memory or on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Held(checkpoint) => checkpoint.held_bytes(),
+            Self::Saved(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
+        }
+    }
+
     /// Moves files out of memory; interpreters stay there.
     pub(super) async fn kept_at(self, path: &Path) -> Result<Self, Problem> {
         match self {
