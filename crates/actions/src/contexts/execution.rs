@@ -62,6 +62,9 @@ const NO_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 /// How long code that nobody listens to may take before it is interrupted again.
 const INSIST: Duration = Duration::from_secs(5);
 
+/// An interpreter that had died before says so at once.
+const DEAD: Duration = Duration::from_millis(20);
+
 impl Execution {
     pub(super) fn start(
         contexts: Contexts,
@@ -140,13 +143,21 @@ impl Job<'_> {
         let (mut stdout, mut stderr) = (Pieces::default(), Pieces::default());
         let mut begun = false;
         let mut flaw = None;
+        let mut dead = std::pin::pin!(tokio::time::sleep(DEAD));
         let mut insist = tokio::time::interval(INSIST);
         insist.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let event = tokio::select! {
-                event = running.next() => event,
+                // First: code that never stops printing must not outrun this.
+                biased;
                 () = self.abandoned(&mut insist) => {
                     held.context.interrupt();
+                    continue;
+                }
+                event = running.next() => event,
+                () = &mut dead, if !begun => {
+                    begun = true;
+                    self.say(Output::Begun(held.number)).await;
                     continue;
                 }
             };
