@@ -93,8 +93,10 @@ def test_executions_take_turns_in_a_context(interpreter):
 
 @covers("Interpreter.run_code")
 def test_who_leaves_the_queue_does_not_disturb_who_runs(interpreter):
-    first = Later(interpreter.run_code, "import time; time.sleep(4); 'finished'")
-    time.sleep(0.3)
+    begun = threading.Event()
+    code = "import time; print('begun', flush=True); time.sleep(4); 'finished'"
+    first = Later(interpreter.run_code, code, on_stdout=lambda _: begun.set())
+    assert begun.wait(20)
     with pytest.raises(TimeoutException):
         interpreter.run_code("1", timeout=1)
     assert first.result().text == "finished"
@@ -114,7 +116,7 @@ def test_a_language_that_is_not_there_is_named(interpreter):
 
 
 @covers("Interpreter.run_code", "Sandbox.create_snapshot")
-def test_a_copy_has_the_same_contexts_and_its_own_environment(interpreter):
+def test_a_copy_has_the_same_contexts_and_its_own_environment():
     original = Sandbox.create(timeout=60, envs={"WHO": "original"})
     copy = None
     try:
