@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What does not fit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -22,8 +24,8 @@ pub enum OutOfBounds {
 }
 
 /// A whole number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u64", into = "u64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "u64")]
 pub struct Number<const LEAST: u64, const MOST: u64>(u64);
 
 /// How long a sandbox lives. The server's own limit is usually lower.
@@ -48,6 +50,36 @@ impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Number<LEAST, MOST> {
         } else {
             Err(OutOfBounds::Number { given, least: LEAST, most: MOST })
         }
+    }
+}
+
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Number<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = deserializer.deserialize_u64(Whole)?;
+        Self::try_from(given).map_err(D::Error::custom)
+    }
+}
+
+/// Takes a whole number, also when it is written as `60.0`: to JSON Schema, and
+/// to languages that have one kind of number, that is the same.
+struct Whole;
+
+impl Visitor<'_> for Whole {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number, not negative")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
+        // Within what a float can tell apart, its digits are those of the number.
+        let exact = number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
+        let parsed = exact.then(|| format!("{number:.0}").parse().ok()).flatten();
+        parsed.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
     }
 }
 
@@ -218,7 +250,19 @@ mod tests {
     fn numbers_out_of_bounds_are_not_read() {
         let read = |text: &str| serde_json::from_str::<Seconds>(text);
         assert_eq!(read("300").map(Seconds::get).ok(), Some(300));
-        for text in ["0", "-1", "1.5", "9223372036854775808", "NaN", "\"1\"", "31536001", "null"] {
+        assert_eq!(read("300.0").map(Seconds::get).ok(), Some(300));
+        for text in [
+            "0",
+            "-1",
+            "1.5",
+            "9223372036854775808",
+            "NaN",
+            "\"1\"",
+            "31536001",
+            "null",
+            "1e99",
+            "-0.5",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }
