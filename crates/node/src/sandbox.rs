@@ -263,12 +263,13 @@ impl Sandbox {
             weakened: self.weakened.clone(),
         };
         let machine = self.machine.clone();
-        let supervisor = Supervisor::new(channel, machine, group, terms, before, given);
+        let mut supervisor = Supervisor::new(channel, machine, group, terms, before, given);
         let busy = self.busy.clone();
         tokio::spawn(async move {
             busy.fetch_add(1, Ordering::Relaxed);
             supervisor.run(events, inbox).await;
             busy.fetch_sub(1, Ordering::Relaxed);
+            supervisor.throw_away().await;
         });
         Ok(call)
     }

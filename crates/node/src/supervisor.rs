@@ -67,7 +67,7 @@ const SIGKILL: i32 = 9;
 pub(crate) struct Supervisor {
     channel: Channel,
     machine: Arc<Machine>,
-    group: Option<CallGroup>,
+    group: Group,
     limits: Limits,
     leftovers: Leftovers,
     weakened: Weakened,
@@ -75,6 +75,8 @@ pub(crate) struct Supervisor {
     before: Before,
     input: InputQueue,
     output_bytes: u64,
+    /// Bytes taken that the guest has no new credit for.
+    owed: usize,
     reason: Option<EndReason>,
     exit: Option<Exit>,
     eof: bool,
@@ -98,7 +100,7 @@ impl Supervisor {
         Self {
             channel,
             machine,
-            group,
+            group: Group { group, leftovers },
             limits,
             leftovers,
             weakened,
@@ -106,6 +108,7 @@ impl Supervisor {
             before,
             input: InputQueue::new(given),
             output_bytes: 0,
+            owed: 0,
             reason: None,
             exit: None,
             eof: false,
@@ -116,7 +119,7 @@ impl Supervisor {
     }
 
     pub(crate) async fn run(
-        mut self,
+        &mut self,
         events: mpsc::Sender<Event>,
         mut orders: mpsc::UnboundedReceiver<Order>,
     ) {
@@ -172,6 +175,23 @@ impl Supervisor {
         self.put_group_away().await;
     }
 
+    /// Throws away what processes write that outlive the call: nobody will ask
+    /// for it, and a pipe that nobody reads would hold them up for ever.
+    pub(crate) async fn throw_away(self) {
+        // Of all it held, only the channel: a machine that is forgotten ends.
+        let Self { mut channel, leftovers, mut owed, eof, .. } = self;
+        if leftovers == Leftovers::Kill || eof {
+            return;
+        }
+        while channel.grant(owed).await.is_ok() {
+            owed = match channel.next().await {
+                Ok(Incoming::Stdout(bytes) | Incoming::Stderr(bytes)) => bytes.len(),
+                Ok(Incoming::Eof) | Err(_) => return,
+                Ok(_) => 0,
+            };
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.exit.is_some() && self.eof
     }
@@ -212,7 +232,7 @@ impl Supervisor {
     }
 
     fn check_counters(&mut self) {
-        if let Some(group) = &self.group {
+        if let Some(group) = &*self.group {
             let counters = group.counters();
             let over = self.limits.cpu.is_some_and(|limit| counters.cpu >= limit);
             if over && self.keeps(Defence::CpuTimer) {
@@ -269,9 +289,12 @@ impl Supervisor {
     /// Gives the guest back the credit of what was taken off its hands.
     async fn consumed(&mut self, bytes: usize) {
         if bytes > 0 && !self.eof {
+            self.owed = self.owed.saturating_sub(bytes);
             let _ = self.channel.grant(bytes).await;
         }
-        if self.exit.is_some() {
+        // What outlives the call may write for ever, and is not waited for: the
+        // guest tells of an exit after all that was written before it.
+        if self.exit.is_some() && self.leftovers == Leftovers::Kill {
             self.give_up = Some(Instant::now() + DRAIN);
         }
     }
@@ -295,6 +318,7 @@ impl Supervisor {
             }
             Incoming::Reply(_) | Incoming::Data(_) | Incoming::Changed(_) => return None,
         };
+        self.owed += size_of_output(&event);
         self.output_bytes += size_of_output(&event) as u64;
         if self.output_bytes > self.limits.output_bytes && self.keeps(Defence::OutputCap) {
             self.stop(EndReason::Output);
@@ -389,7 +413,27 @@ fn size_of_output(event: &Event) -> usize {
     }
 }
 
-impl Drop for Supervisor {
+/// The group of a call that may still run.
+struct Group {
+    group: Option<CallGroup>,
+    leftovers: Leftovers,
+}
+
+impl std::ops::Deref for Group {
+    type Target = Option<CallGroup>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.group
+    }
+}
+
+impl std::ops::DerefMut for Group {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.group
+    }
+}
+
+impl Drop for Group {
     fn drop(&mut self) {
         // A supervisor that is dropped before the end (the runtime stops) must
         // not leave code running.

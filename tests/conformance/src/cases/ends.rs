@@ -22,6 +22,7 @@ cases!["ends":
     leftovers_end_with_the_call needs [WholeCalls],
     leftovers_stay_when_asked,
     leftovers_do_not_hold_up_the_end,
+    leftovers_may_write_for_ever,
     a_later_call_ends_what_stayed needs [CallsMeet],
     a_later_call_sees_what_stayed needs [CallsSeeEachOther],
     orphans_are_reaped needs [OwnProcesses],
@@ -158,6 +159,23 @@ async fn leftovers_do_not_hold_up_the_end(f: &Fixture) -> anyhow::Result<()> {
         same!(finished.stdout.text(), "main\n", "output");
         ensure!(started.elapsed() < Duration::from_secs(3), "{leftovers:?}: the end came late");
     }
+    sandbox.destroy().await?;
+    Ok(())
+}
+
+/// What stays is held up by nobody who does not listen, and holds up nobody.
+async fn leftovers_may_write_for_ever(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    // More than a pipe and what is under way can hold, and some of it late.
+    let script = "{ for n in $(seq 30); do echo more; sleep 0.1; done; \
+        head -c 4000000 /dev/zero; touch written; } & echo main";
+    let command = Command { leftovers: Leftovers::Keep, ..Command::shell(script) };
+    let started = Instant::now();
+    let finished = sandbox.execute(&command).await?;
+    ensure!(finished.stdout.text().contains("main\n"), "output is lost");
+    ensure!(started.elapsed() < Duration::from_secs(2), "the end came late");
+    let wait = "for try in $(seq 600); do [ -e written ] && exit 0; sleep 0.02; done; exit 1";
+    same!(run(&sandbox, wait).await?.end.exit_code, Some(0), "what stayed is held up");
     sandbox.destroy().await?;
     Ok(())
 }
