@@ -157,6 +157,9 @@ struct Filler {
     cores: usize,
 }
 
+/// How long a pool waits for a core before it takes one.
+const STARVED: Duration = Duration::from_secs(1);
+
 /// How long a pool is left alone after a claim.
 const AFTER_CLAIM: Duration = Duration::from_millis(15);
 /// How often demand is looked at when nobody asks.
@@ -165,6 +168,7 @@ const IDLE: Duration = Duration::from_millis(250);
 impl Filler {
     async fn run(self) {
         let mut generation = self.family.generation();
+        let mut lacking: Option<Instant> = None;
         loop {
             let Some(pool) = self.pool.upgrade() else { return };
             if self.family.generation() != generation {
@@ -174,8 +178,12 @@ impl Filler {
             }
             let pause = Duration::from_secs(1) / pool.size.rate.max(1);
             let lacks = pool.lock().len() < pool.wanted();
-            let idle = self.busy.load(Ordering::Relaxed) < self.cores;
+            // Calls that run for hours must not keep it empty for hours.
+            lacking = lacks.then(|| lacking.unwrap_or_else(Instant::now));
+            let idle = self.busy.load(Ordering::Relaxed) < self.cores
+                || lacking.is_some_and(|since| since.elapsed() >= STARVED);
             let next = if lacks && idle {
+                lacking = None;
                 match self.make(&pool.spec).await {
                     Ok(sandbox) => {
                         pool.made.fetch_add(1, Ordering::Relaxed);
