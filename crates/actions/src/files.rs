@@ -8,7 +8,7 @@ mod path;
 mod room;
 
 use belljar_model::User;
-use belljar_node::{Attribute, Entry, EntryKind, FileError, Reading};
+use belljar_node::{Attribute, Entry, EntryKind, FileError, Listing, Reading};
 use std::io::ErrorKind;
 use tokio::io::AsyncRead;
 
@@ -20,6 +20,9 @@ use path::resolve;
 
 /// Extended attributes that are metadata begin with this.
 pub const METADATA: &str = "user.e2b.";
+
+/// Entries of one listing, however many answers it takes.
+const MOST_LISTED: usize = 100_000;
 
 /// The mode of files that are new.
 const NEW_FILE: u32 = 0o644;
@@ -51,17 +54,48 @@ impl Files<'_> {
         found.map_err(|error| problem("look at the file", "file not found", path, &error))
     }
 
+    /// What is in a directory, and below it as deep as asked.
     pub async fn list(&self, path: &str, depth: u32) -> Result<Vec<Entry>, Problem> {
-        let machine = &self.live.machine;
-        let (bytes, wanted) = (path.as_bytes(), Some(METADATA.as_bytes()));
-        let listed = self.attempt(|user| machine.list_with(user, bytes, depth, wanted)).await;
-        match listed {
-            Ok(listing) => Ok(listing.entries),
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                Err(Problem::invalid(format!("path is not a directory: {path}")))
-            }
-            Err(error) => Err(problem("list the directory", "path not found", path, &error)),
+        let listing = self.list_at_once(path.as_bytes(), depth).await?;
+        if listing.complete {
+            return Ok(listing.entries);
         }
+        // Too much for one answer: one directory after the other.
+        let mut all: Vec<Entry> = Vec::new();
+        let mut waiting = vec![(path.as_bytes().to_vec(), 1)];
+        while let Some((directory, level)) = waiting.pop() {
+            let listing = match self.list_at_once(&directory, 1).await {
+                Ok(listing) => listing,
+                // Removed since its name was read.
+                Err(problem) if problem.kind == Kind::NotFound && level > 1 => continue,
+                Err(problem) => return Err(problem),
+            };
+            if !listing.complete || all.len() > MOST_LISTED {
+                let message = format!("there are too many files in '{path}' to list them all");
+                return Err(Problem::new(Kind::Invalid, "too_many_files", message)
+                    .hint("list the directories in it, or use `find`"));
+            }
+            let inner = listing.entries.iter().filter(|entry| entry.kind == EntryKind::Directory);
+            if level < depth {
+                waiting.extend(inner.map(|entry| (entry.path.clone(), level + 1)));
+            }
+            all.extend(listing.entries);
+        }
+        all.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(all)
+    }
+
+    async fn list_at_once(&self, path: &[u8], depth: u32) -> Result<Listing, Problem> {
+        let machine = &self.live.machine;
+        let wanted = Some(METADATA.as_bytes());
+        let listed = self.attempt(|user| machine.list_with(user, path, depth, wanted)).await;
+        let shown = String::from_utf8_lossy(path);
+        listed.map_err(|error| match error.kind() {
+            ErrorKind::NotADirectory => {
+                Problem::invalid(format!("path is not a directory: {shown}"))
+            }
+            _ => problem("list the directory", "path not found", &shown, &error),
+        })
     }
 
     /// Makes a directory that is not there, and those above it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belljar_model::User;
-use belljar_node::{CallError, Command, Input, Leftovers, PtySize};
+use belljar_node::{Call, CallError, Command, Input, Leftovers, PtySize};
 use tokio::sync::{mpsc, watch};
 
 use super::{Following, Process, Processes, drain};
@@ -68,8 +68,24 @@ impl Actions {
         let asked = wish.cwd.as_deref().or(sandbox.template().workdir()).unwrap_or_default();
         let cwd = live.files(wish.user).resolve(asked)?;
         let command = command(sandbox, &wish, &cwd);
-        let call = live.machine.start(&command).await;
-        let call = call.map_err(|error| not_started(&wish, &cwd, &error))?;
+        // On a task of its own: a caller who goes away in the middle must not
+        // leave a process behind that nobody knows of.
+        let (actions, sandbox, live) = (self.clone(), sandbox.clone(), live.clone());
+        let started = tokio::spawn(async move {
+            let call = live.machine.start(&command).await;
+            let call = call.map_err(|error| not_started(&wish, &cwd, &error))?;
+            actions.look_after_process(&sandbox, &live, wish, call)
+        });
+        started.await.map_err(|error| Problem::internal("start the process", &error))?
+    }
+
+    fn look_after_process(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        live: &Live,
+        wish: StartProcess,
+        call: Call,
+    ) -> Result<Following, Problem> {
         let (orders, inbox) = mpsc::channel(ORDERS);
         let takes_input = wish.stdin || wish.pty.is_some();
         let process = Arc::new(Process {
