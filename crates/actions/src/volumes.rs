@@ -29,7 +29,7 @@ use crate::private;
 use crate::problem::{Kind, Problem};
 use crate::secret::Secret;
 use crate::start::Actions;
-use tree::{Path as Inside, Tree};
+use tree::{Measure, Path as Inside, Tree};
 
 /// One volume.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ pub struct Volume {
     dir: PathBuf,
     tree: Tree,
     most_bytes: u64,
-    /// Bytes that are taken, as far as they were counted.
-    taken: Mutex<Option<u64>>,
+    /// What is taken; counted when it is first asked for.
+    taken: Mutex<Option<Measure>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,6 +59,9 @@ pub(crate) struct Volumes {
 }
 
 const LONGEST_NAME: usize = 128;
+
+/// Entries of one volume: files, directories and links.
+const MOST_ENTRIES: u64 = 1_000_000;
 
 impl Volumes {
     pub(crate) fn open(state: &Path, most_bytes: u64) -> io::Result<Self> {
@@ -126,6 +129,11 @@ fn unknown(id: &str) -> Problem {
     Problem::new(Kind::NotFound, "volume_not_found", format!("volume '{id}' not found"))
 }
 
+fn full(of: &str) -> Problem {
+    let message = format!("the volume is full: it holds at most {of}");
+    Problem::new(Kind::NoSpace, "volume_full", message)
+}
+
 fn check_name(name: &str) -> Result<(), Problem> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain) {
@@ -188,7 +196,12 @@ impl Volume {
         owner: VolumeOwner,
         force: bool,
     ) -> Result<VolumeEntry, Problem> {
-        self.tree.make_dir(&Inside::parse(path)?, owner, force)
+        let path = Inside::parse(path)?;
+        self.take_room(Measure { bytes: 0, entries: 1 })?;
+        let (made, entries) = self.tree.make_dir(&path, owner, force);
+        // One was taken; there may be more of them, or none.
+        self.count(Measure { bytes: 0, entries }, Measure { bytes: 0, entries: 1 });
+        made
     }
 
     pub fn change(&self, path: &str, owner: VolumeOwner) -> Result<VolumeEntry, Problem> {
@@ -203,15 +216,49 @@ impl Volume {
         // Out of sight in one step; what is inside goes by a path of our own.
         let trash = self.dir.join("moving").join(random.expose());
         self.tree.take_out(&path, &trash)?;
-        let is_dir = std::fs::symlink_metadata(&trash).map_err(cannot)?.is_dir();
-        let gone =
-            if is_dir { std::fs::remove_dir_all(&trash) } else { std::fs::remove_file(&trash) };
-        gone.map_err(cannot)?;
-        *self.taken() = None;
+        let about = std::fs::symlink_metadata(&trash).map_err(cannot)?;
+        let freed = if about.is_dir() {
+            let inside = Tree::open(&trash).and_then(|tree| tree.measure()).map_err(cannot)?;
+            std::fs::remove_dir_all(&trash).map_err(cannot)?;
+            inside
+        } else {
+            std::fs::remove_file(&trash).map_err(cannot)?;
+            Measure { bytes: about.len(), entries: 0 }
+        };
+        self.count(Measure::default(), Measure { entries: freed.entries + 1, ..freed });
         Ok(())
     }
 
-    fn taken(&self) -> std::sync::MutexGuard<'_, Option<u64>> {
+    /// Takes room for more. Whoever writes does so before, so that all together
+    /// cannot take more than there is.
+    fn take_room(&self, more: Measure) -> Result<(), Problem> {
+        let mut taken = self.taken();
+        let now = match *taken {
+            Some(now) => now,
+            None => {
+                let counted = self.tree.measure();
+                counted.map_err(|error| Problem::internal("measure the volume", &error))?
+            }
+        };
+        *taken = Some(now);
+        let then = now.plus(more);
+        if then.bytes > self.most_bytes {
+            return Err(full(&format!("{} bytes", self.most_bytes)));
+        }
+        if then.entries > MOST_ENTRIES {
+            return Err(full(&format!("{MOST_ENTRIES} entries")));
+        }
+        *taken = Some(then);
+        Ok(())
+    }
+
+    /// Corrects what is taken.
+    fn count(&self, more: Measure, less: Measure) {
+        let mut taken = self.taken();
+        *taken = taken.map(|now| now.plus(more).minus(less));
+    }
+
+    fn taken(&self) -> std::sync::MutexGuard<'_, Option<Measure>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -171,3 +171,25 @@ fn volumes_belong_to_tenants_and_outlive_the_server() {
     assert!(!found.dir.exists());
     assert_eq!(Volumes::open(state.path(), 1).unwrap().lock().len(), 1);
 }
+
+#[test]
+fn what_is_counted_is_what_is_there() {
+    let Fixture { volume, _state, .. } = fixture(1 << 20);
+    let owner = VolumeOwner::default();
+    write(&volume, "/a/b/file", b"12345").unwrap();
+    write(&volume, "/a/b/file", b"123").unwrap();
+    write(&volume, "/other", b"1").unwrap();
+    drop(volume.write("/dropped", owner, false).unwrap());
+    volume.make_dir("/x/y/z", owner, true).unwrap();
+    volume.make_dir("/x/y/z", owner, true).unwrap();
+    assert!(volume.make_dir("/x", owner, false).is_err());
+    assert!(volume.make_dir("/no/parent", owner, false).is_err());
+    let check = || assert_eq!(*volume.taken(), Some(volume.tree.measure().unwrap()));
+    check();
+    volume.remove("/a").unwrap();
+    check();
+    volume.remove("/other").unwrap();
+    volume.remove("/x/y").unwrap();
+    check();
+    assert_eq!(*volume.taken(), Some(Measure { bytes: 0, entries: 1 }));
+}

@@ -173,20 +173,35 @@ impl Tree {
         Ok(())
     }
 
+    /// Makes a directory, with those that it is in if `force` says so. Answers
+    /// as well how many were made, whatever came of it.
     pub(super) fn make_dir(
         &self,
         path: &Path,
         owner: VolumeOwner,
         force: bool,
+    ) -> (Result<VolumeEntry, Problem>, u64) {
+        let mut made = 0;
+        let entry = self.make_dir_counting(path, owner, force, &mut made);
+        (entry, made)
+    }
+
+    fn make_dir_counting(
+        &self,
+        path: &Path,
+        owner: VolumeOwner,
+        force: bool,
+        made: &mut u64,
     ) -> Result<VolumeEntry, Problem> {
         owner.check()?;
         let (parents, name) = path.split()?;
         if force {
-            self.make_parents(&parents, owner)?;
+            *made += self.make_parents(&parents, owner)?;
         }
         let parent = self.directory(&parents)?;
         match mkdirat(&parent, name, Mode::RWXU) {
             Ok(()) => {
+                *made += 1;
                 owner.or(0o755).apply(&self.directory(path)?, &path.shown())?;
                 self.stat(path)
             }
@@ -195,19 +210,23 @@ impl Tree {
         }
     }
 
-    /// Makes the directories of a path that are missing.
-    pub(super) fn make_parents(&self, path: &Path, owner: VolumeOwner) -> Result<(), Problem> {
+    /// Makes the directories of a path that are missing; answers how many.
+    pub(super) fn make_parents(&self, path: &Path, owner: VolumeOwner) -> Result<u64, Problem> {
         let owner = VolumeOwner { mode: None, ..owner }.or(0o755);
+        let mut made = 0;
         for end in 1..=path.0.len() {
             let part = Path(path.0[..end].to_vec());
             let (parents, name) = part.split()?;
             match mkdirat(self.directory(&parents)?, name, Mode::RWXU) {
-                Ok(()) => owner.apply(&self.directory(&part)?, &part.shown())?,
+                Ok(()) => {
+                    made += 1;
+                    owner.apply(&self.directory(&part)?, &part.shown())?;
+                }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(refused(errno, &part.shown())),
             }
         }
-        Ok(())
+        Ok(made)
     }
 
     pub(super) fn change(&self, path: &Path, owner: VolumeOwner) -> Result<VolumeEntry, Problem> {
@@ -261,6 +280,22 @@ impl Tree {
 pub(super) struct Measure {
     pub(super) bytes: u64,
     pub(super) entries: u64,
+}
+
+impl Measure {
+    pub(super) fn plus(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            entries: self.entries.saturating_add(more.entries),
+        }
+    }
+
+    pub(super) fn minus(self, less: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(less.bytes),
+            entries: self.entries.saturating_sub(less.entries),
+        }
+    }
 }
 
 fn measure(dir: BorrowedFd<'_>, depth: usize, sum: &mut Measure) -> io::Result<()> {

@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::tree::{Path as Inside, VolumeEntry, VolumeOwner};
-use super::{Kind, Problem, Secret, Volume};
+use super::tree::{Measure, Path as Inside, VolumeEntry, VolumeOwner};
+use super::{Kind, Problem, Secret, Volume, full};
 
 /// A file that is being written. Nobody sees it before it is whole; dropped
 /// before that, it leaves nothing.
@@ -25,9 +25,6 @@ pub struct Incoming {
     is_kept: bool,
 }
 
-/// Entries of one volume: files, directories and links.
-const MOST_ENTRIES: u64 = 1_000_000;
-
 impl Volume {
     /// Begins a file. Directories that are missing on the way to it are made.
     pub fn write(
@@ -44,6 +41,20 @@ impl Volume {
                 Problem::new(Kind::Conflict, "path_exists", message).hint("force replaces it")
             );
         }
+        self.take_room(Measure { bytes: 0, entries: 1 })?;
+        let begun = self.begin(path, owner, replace);
+        if begun.is_err() {
+            self.count(Measure::default(), Measure { bytes: 0, entries: 1 });
+        }
+        begun
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        path: Inside,
+        owner: VolumeOwner,
+        replace: bool,
+    ) -> Result<Incoming, Problem> {
         let cannot = |error: std::io::Error| Problem::internal("write to the volume", &error);
         let random = Secret::random().map_err(cannot)?;
         let at = self.dir.join("moving").join(random.expose());
@@ -52,47 +63,12 @@ impl Volume {
         let volume = self.clone();
         Ok(Incoming { volume, path, owner, replace, file, at, size: 0, is_kept: false })
     }
-
-    /// Takes room for so many bytes more; each file that is being written does
-    /// so for itself, so that together they cannot take more than there is.
-    fn take_room(&self, bytes: u64) -> Result<(), Problem> {
-        let mut taken = self.taken();
-        let now = match *taken {
-            Some(now) => now,
-            None => {
-                let measured = self.tree.measure();
-                let measured =
-                    measured.map_err(|error| Problem::internal("measure the volume", &error))?;
-                if measured.entries >= MOST_ENTRIES {
-                    return Err(full(&format!("{MOST_ENTRIES} entries")));
-                }
-                measured.bytes
-            }
-        };
-        let then = now.saturating_add(bytes);
-        *taken = Some(now);
-        if then > self.most_bytes {
-            return Err(full(&format!("{} bytes", self.most_bytes)));
-        }
-        *taken = Some(then);
-        Ok(())
-    }
-
-    fn give_room(&self, bytes: u64) {
-        let mut taken = self.taken();
-        *taken = taken.map(|now| now.saturating_sub(bytes));
-    }
-}
-
-fn full(of: &str) -> Problem {
-    let message = format!("the volume is full: it holds at most {of}");
-    Problem::new(Kind::NoSpace, "volume_full", message)
 }
 
 impl Incoming {
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let more = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        self.volume.take_room(more)?;
+        self.volume.take_room(Measure { bytes: more, entries: 0 })?;
         self.size += more;
         let written = self.file.write_all(bytes);
         written.map_err(|error| match error.kind() {
@@ -108,11 +84,14 @@ impl Incoming {
         let synced = self.file.sync_all();
         synced.map_err(|error| Problem::internal("write to the volume", &error))?;
         let (parents, _) = self.path.split()?;
-        volume.tree.make_parents(&parents, self.owner)?;
+        let entries = volume.tree.make_parents(&parents, self.owner)?;
+        volume.count(Measure { bytes: 0, entries }, Measure::default());
         let replaced = volume.tree.size_of(&self.path).filter(|_| self.replace);
         volume.tree.put_in(&self.at, &self.path, self.replace)?;
         self.is_kept = true;
-        volume.give_room(replaced.unwrap_or(0));
+        if let Some(bytes) = replaced {
+            volume.count(Measure::default(), Measure { bytes, entries: 1 });
+        }
         volume.tree.stat(&self.path)
     }
 }
@@ -120,7 +99,8 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.volume.give_room(self.size);
+            let less = Measure { bytes: self.size, entries: 1 };
+            self.volume.count(Measure::default(), less);
             // A volume that was removed meanwhile has taken it along.
             let _ = std::fs::remove_file(&self.at);
         }
