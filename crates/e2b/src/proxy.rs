@@ -12,7 +12,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, Barred, Connection, Kind, MOST_CONNECTIONS, Sandbox};
-use http::{HeaderMap, Request, StatusCode, Version};
+use http::{HeaderMap, Method, Request, StatusCode, Version};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
@@ -35,6 +35,10 @@ pub(crate) async fn serve(
 ) -> Response {
     if let Err(barred) = admit(sandbox, request.headers()) {
         return barred_from(sandbox, barred);
+    }
+    // A tunnel to elsewhere is nothing that a server inside could offer.
+    if request.method() == Method::CONNECT {
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     // These are answered here; whatever listens there inside is not meant.
     if port == ENVD_PORT || port == INTERPRETER_PORT {

@@ -169,6 +169,14 @@ def test_no_port_of_the_host_is_reached(sandbox):
             listener.accept()
 
 
+@covers("Sandbox.get_host")
+def test_nobody_tunnels_through(served):
+    with socket.create_connection((ADDRESS.hostname, ADDRESS.port), timeout=20) as stream:
+        to = f"E2b-Sandbox-Id: {served.sandbox_id}\r\nE2b-Sandbox-Port: 8130\r\n"
+        stream.sendall(f"CONNECT elsewhere:80 HTTP/1.1\r\nHost: elsewhere:80\r\n{to}\r\n".encode())
+        assert stream.recv(100).startswith(b"HTTP/1.1 405 ")
+
+
 @covers("Sandbox.create")
 def test_private_traffic_needs_its_token(fresh):
     sandbox = fresh(network={"allow_public_traffic": False})
