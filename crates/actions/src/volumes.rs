@@ -10,6 +10,7 @@
 //! belong to any user without anything on the host being theirs. Ids of owners
 //! are those that a sandbox would see.
 
+mod entry;
 mod tree;
 mod write;
 
@@ -20,7 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-pub use tree::{VolumeEntry, VolumeEntryKind, VolumeOwner};
+pub use entry::{VolumeEntry, VolumeEntryKind};
+pub use tree::VolumeOwner;
 pub use write::Incoming;
 
 use crate::clock::{Moment, now};

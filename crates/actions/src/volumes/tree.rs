@@ -9,39 +9,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fchmod, fchown, fstat,
-    mkdirat, openat2, readlinkat, renameat_with, statat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, fchmod, fchown, fstat, mkdirat,
+    openat2, renameat_with, statat,
 };
 use rustix::io::Errno;
 
-use crate::clock::Moment;
+use super::entry::{VolumeEntry, VolumeEntryKind, entry};
 use crate::problem::{Kind, Problem};
-
-/// A file, directory or link of a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeEntry {
-    pub name: String,
-    /// From the root of the volume.
-    pub path: String,
-    pub kind: VolumeEntryKind,
-    pub size: u64,
-    pub mode: u32,
-    pub uid: u32,
-    pub gid: u32,
-    pub accessed_at: Moment,
-    pub modified_at: Moment,
-    pub changed_at: Moment,
-    /// Where a link leads, as it says itself.
-    pub target: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VolumeEntryKind {
-    File,
-    Directory,
-    Symlink,
-    Other,
-}
 
 /// Whose something shall be, and who may do what with it; `None` leaves it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,7 +38,7 @@ const LONGEST_LIST: usize = 10_000;
 
 /// A path below the root, in parts. Empty: the root itself.
 #[derive(Debug, Clone)]
-pub(super) struct Path(Vec<String>);
+pub(super) struct Path(pub(super) Vec<String>);
 
 impl Path {
     /// Takes a path apart. `..` is not resolved here: what it means depends on
@@ -365,52 +339,8 @@ impl VolumeOwner {
     }
 }
 
-fn entry(path: &Path, found: impl AsFd) -> Result<VolumeEntry, Problem> {
-    let cannot = |errno| refused(errno, &path.shown());
-    let stat = fstat(&found).map_err(cannot)?;
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => VolumeEntryKind::File,
-        FileType::Directory => VolumeEntryKind::Directory,
-        FileType::Symlink => VolumeEntryKind::Symlink,
-        _ => VolumeEntryKind::Other,
-    };
-    let target = match kind {
-        VolumeEntryKind::Symlink => {
-            let target = readlinkat(&found, "", Vec::new()).map_err(cannot)?;
-            Some(target.to_string_lossy().into_owned())
-        }
-        _ => None,
-    };
-    let [accessed_at, modified_at, changed_at] = times(&stat);
-    Ok(VolumeEntry {
-        name: path.0.last().cloned().unwrap_or_else(|| "/".to_owned()),
-        path: path.shown(),
-        kind,
-        size: u64::try_from(stat.st_size).unwrap_or(0),
-        mode: stat.st_mode & 0o7777,
-        uid: stat.st_uid,
-        gid: stat.st_gid,
-        accessed_at,
-        modified_at,
-        changed_at,
-        target,
-    })
-}
-
-fn times(stat: &Stat) -> [Moment; 3] {
-    let pairs = [
-        (stat.st_atime, stat.st_atime_nsec),
-        (stat.st_mtime, stat.st_mtime_nsec),
-        (stat.st_ctime, stat.st_ctime_nsec),
-    ];
-    pairs.map(|(seconds, nanos)| {
-        let whole = Moment::from_unix(seconds).unwrap_or_else(crate::clock::now);
-        whole.plus(std::time::Duration::from_micros(nanos / 1000))
-    })
-}
-
 /// Says what the kernel said, in the words of a volume.
-fn refused(errno: Errno, path: &str) -> Problem {
+pub(super) fn refused(errno: Errno, path: &str) -> Problem {
     let problem = |kind, code, why: &str| Problem::new(kind, code, format!("{path:?} {why}"));
     match errno {
         Errno::NOENT => problem(Kind::NotFound, "path_not_found", "not found"),

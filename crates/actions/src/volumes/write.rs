@@ -6,7 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::tree::{Measure, Path as Inside, VolumeEntry, VolumeOwner};
+use super::entry::VolumeEntry;
+use super::tree::{Measure, Path as Inside, VolumeOwner};
 use super::{Kind, Problem, Secret, Volume, full};
 
 /// A file that is being written. Nobody sees it before it is whole; dropped
