@@ -71,6 +71,18 @@ e2e: build
 sdk *args: build
     tests/sdk/run "$@"
 
+# 200 clients of E2B's Python SDK at once: any error, and is anything left behind?
+clients *args: build
+    tests/sdk/load "$@"
+
+# Kill the server under load, start it again: does every sandbox live or have its end on record?
+crash *args: build
+    tests/sdk/crash "$@"
+
+# Requests that are made up from openapi.json, for ten minutes.
+schemathesis *args: build
+    tests/sdk/fuzz "$@"
+
 # The template that contexts are tested with; takes minutes, once.
 templates: build
     cargo run --release --locked -p belljar -- template build python-data

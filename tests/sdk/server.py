@@ -125,6 +125,14 @@ class Server:
                     raise SystemExit(f"belljar serve did not answer in {seconds} s: {error}; see {self.log.name}")
                 time.sleep(0.1)
 
+    def warm(self, seconds=120):
+        """Waits until it has said that its pool is there, which happens after it began to answer."""
+        deadline = time.monotonic() + seconds
+        while b"warm" not in pathlib.Path(self.log.name).read_bytes():
+            if time.monotonic() > deadline:
+                raise SystemExit(f"belljar serve was not warm after {seconds} s; see {self.log.name}")
+            time.sleep(0.1)
+
     def stop(self):
         """Ends the server and returns what it left behind, in words."""
         if self.process.poll() is not None:
