@@ -148,7 +148,12 @@ impl<const LEAST: usize, const MOST: usize> JsonSchema for Text<LEAST, MOST> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": LEAST, "maxLength": MOST })
+        json_schema!({
+            "type": "string",
+            "minLength": LEAST,
+            "maxLength": MOST,
+            "pattern": "^[^\\u0000]*$",
+        })
     }
 }
 

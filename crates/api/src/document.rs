@@ -116,10 +116,19 @@ fn parameters(generator: &mut SchemaGenerator, route: &Route) -> Vec<Value> {
     all.extend(route.headers.iter().map(|(name, about)| {
         json!({
             "name": name, "in": "header", "required": false,
-            "description": about, "schema": { "type": "string" },
+            "description": about, "schema": header(name),
         })
     }));
     all
+}
+
+fn header(name: &str) -> Value {
+    match name {
+        "Idempotency-Key" => json!({
+            "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-z0-9-]+$",
+        }),
+        _ => json!({ "type": "string" }),
+    }
 }
 
 fn parameter(name: &str) -> &'static str {

@@ -86,10 +86,8 @@ pub enum EntryKind {
     Device,
 }
 
-/// Entries of a directory.
+/// Entries of a directory: all of them, or there is an error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EntryList {
     pub items: Vec<Entry>,
-    /// False when there are more than the server lists at once (10,000).
-    pub complete: bool,
 }

@@ -71,7 +71,7 @@ const STREAM: (&str, &str) =
     ("Accept", "`text/event-stream`: the answer comes as events while it runs.");
 const ONCE: (&str, &str) = (
     "Idempotency-Key",
-    "Any text: a request that is repeated with it within ten minutes makes nothing new.",
+    "Of a-z, 0-9 and -: a request that is repeated with it within ten minutes makes nothing new.",
 );
 
 operations! {

@@ -11,9 +11,6 @@ use crate::v1::calls::{reach, user};
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Query};
 
-/// What the engine lists at most.
-const MOST: usize = 10_000;
-
 pub(in crate::v1) async fn list(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
@@ -25,6 +22,5 @@ pub(in crate::v1) async fn list(
     let path = files.resolve(query.path.as_ref().map_or("", |path| path.as_str()))?;
     let depth = query.depth.map_or(1, |depth| u32::try_from(depth.get()).unwrap_or(1));
     let entries = files.list(&path, depth).await?;
-    let complete = entries.len() < MOST;
-    Ok(Json(api::EntryList { items: entries.iter().map(view).collect(), complete }))
+    Ok(Json(api::EntryList { items: entries.iter().map(view).collect() }))
 }
