@@ -8,8 +8,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::connect::{self, Error, number};
 use super::Visit;
+use super::connect::{self, Error, number};
 use entry::entry;
 
 pub(super) async fn serve(visit: &Visit, method: &str, body: Body) -> Option<Response> {

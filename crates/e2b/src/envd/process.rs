@@ -10,8 +10,8 @@ use belljar_actions::{Selector, StartProcess};
 use belljar_node::PtySize;
 use serde_json::{Value, json};
 
-use super::connect::{self, Code, Error, Messages};
 use super::Visit;
+use super::connect::{self, Code, Error, Messages};
 use messages::{
     ConnectRequest, SendInputRequest, SendSignalRequest, Size, StartRequest, UpdateRequest, Which,
 };

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, BodyDataStream};
@@ -91,6 +93,45 @@ impl Stream for Content {
                 None => return Poll::Ready(None),
             }
         }
+    }
+}
+
+/// Hands content to the reader of a form, which keeps whatever it is given: one
+/// piece at a time, and never much that is part of no file.
+pub(super) struct Paced<'a> {
+    content: &'a mut Content,
+    given: bool,
+    unclaimed: Arc<AtomicUsize>,
+}
+
+/// Bytes of a form between two pieces of files: names, and whatever else.
+const MOST_UNCLAIMED: usize = 1 << 20;
+
+impl<'a> Paced<'a> {
+    /// Whoever reads the form sets the counter to zero when it has a piece.
+    pub(super) fn new(content: &'a mut Content, unclaimed: Arc<AtomicUsize>) -> Self {
+        Self { content, given: false, unclaimed }
+    }
+}
+
+impl Stream for Paced<'_> {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if std::mem::take(&mut self.given) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let piece = std::task::ready!(self.content.poll_next_unpin(context));
+        self.given = true;
+        if let Some(Ok(bytes)) = &piece {
+            let unclaimed = self.unclaimed.fetch_add(bytes.len(), Ordering::Relaxed);
+            if unclaimed > MOST_UNCLAIMED {
+                let message = "a form has too much that is no file";
+                return Poll::Ready(Some(Err(io::Error::other(message))));
+            }
+        }
+        Poll::Ready(piece)
     }
 }
 

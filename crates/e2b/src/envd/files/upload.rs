@@ -1,5 +1,8 @@
 //! `POST /files`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -10,7 +13,7 @@ use http::{HeaderMap, Uri, header};
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
 
-use super::body::{Content, Reader};
+use super::body::{Content, Paced, Reader};
 use super::{Query, encoding, form, invalid, refusal};
 use crate::envd::Visit;
 
@@ -55,7 +58,8 @@ async fn take(visit: &Visit, query: &Query, content: &mut Content) -> Result<Vec
     }
     let wrong = |error: multer::Error| invalid(format!("error parsing multipart form: {error}"));
     let boundary = multer::parse_boundary(kind).map_err(wrong)?;
-    let mut parts = multer::Multipart::new(content, boundary);
+    let unclaimed = Arc::<AtomicUsize>::default();
+    let mut parts = multer::Multipart::new(Paced::new(content, unclaimed.clone()), boundary);
     let mut written: Vec<Value> = Vec::new();
     while let Some(part) = parts.next_field().await.map_err(wrong)? {
         if part.name() != Some("file") {
@@ -75,6 +79,7 @@ async fn take(visit: &Visit, query: &Query, content: &mut Content) -> Result<Vec
             )));
         }
         let pieces = part.map_err(std::io::Error::other);
+        let pieces = pieces.inspect_ok(|_| unclaimed.store(0, Ordering::Relaxed));
         written.push(write(files, path, &attributes, &mut Reader::new(pieces)).await?);
     }
     Ok(written)
@@ -153,6 +158,18 @@ mod tests {
     fn metadata_becomes_attributes() {
         let found = metadata(&headers(&[("X-Metadata-Author", b"me"), ("x-other", b"x")])).unwrap();
         assert_eq!(found, [(b"user.e2b.author".to_vec(), b"me".to_vec())]);
+    }
+
+    /// A form whose first header never ends must not fill our memory.
+    #[tokio::test]
+    async fn a_form_that_is_no_file_is_given_up() {
+        let endless = futures_util::stream::repeat_with(|| {
+            Ok::<_, std::convert::Infallible>(bytes::Bytes::from_static(&[b'x'; 65536]))
+        });
+        let mut content = Content::new(Body::from_stream(endless), encoding::Encoding::Identity);
+        let paced = Paced::new(&mut content, Arc::default());
+        let mut parts = multer::Multipart::new(paced, "b");
+        assert!(parts.next_field().await.is_err());
     }
 
     #[test]

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::entry::entry;
-use crate::envd::connect::{self, Error, Messages};
 use crate::envd::Visit;
+use crate::envd::connect::{self, Error, Messages};
 
 /// Changes that wait for the one who follows them.
 const WAITING: usize = 256;
