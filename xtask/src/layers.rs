@@ -215,7 +215,16 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved {
         package: "anyhow",
-        users: &["belljar", "xtask", "testkit", "conformance", "attacks", "bleed", "tenants", "warmed"],
+        users: &[
+            "belljar",
+            "xtask",
+            "testkit",
+            "conformance",
+            "attacks",
+            "bleed",
+            "tenants",
+            "warmed",
+        ],
         free_in_tests: true,
         why: "libraries return one error enum for each operation, made with thiserror",
     },

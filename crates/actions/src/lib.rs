@@ -56,8 +56,8 @@ pub use list::{Filter, LONGEST_PAGE, Order, Page};
 pub use logs::{Level, LogLine, LogQuery};
 pub use problem::{Kind, Problem};
 pub use processes::{
-    Following, Happened, Leaving, Process, ProcessEnd, ProcessInput, Processes, Selector, StartProcess,
-    Stream,
+    Following, Happened, Leaving, Process, ProcessEnd, ProcessInput, Processes, Selector,
+    StartProcess, Stream,
 };
 pub use registry::Registry;
 pub use sandbox::{Facts, Live, Paused, Sandbox, State};

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::clock::{Moment, now};
-use crate::events::EventKind;
 use crate::contexts::Interpreters;
+use crate::events::EventKind;
 use crate::figures::History;
 use crate::keys::Tenant;
 use crate::lifecycle::OnTimeout;
