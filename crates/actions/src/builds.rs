@@ -87,7 +87,7 @@ pub(crate) struct Builds {
     uploads: Uploads,
     room: Arc<Semaphore>,
     known: Mutex<HashMap<String, Arc<Known>>>,
-    /// How many run or wait.
+    /// How many run or wait, and how many removals are under way.
     active: watch::Sender<usize>,
 }
 
@@ -146,7 +146,7 @@ impl Builds {
         }
     }
 
-    /// Waits until no build runs any more.
+    /// Waits until no build runs any more and nothing is being removed.
     pub(crate) async fn finished(&self) {
         // The sender lives as long as `self`.
         let _ = self.active.subscribe().wait_for(|active| *active == 0).await;

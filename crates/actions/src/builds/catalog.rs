@@ -141,6 +141,9 @@ impl Actions {
         }
         let name = record.stored_name();
         let store = self.templates().store().clone();
+        // The record is gone: what a server that stops left there, no other removes.
+        let actions = self.clone();
+        self.builds().active.send_modify(|active| *active += 1);
         tokio::task::spawn_blocking(move || {
             for build in builds {
                 let reference = format!("{name}@{}", build.version.unwrap_or_default());
@@ -150,6 +153,7 @@ impl Actions {
                     tracing::warn!(error, "cannot remove the template `{reference}`");
                 }
             }
+            actions.builds().active.send_modify(|active| *active -= 1);
         });
     }
 }
