@@ -170,7 +170,7 @@ impl Contexts {
             started
         });
         let started = started.await.map_err(|error| Problem::internal("make a context", &error))?;
-        started.map_err(|error| not_made(&error, cwd))?;
+        started.map_err(|error| self.not_made(&error, cwd))?;
         Ok(info)
     }
 
@@ -182,7 +182,7 @@ impl Contexts {
         let restarted = tokio::spawn(async move { slot.restart(&this).await });
         let restarted = restarted.await;
         let restarted = restarted.map_err(|error| Problem::internal("restart", &error))?;
-        restarted.map_err(|error| Problem::internal(&format!("restart context {id}"), &error))
+        restarted.map_err(|error| self.not_made(&StartError::Engine(error), None))
     }
 
     /// Interrupts what runs in a context, if anything does; its state stays.
@@ -245,18 +245,24 @@ impl Contexts {
         let lacking = own.filter(|(key, value)| has.get(*key) != Some(*value));
         lacking.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
-}
 
-/// What became of a context that was to be made.
-fn not_made(error: &StartError, cwd: Option<&str>) -> Problem {
-    match error {
-        StartError::Engine(ContextError::Unfit(why)) if cwd.is_some() => bad_cwd(why),
-        StartError::Engine(ContextError::Call(CallError::Refused { doing, source }))
-            if cwd.is_some() =>
-        {
-            bad_cwd(&format!("cannot {doing}: {source}"))
+    /// What became of an interpreter that was to start.
+    fn not_made(&self, error: &StartError, cwd: Option<&str>) -> Problem {
+        match error {
+            StartError::Engine(ContextError::Link(_) | ContextError::Call(CallError::Link(_))) => {
+                Problem::gone()
+            }
+            StartError::Deleted => {
+                Problem::new(Kind::NotFound, "context_not_found", "the context was deleted")
+            }
+            StartError::Engine(ContextError::Unfit(why)) if cwd.is_some() => bad_cwd(why),
+            StartError::Engine(ContextError::Call(CallError::Refused { doing, source }))
+                if cwd.is_some() =>
+            {
+                bad_cwd(&format!("cannot {doing}: {source}"))
+            }
+            error => self.sandbox.failed(&self.live, "start an interpreter", error),
         }
-        error => Problem::internal("make a context", error),
     }
 }
 

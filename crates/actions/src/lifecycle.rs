@@ -171,14 +171,14 @@ impl Actions {
     async fn pause_now(&self, sandbox: &Arc<Sandbox>, mode: PauseMode) -> Result<(), Problem> {
         let live = sandbox.live()?;
         let frozen = live.machine.pause();
-        frozen.map_err(|error| Problem::internal("pause the sandbox", &error))?;
+        frozen.map_err(|error| sandbox.failed(&live, "pause the sandbox", &error))?;
         let paused = match mode {
             PauseMode::Full => Paused::Frozen(live),
             PauseMode::Filesystem => match self.put_away(sandbox, &live).await {
                 Ok(paused) => paused,
                 Err(problem) => {
                     let thawed = live.machine.resume();
-                    thawed.map_err(|error| Problem::internal("resume the sandbox", &error))?;
+                    thawed.map_err(|error| sandbox.failed(&live, "resume the sandbox", &error))?;
                     return Err(problem);
                 }
             },
@@ -242,7 +242,7 @@ impl Actions {
             (State::Ended(_), _) => return Err(Problem::unknown_sandbox(sandbox.id().as_str())),
             (State::Paused(Paused::Frozen(live)), ResumeMode::Kept) => {
                 let thawed = live.machine.resume();
-                thawed.map_err(|error| Problem::internal("resume the sandbox", &error))?;
+                thawed.map_err(|error| sandbox.failed(&live, "resume the sandbox", &error))?;
                 live
             }
             (State::Paused(Paused::Frozen(live)), ResumeMode::Reboot) => {

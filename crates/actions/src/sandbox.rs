@@ -170,6 +170,20 @@ impl Sandbox {
         }
     }
 
+    /// What to say of a failure that nobody can foresee: mostly, it went away in
+    /// the middle of something.
+    pub(crate) fn failed(
+        &self,
+        live: &Live,
+        attempted: &str,
+        error: &dyn std::error::Error,
+    ) -> Problem {
+        if live.machine.is_gone() || matches!(self.state(), State::Ended(_)) {
+            return Problem::gone();
+        }
+        Problem::internal(attempted, error)
+    }
+
     /// Resolves when it does not run any more: paused, or ended.
     pub fn interrupted(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut states = self.states();

@@ -149,6 +149,10 @@ impl Link {
         self.shared.broken.borrow().clone().unwrap_or(LinkError::Gone)
     }
 
+    pub(crate) fn is_broken(&self) -> bool {
+        self.shared.broken.borrow().is_some()
+    }
+
     /// Answers when the link is of no more use, and why. Whoever waits does not
     /// keep the link.
     pub(crate) fn broken(&self) -> impl Future<Output = LinkError> + Send + use<> {

@@ -404,6 +404,11 @@ impl Sandbox {
         self.link.broken()
     }
 
+    /// Whether [`Self::gone`] would answer at once.
+    pub fn is_gone(&self) -> bool {
+        self.link.is_broken()
+    }
+
     /// What the sandbox uses now. A few small files of the kernel are read: cheap,
     /// but not free of waiting.
     pub fn usage(&self) -> SandboxUsage {

@@ -73,7 +73,10 @@ impl Actions {
         let (actions, sandbox, live) = (self.clone(), sandbox.clone(), live.clone());
         let started = tokio::spawn(async move {
             let call = live.machine.start(&command).await;
-            let call = call.map_err(|error| not_started(&wish, &cwd, &error))?;
+            let call = call.map_err(|error| match error {
+                CallError::Group(_) => sandbox.failed(&live, "start the process", &error),
+                error => not_started(&wish, &cwd, &error),
+            })?;
             actions.look_after_process(&sandbox, &live, wish, call)
         });
         started.await.map_err(|error| Problem::internal("start the process", &error))?
