@@ -66,7 +66,8 @@ class Server:
         # The user ids of sandboxes must be able to pass through.
         self.folder.chmod(0o711)
         self.key = "e2b_" + secrets.token_hex(20)
-        (self.folder / "keys").write_text(f"{self.key}  suites\n")
+        self.tenant = f"suites-{secrets.token_hex(4)}"
+        (self.folder / "keys").write_text(f"{self.key}  {self.tenant}\n")
         os.chmod(self.folder / "keys", 0o600)
         api, data = free_port(), free_port()
         self.api, self.data = f"http://127.0.0.1:{api}", f"http://127.0.0.1:{data}"
@@ -99,6 +100,15 @@ class Server:
         """What was built lies in the store, which all servers of this machine share."""
         for entry in self.ask("GET", "/templates"):
             self.ask("DELETE", f"/templates/{entry['templateID']}")
+
+    def templates(self):
+        """Those of this server's tenant that lie in the store, whatever the server says."""
+        store = pathlib.Path(os.environ.get("BELLJAR_STORE") or "/var/lib/belljar/templates")
+        for path in sorted(store.glob("templates/*/*.json")):
+            # Others may remove theirs meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                if json.loads(path.read_text()).get("defaults", {}).get("owner") == self.tenant:
+                    yield str(path)
 
     def sandboxes(self):
         """The ids of all sandboxes, page by page."""
