@@ -107,6 +107,11 @@ impl Node {
         self.warm().iter().filter_map(figures).collect()
     }
 
+    /// Answers when nothing can run here any more.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.maker.engine.gone()
+    }
+
     pub fn engine(&self) -> &Engine {
         &self.maker.engine
     }

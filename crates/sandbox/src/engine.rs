@@ -219,6 +219,15 @@ impl Engine {
         let _ = gone.acquire().await;
     }
 
+    /// Answers when the spawner is gone, and with it every sandbox. Whoever waits
+    /// does not keep the engine.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let gone = self.connection.gone.clone();
+        async move {
+            let _ = gone.acquire().await;
+        }
+    }
+
     pub fn facts(&self) -> Facts {
         self.connection.facts
     }

@@ -17,4 +17,4 @@ pub mod tls;
 pub mod v1;
 
 pub use listener::{ListenError, Listener};
-pub use serve::{Server, Settings};
+pub use serve::{EngineGone, Server, Settings};

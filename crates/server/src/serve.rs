@@ -33,6 +33,11 @@ impl Default for Settings {
     }
 }
 
+/// Why a server stopped that nobody told to.
+#[derive(Debug, thiserror::Error)]
+#[error("the process that makes sandboxes is gone, and every sandbox with it")]
+pub struct EngineGone;
+
 /// How long a client may take to say what it wants.
 const HEADER_PATIENCE: Duration = Duration::from_secs(15);
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -55,7 +60,11 @@ impl Server {
 
     /// Answers until `shutdown`, then lets what runs finish for a while and ends
     /// every sandbox, on record.
-    pub async fn run(self, listeners: Vec<Listener>, shutdown: impl Future<Output = ()>) {
+    pub async fn run(
+        self,
+        listeners: Vec<Listener>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), EngineGone> {
         let open = Arc::new(Open::default());
         let room = Arc::new(Semaphore::new(self.settings.connections));
         let after = tokio::spawn({
@@ -68,7 +77,11 @@ impl Server {
             let open = open.clone();
             accepting.spawn(async move { accept(listener, room, surfaces, open).await });
         }
-        shutdown.await;
+        // A server that can make nothing any more must not look as if it could.
+        let stopped = tokio::select! {
+            () = shutdown => Ok(()),
+            () = self.actions.node().gone() => Err(EngineGone),
+        };
         self.actions.drain();
         let finished = async {
             // Who comes meanwhile is told that the server is about to stop.
@@ -82,6 +95,7 @@ impl Server {
         }
         after.abort();
         self.actions.stop().await;
+        stopped
     }
 }
 

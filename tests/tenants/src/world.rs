@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use belljar_actions::{Actions, Config, Keys};
 use belljar_node::PoolSize;
-use belljar_server::{Listener, Server, Settings};
+use belljar_server::{EngineGone, Listener, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) nobody: Client,
     keys: PathBuf,
     stop: oneshot::Sender<()>,
-    server: JoinHandle<()>,
+    server: JoinHandle<Result<(), EngineGone>>,
     _directory: TempDir,
 }
 
@@ -62,7 +62,7 @@ impl World {
         let (stop, stopped) = oneshot::channel();
         let server = Server::new(actions, Settings::default());
         let server = tokio::spawn(async move {
-            server.run(vec![listener], async { drop(stopped.await) }).await;
+            server.run(vec![listener], async { drop(stopped.await) }).await
         });
         let client = |key: Option<&str>| Client { address, key: key.map(str::to_owned) };
         Ok(Self {
@@ -78,7 +78,7 @@ impl World {
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         let _ = self.stop.send(());
-        self.server.await.context("the server panicked")
+        self.server.await.context("the server panicked")?.context("the server ended by itself")
     }
 
     /// The first tenant, with another key.

@@ -38,8 +38,9 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
         interrupt.wait().await;
         printer.note("stopping: requests may finish, then every sandbox ends");
     };
-    server.run(listeners, stopped).await;
+    let ended = server.run(listeners, stopped).await;
     warming.abort();
+    ended.hint("start the server again; `GET /v1/ended` then says what was lost")?;
     Ok(0)
 }
 
