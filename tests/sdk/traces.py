@@ -31,7 +31,6 @@ def traces(server):
     pid = server.process.pid
     below = descendants(pid)
     folders = groups([pid, *below])
-    helpers = {child: name for child in below if (name := command(child)) in ("belljar-spawner", "exe")}
     found = {
         "processes": len(below),
         "processes in cgroups": len(inside(folders)),
@@ -39,7 +38,7 @@ def traces(server):
         "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
         "records": sorted(os.listdir(server.folder / "data" / "sandboxes")),
     }
-    for child in helpers:
+    for child in filter(lambda child: command(child) == "belljar-spawner", below):
         found["descriptors of the spawner"] = len(list(descriptors(child)))
         found["mounts of the spawner"] = len(pathlib.Path(f"/proc/{child}/mountinfo").read_text().splitlines())
     return found
