@@ -18,6 +18,7 @@ pub(crate) enum Layer {
     Contracts,
     Mechanisms,
     Services,
+    Surfaces,
     Edge,
     Tests,
     Tools,
@@ -30,7 +31,8 @@ impl Layer {
             Self::Contracts => "1 contracts",
             Self::Mechanisms => "2 mechanisms",
             Self::Services => "3 services",
-            Self::Edge => "4 edge",
+            Self::Surfaces => "4 surfaces",
+            Self::Edge => "5 edge",
             Self::Tests => "tests",
             Self::Tools => "tools",
         }
@@ -130,24 +132,6 @@ pub(crate) const TABLE: &[Row] = &[
     ),
     row(
         Layer::Services,
-        "actions",
-        "what can be done, once: who may do what, and what becomes of a sandbox",
-        &["model", "sandbox", "template", "node"],
-    ),
-    row(
-        Layer::Services,
-        "e2b",
-        "E2B's wire protocols, translated to actions",
-        &["model", "node", "actions"],
-    ),
-    row(
-        Layer::Services,
-        "server",
-        "listens, finds out who asks for what, serves our own API",
-        &["model", "api", "node", "actions", "e2b"],
-    ),
-    row(
-        Layer::Services,
         "gateway",
         "forwards sandbox traffic by policy, adds credentials",
         &["model", "bus"],
@@ -163,6 +147,24 @@ pub(crate) const TABLE: &[Row] = &[
         "agent",
         "runs the loop of model and tools, records each step",
         &["model", "dataset", "llm", "client"],
+    ),
+    row(
+        Layer::Surfaces,
+        "actions",
+        "what can be done, once: who may do what, and what becomes of a sandbox",
+        &["model", "sandbox", "template", "node"],
+    ),
+    row(
+        Layer::Surfaces,
+        "e2b",
+        "E2B's wire protocols, translated to actions",
+        &["model", "node", "actions"],
+    ),
+    row(
+        Layer::Surfaces,
+        "server",
+        "listens, finds out who asks for what, serves our own API",
+        &["model", "api", "node", "actions", "e2b"],
     ),
     row(
         Layer::Edge,

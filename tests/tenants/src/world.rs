@@ -61,9 +61,10 @@ impl World {
         let address = listener.address().context("the server has no address")?;
         let (stop, stopped) = oneshot::channel();
         let server = Server::new(actions, Settings::default());
-        let server = tokio::spawn(async move {
-            server.run(vec![listener], async { drop(stopped.await) }).await
-        });
+        let server =
+            tokio::spawn(
+                async move { server.run(vec![listener], async { drop(stopped.await) }).await },
+            );
         let client = |key: Option<&str>| Client { address, key: key.map(str::to_owned) };
         Ok(Self {
             a: client(Some(KEY_A)),
