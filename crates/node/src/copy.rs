@@ -137,14 +137,24 @@ impl Stills {
         Ok(still)
     }
 
+    /// Lets go of those whose zygote nobody forks from any more, and of that
+    /// zygote with them.
+    pub(crate) fn tidy(&self) {
+        let mut known = self.lock();
+        // Held by nobody but this list and its own sandbox: its time is over.
+        let over = known.extract_if(.., |(zygote, _)| Arc::strong_count(zygote) <= 2);
+        let over: Vec<_> = over.collect();
+        drop(known);
+        drop(over);
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Arc<Zygote>, Arc<Still>)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, zygote: &Arc<Zygote>) -> Option<Arc<Still>> {
-        let mut known = self.lock();
-        // Held by nobody but this list and its own sandbox: its time is over.
-        known.retain(|(zygote, _)| Arc::strong_count(zygote) > 2);
+        self.tidy();
+        let known = self.lock();
         let found = known.iter().find(|(known, _)| Arc::ptr_eq(known, zygote));
         found.map(|(_, still)| still.clone())
     }

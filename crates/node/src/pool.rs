@@ -176,6 +176,7 @@ impl Filler {
                 generation = self.family.generation();
                 pool.clear();
             }
+            self.family.stills.tidy();
             let pause = Duration::from_secs(1) / pool.size.rate.max(1);
             let lacks = pool.lock().len() < pool.wanted();
             // Calls that run for hours must not keep it empty for hours.
