@@ -1,7 +1,10 @@
 """Checks for schemathesis that know what our answers mean."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import schemathesis
 from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import negative_data_rejection
 
 # A request with such an answer was refused for its form, before anything was looked at.
 FORMS = {"invalid_body", "invalid_query", "unreadable_body", "unreadable_header"}
@@ -14,6 +17,15 @@ def what_is_allowed_is_read(_ctx, response, case):
     if response.status_code in (400, 422):
         code = response.json().get("code")
         assert code not in FORMS, f"the document allows it, and the server does not read it: {response.text}"
+
+
+@schemathesis.check
+def what_is_forbidden_is_refused(ctx, response, case):
+    # An empty list leaves nothing in the URL: what was sent is then not what was made up.
+    sent = parse_qs(urlsplit(response.request.url).query, keep_blank_values=True)
+    if set(case.query or {}) <= set(sent):
+        return negative_data_rejection(ctx, response, case)
+    return None
 
 
 @schemathesis.check
