@@ -63,6 +63,16 @@ class ContextTest(unittest.TestCase):
     def interrupt(self):
         os.kill(self.context.ready["pid"], signal.SIGINT)
 
+    def rest(self):
+        """Waits until no signal is on its way and the interpreter waits for a message again."""
+        while True:
+            with open(f"/proc/{self.context.ready['pid']}/status") as file:
+                status = dict(line.split(":", 1) for line in file)
+            pending = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
+            if not pending and status["State"].split()[0] == "S":
+                return
+            time.sleep(0.001)
+
 
 class Cells(ContextTest):
     def test_print_is_one_event(self):
@@ -270,7 +280,7 @@ class Interrupts(ContextTest):
     def test_idle_signal_is_ignored(self):
         for _ in range(5):
             self.interrupt()
-        time.sleep(0.05)
+        self.rest()
         self.assertEqual(self.context.run("1").plain, "1")
 
     def test_signal_right_after_the_message_counts(self):

@@ -113,6 +113,12 @@ class Channel:
         if self.interrupted and self.running:
             self.raise_interrupt()
 
+    def over(self):
+        """What was asked for is done: an interrupt that comes now is for
+        nothing, unless the next message is here already."""
+        self.taking = False
+        self.interrupted = False
+
     def raise_interrupt(self):
         self.interrupted = False
         if threading.current_thread() is threading.main_thread():

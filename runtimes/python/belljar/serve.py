@@ -101,7 +101,7 @@ def serve(shell):
             warm.rehearse(shell)
         elif operation == "park":
             channel.send(parked(shell))
-            channel.interrupted = False
+            channel.over()
 
 
 def lend(variables):

@@ -184,7 +184,7 @@ class Shell(InteractiveShell):
         if after is not None:
             after()
         self.channel.alarm.disarm()
-        self.channel.interrupted = False
+        self.channel.over()
         self.channel.send({"ev": "done", "id": self.channel.cell, "ok": error is None, "count": count})
 
     def guarded(self, function, *arguments):
