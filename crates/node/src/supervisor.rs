@@ -38,6 +38,9 @@ pub(crate) struct Terms {
 /// Counters of the sandbox as they were before the call could change them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
+    /// A call's time begins when it is asked for, not when we hear that it runs:
+    /// on a busy host that may be later than its own first second.
+    pub(crate) at: Instant,
     pub(crate) disk_bytes: u64,
     pub(crate) refused_processes: u64,
 }
@@ -45,6 +48,7 @@ pub(crate) struct Before {
 impl Before {
     pub(crate) fn now(machine: &Machine) -> Self {
         Self {
+            at: Instant::now(),
             disk_bytes: machine.disk().used_bytes,
             refused_processes: machine.refused_processes(),
         }
@@ -363,7 +367,7 @@ impl Supervisor {
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),
             usage: Usage {
-                wall: self.started.elapsed(),
+                wall: self.before.at.elapsed(),
                 cpu,
                 peak_memory_bytes: counters.peak_memory_bytes,
                 written_bytes: disk.used_bytes.saturating_sub(self.before.disk_bytes),
