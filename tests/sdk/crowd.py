@@ -70,6 +70,8 @@ class Process:
         self.reader.join()
         if self.child.wait() != 0:
             self.told.append({"error": f"a process of clients ended with {self.child.returncode}", "step": None})
+        elif not any("done" in what for what in self.told):
+            self.told.append({"error": "a process of clients ended before its work did", "step": None})
         return self.told
 
 
