@@ -268,5 +268,5 @@ impl Contexts {
 
 fn bad_cwd(why: &str) -> Problem {
     let message = format!("Failed to set working directory: {why}");
-    Problem::new(Kind::Internal, "bad_working_directory", message)
+    Problem::new(Kind::Invalid, "bad_working_directory", message)
 }

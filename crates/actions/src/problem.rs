@@ -68,8 +68,8 @@ impl Problem {
         Self::new(Kind::NotFound, "route_not_found", format!("there is no {method} {path}"))
     }
 
-    /// Something that nobody asked for. The whole chain is logged here, once;
-    /// the caller is told what was attempted.
+    /// Something that nobody asked for. The whole chain is logged here, once; it
+    /// may name what is the host's, so the caller is told what was attempted.
     pub fn internal(attempted: &str, error: &dyn std::error::Error) -> Self {
         let mut chain = error.to_string();
         let mut source = error.source();
@@ -79,7 +79,8 @@ impl Problem {
             source = cause.source();
         }
         tracing::error!(attempted, error = chain, "cannot {attempted}: {chain}");
-        Self::new(Kind::Internal, "internal", format!("cannot {attempted}: {chain}"))
+        Self::new(Kind::Internal, "internal", format!("cannot {attempted}"))
+            .hint("the server's log says why")
     }
 
     #[must_use]

@@ -78,7 +78,12 @@ impl Refused {
 
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Self {
-        Self::Plain(error::status(problem.kind), error::sentence(&problem))
+        // The caller's, and yet what E2B's server calls its own failure.
+        let status = match problem.code {
+            "bad_working_directory" => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => error::status(problem.kind),
+        };
+        Self::Plain(status, error::sentence(&problem))
     }
 }
 

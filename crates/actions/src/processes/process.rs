@@ -187,7 +187,7 @@ impl Process {
 }
 
 fn failed(message: &str) -> Problem {
-    Problem::new(Kind::Internal, "process_refused", message)
+    Problem::new(Kind::Conflict, "process_refused", message)
 }
 
 impl Following {

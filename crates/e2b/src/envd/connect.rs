@@ -22,6 +22,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use http::{HeaderValue, header};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 pub(crate) use error::{Code, Error};
 pub(crate) use request::{Messages, bytes, number, unary};
@@ -32,6 +33,14 @@ const END: u8 = 2;
 
 /// The largest message that is taken.
 const LARGEST: usize = 32 << 20;
+
+/// Waits until then; for ever when there is no such moment.
+pub(crate) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// Whether a request is for a stream, whose errors are told in an envelope.
 pub(crate) fn is_stream(headers: &http::HeaderMap) -> bool {

@@ -54,15 +54,8 @@ fn status(kind: Kind) -> StatusCode {
     }
 }
 
-/// What E2B's clients expect to be the server's failure, and is the caller's.
-const CALLERS: [(&str, Kind); 2] =
-    [("process_refused", Kind::Conflict), ("bad_working_directory", Kind::Invalid)];
-
 impl From<Problem> for Failure {
-    fn from(mut problem: Problem) -> Self {
-        if let Some((_, kind)) = CALLERS.iter().find(|(code, _)| *code == problem.code) {
-            problem.kind = *kind;
-        }
+    fn from(problem: Problem) -> Self {
         Self { status: status(problem.kind), problem }
     }
 }

@@ -92,6 +92,8 @@ impl From<Problem> for Error {
             Kind::Unauthenticated => Code::Unauthenticated,
             Kind::NotFound => Code::NotFound,
             Kind::Conflict if problem.code == "already_exists" => Code::AlreadyExists,
+            // The caller's, and yet what E2B's agent calls its own failure.
+            Kind::Conflict if problem.code == "process_refused" => Code::Internal,
             Kind::Conflict => Code::FailedPrecondition,
             Kind::Unsupported => Code::Unimplemented,
             Kind::TooMany | Kind::NoSpace => Code::ResourceExhausted,

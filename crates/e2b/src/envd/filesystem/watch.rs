@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::entry::entry;
 use crate::envd::Visit;
-use crate::envd::connect::{self, Error, Messages};
+use crate::envd::connect::{self, Error, Messages, until};
 
 /// Changes that wait for the one who follows them.
 const WAITING: usize = 256;
@@ -116,16 +116,9 @@ impl Events {
         if !std::mem::replace(&mut self.started, true) {
             return Some(Ok(json!({ "start": {} })));
         }
-        let deadline = self.deadline;
-        let too_late = async {
-            match deadline {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
-            () = too_late => Some(Err(Error::too_late())),
+            () = until(self.deadline) => Some(Err(Error::too_late())),
             change = self.changes.recv() => match change? {
                 Ok(change) => Some(Ok(json!({ "filesystem": event(&change) }))),
                 Err(problem) => Some(Err(problem.into())),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::envd::Visit;
-use crate::envd::connect::Error;
+use crate::envd::connect::{Error, until};
 
 /// The events of a process, up to its end, the caller's deadline, or the moment
 /// when its sandbox does not run any more.
@@ -58,16 +58,9 @@ impl Events {
             State::Running => {}
             State::Over => return None,
         }
-        let deadline = self.deadline;
-        let too_late = async {
-            match deadline {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
-            () = too_late => Some(Err(Error::too_late())),
+            () = until(self.deadline) => Some(Err(Error::too_late())),
             happened = self.following.next() => self.told(happened),
             () = &mut self.interrupted => Some(Err(Error::gone())),
             () = tokio::time::sleep(self.silence) => Some(Ok(json!({ "keepalive": {} }))),
