@@ -139,7 +139,9 @@ impl Session {
     /// Where the code may leave files.
     pub(crate) fn writable(&self) -> Vec<String> {
         match self.tier {
-            Tier::Jail => ["/home/user", "/tmp", "/var/tmp"].map(str::to_owned).into(),
+            Tier::Jail | Tier::Oci(_) | Tier::Microvm => {
+                ["/home/user", "/tmp", "/var/tmp"].map(str::to_owned).into()
+            }
             Tier::Process => {
                 let work = self.home.parent().unwrap_or(&self.home);
                 ["home", "tmp"].map(|name| work.join(name).display().to_string()).into()
@@ -227,7 +229,7 @@ pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> 
                 "`belljar doctor` says what the jail needs; --tier process needs less and \
                  protects less"
             }
-            Tier::Process => "`belljar doctor` says what this host can run",
+            _ => "`belljar doctor` says what this host can run",
         };
         hinted(error, hint)
     })

@@ -21,13 +21,13 @@ pub mod zygote;
 
 pub use frame::{Decoder, FrameError, Header, MAX_BODY, encode, encode_header};
 pub use message::{
-    ATTRIBUTE_BYTES, Attribute, Changed, Entry, EntryKind, Exit, Failure, FromGuest, Hello,
-    MOST_ATTRIBUTES, PointsTo, Profile, PtySize, Reply, Request, Spawn, Stdin, ToGuest, WatchEvent,
-    WatchKind,
+    ATTRIBUTE_BYTES, Attribute, Awaken, Changed, Counters, DiskCount, Entry, EntryKind, Exit,
+    Failure, FromGuest, Hello, InnerGroups, MOST_ATTRIBUTES, PointsTo, Profile, PtySize, Reply,
+    Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
 };
 
 /// The version of the format. A guest of another generation is refused.
-pub const GENERATION: u16 = 2;
+pub const GENERATION: u16 = 3;
 
 /// Bytes that may be under way on one channel in one direction.
 pub const WINDOW: u32 = 1 << 20;

@@ -18,6 +18,16 @@ pub struct Profile {
     pub switch_user: bool,
     /// Check that a call is confined as the profile says, before its exec.
     pub self_check: bool,
+    /// Where the host's kernel cannot see single processes, the guest makes the
+    /// group of each call itself, and tells what it counts.
+    pub groups: Option<InnerGroups>,
+}
+
+/// Groups that the guest keeps, with what all calls may use together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InnerGroups {
+    pub pids: u32,
+    pub memory_bytes: u64,
 }
 
 /// What the host sends.
@@ -118,6 +128,28 @@ pub enum Request {
     Dial {
         port: u16,
     },
+    /// Hold still to be put on disk: everything that was to be sent is sent
+    /// before the answer, calls stand still where the kernel can do that, and
+    /// nothing is sent after it until `Awaken`.
+    Suspend,
+    /// The first word after a restore, or to one that held still.
+    Awaken(Awaken),
+}
+
+/// What a sandbox that was put on disk learns when it comes back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaken {
+    /// Mixed into the kernel's randomness before anything else runs: copies of
+    /// one memory must not agree on what nobody should be able to guess.
+    pub entropy: Vec<u8>,
+    /// The time of day.
+    pub seconds: i64,
+    pub nanos: u32,
+    /// Channels that go on. Their windows begin anew. What belongs to another
+    /// channel runs on and nobody hears of it.
+    pub keep: Vec<u32>,
+    /// How calls are confined from now on.
+    pub profile: Profile,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,6 +195,29 @@ pub enum FromGuest<'a> {
     Exited(Exit),
     Changed(WatchEvent),
     Credit(u32),
+    /// What the guest's own group of a call has counted so far; told now and
+    /// then while it changes.
+    Counters(Counters),
+}
+
+/// What a call has used, as the sandbox's own kernel counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    pub cpu_micros: u64,
+    pub peak_memory_bytes: Option<u64>,
+    /// Processes that the kernel killed because memory ran out.
+    pub oom_kills: u64,
+    /// How often a process could not be made because of the limit.
+    pub refused_processes: u64,
+    /// The writable layer, where the host cannot look.
+    pub disk: Option<DiskCount>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskCount {
+    pub used_bytes: u64,
+    pub total_bytes: u64,
+    pub is_full: bool,
 }
 
 /// The first message of a guest.
@@ -193,6 +248,8 @@ pub enum Reply {
     /// The file that follows as data is this long.
     Size(u64),
     Changed(Changed),
+    /// The guest that was restored, as it would have said hello.
+    Awake(Hello),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,6 +271,8 @@ pub struct Exit {
     pub signal: Option<i32>,
     pub cpu_micros: u64,
     pub max_rss_bytes: u64,
+    /// The last count, of a call in a group of the guest's own.
+    pub counters: Option<Counters>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -298,6 +357,7 @@ mod kind {
     pub(super) const EXITED: u8 = 0x87;
     pub(super) const CHANGED: u8 = 0x88;
     pub(super) const FROM_CREDIT: u8 = 0x89;
+    pub(super) const COUNTERS: u8 = 0x8a;
 }
 
 /// Reads a whole body: what is left over is as wrong as what is missing.
@@ -358,6 +418,7 @@ impl<'a> FromGuest<'a> {
             kind::EXITED => Self::Exited(read(kind, body)?),
             kind::CHANGED => Self::Changed(read(kind, body)?),
             kind::FROM_CREDIT => Self::Credit(read(kind, body)?),
+            kind::COUNTERS => Self::Counters(read(kind, body)?),
             _ => return Err(FrameError::UnknownKind(kind)),
         })
     }
@@ -373,6 +434,7 @@ impl<'a> FromGuest<'a> {
             Self::Exited(exit) => write(out, kind::EXITED, channel, exit),
             Self::Changed(event) => write(out, kind::CHANGED, channel, event),
             Self::Credit(bytes) => write(out, kind::FROM_CREDIT, channel, bytes),
+            Self::Counters(counters) => write(out, kind::COUNTERS, channel, counters),
         }
     }
 }

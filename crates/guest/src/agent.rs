@@ -246,6 +246,7 @@ impl Agent {
         let as_user =
             |user, act: &mut dyn FnMut() -> Outcome| files::as_user(profile, user, act).map(Some);
         match request {
+            Request::Suspend | Request::Awaken(_) => refuse("hold still", Errno::OPNOTSUPP),
             Request::Spawn(spawn) => {
                 let count = usize::from(spawn.descriptors).min(self.wire.descriptors.len());
                 let descriptors = self.wire.descriptors.drain(..count).collect();
@@ -415,6 +416,7 @@ impl Agent {
                 signal,
                 cpu_micros: usage.cpu_micros,
                 max_rss_bytes: usage.max_rss_bytes,
+                counters: None,
             });
         }
         Ok(())

@@ -264,7 +264,8 @@ impl Call {
         }
         self.stream = None;
         if self.adopted {
-            let unknown = Exit { code: None, signal: None, cpu_micros: 0, max_rss_bytes: 0 };
+            let unknown =
+                Exit { code: None, signal: None, cpu_micros: 0, max_rss_bytes: 0, counters: None };
             self.exit = Some(unknown);
         }
     }

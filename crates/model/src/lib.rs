@@ -12,4 +12,4 @@ pub mod units;
 pub use end::{End, EndReason, Usage};
 pub use id::SandboxId;
 pub use limits::Limits;
-pub use spec::{Bind, Disk, Network, RootFs, Spec, Tier, User};
+pub use spec::{Bind, Disk, Network, RootFs, Runtime, Spec, Strength, Tier, User};

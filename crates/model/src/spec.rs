@@ -8,25 +8,100 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{Limits, OutOfRange};
 
-/// How strong the wall around a sandbox is. Chosen by name; never weakened
+/// What stands between a sandbox and its host. Chosen by name; never weakened
 /// silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Tier {
     /// Landlock, seccomp and rlimits only: for hosts that forbid namespaces.
     Process,
     /// Namespaces, cgroups, seccomp, Landlock: shares the host's kernel.
     Jail,
+    /// A container of an OCI runtime.
+    Oci(Runtime),
+    /// A virtual machine with a kernel of its own.
+    Microvm,
+}
+
+/// A program that runs OCI bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    Crun,
+    Runc,
+    /// gVisor: system calls end in a kernel of its own, in user space.
+    Runsc,
+}
+
+impl Runtime {
+    /// The program's name.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Crun => "crun",
+            Self::Runc => "runc",
+            Self::Runsc => "runsc",
+        }
+    }
+}
+
+/// How much of the host a bug in one kernel lays open, from the weakest wall up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strength {
+    /// A process among the host's own.
+    Process,
+    /// The host's kernel, with namespaces between.
+    SharedKernel,
+    /// A kernel in user space, which asks little of the host's.
+    UserKernel,
+    /// A kernel of its own behind a virtual machine.
+    OwnKernel,
 }
 
 impl Tier {
-    pub const ALL: [Self; 2] = [Self::Process, Self::Jail];
+    pub const GVISOR: Self = Self::Oci(Runtime::Runsc);
+
+    pub const ALL: [Self; 6] = [
+        Self::Process,
+        Self::Jail,
+        Self::Oci(Runtime::Crun),
+        Self::Oci(Runtime::Runc),
+        Self::GVISOR,
+        Self::Microvm,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
             Self::Jail => "jail",
+            Self::Oci(Runtime::Crun) => "oci/crun",
+            Self::Oci(Runtime::Runc) => "oci/runc",
+            Self::Oci(Runtime::Runsc) => "oci/runsc",
+            Self::Microvm => "microvm",
         }
+    }
+
+    pub fn strength(self) -> Strength {
+        match self {
+            Self::Process => Strength::Process,
+            Self::Jail | Self::Oci(Runtime::Crun | Runtime::Runc) => Strength::SharedKernel,
+            Self::Oci(Runtime::Runsc) => Strength::UserKernel,
+            Self::Microvm => Strength::OwnKernel,
+        }
+    }
+
+    /// Whether this wall is no weaker than `floor`.
+    pub fn is_at_least(self, floor: Self) -> bool {
+        self.strength() >= floor.strength()
+    }
+
+    /// Whether its processes are the host kernel's own, which then counts, kills
+    /// and freezes each call by itself.
+    pub fn shares_kernel(self) -> bool {
+        self.strength() <= Strength::SharedKernel
+    }
+
+    /// Whether a whole sandbox, memory included, can be put on disk.
+    pub fn can_be_saved(self) -> bool {
+        !self.shares_kernel()
     }
 }
 
@@ -38,15 +113,35 @@ impl fmt::Display for Tier {
 
 /// A name that is no tier.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("there is no tier `{0}`; the tiers are process and jail")]
+#[error(
+    "there is no tier `{0}`; the tiers are process, jail, oci/crun, oci/runc, oci/runsc \
+     (or gvisor) and microvm"
+)]
 pub struct UnknownTier(String);
 
 impl FromStr for Tier {
     type Err = UnknownTier;
 
     fn from_str(text: &str) -> Result<Self, UnknownTier> {
+        if text == "gvisor" {
+            return Ok(Self::GVISOR);
+        }
         let found = Self::ALL.into_iter().find(|tier| tier.as_str() == text);
         found.ok_or_else(|| UnknownTier(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Tier {
+    type Error = UnknownTier;
+
+    fn try_from(text: String) -> Result<Self, UnknownTier> {
+        text.parse()
+    }
+}
+
+impl From<Tier> for String {
+    fn from(tier: Tier) -> Self {
+        tier.as_str().to_owned()
     }
 }
 
@@ -133,5 +228,27 @@ impl Spec {
 
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.limits.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tier_is_found_by_its_name() {
+        for tier in Tier::ALL {
+            assert_eq!(tier.as_str().parse(), Ok(tier));
+        }
+        assert_eq!("gvisor".parse(), Ok(Tier::GVISOR));
+        assert!("oci".parse::<Tier>().is_err());
+    }
+
+    #[test]
+    fn a_floor_is_met_by_walls_as_strong_only() {
+        assert!(Tier::Microvm.is_at_least(Tier::GVISOR));
+        assert!(Tier::Jail.is_at_least(Tier::Oci(Runtime::Crun)));
+        assert!(!Tier::Oci(Runtime::Runc).is_at_least(Tier::GVISOR));
+        assert!(!Tier::Process.is_at_least(Tier::Jail));
     }
 }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_guest_proto::{
-    Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY, Reply,
-    Request, ToGuest, WINDOW, WatchEvent, WatchKind,
+    Counters, Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY,
+    Reply, Request, ToGuest, WINDOW, WatchEvent, WatchKind,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
@@ -68,6 +68,7 @@ pub(crate) enum Incoming {
     Exited(Exit),
     Changed(WatchEvent),
     Credit(u32),
+    Counters(Counters),
 }
 
 /// How long a guest may take for one answer.
@@ -314,6 +315,7 @@ impl Shared {
             FromGuest::Exited(exit) => (Incoming::Exited(exit), 0),
             FromGuest::Changed(event) => (Incoming::Changed(event), 0),
             FromGuest::Credit(bytes) => (Incoming::Credit(bytes), 0),
+            FromGuest::Counters(counters) => (Incoming::Counters(counters), 0),
         };
         let taken = i64::try_from(bytes).unwrap_or(i64::MAX);
         let within = if bytes > 0 {

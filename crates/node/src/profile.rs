@@ -1,6 +1,6 @@
 //! Translates the engine's confinement for the guest.
 
-use belljar_guest_proto::Profile;
+use belljar_guest_proto::{InnerGroups, Profile};
 use belljar_sandbox::Confinement;
 
 pub(crate) fn profile(confinement: &Confinement) -> Profile {
@@ -10,5 +10,6 @@ pub(crate) fn profile(confinement: &Confinement) -> Profile {
         apart_abi: confinement.apart_abi,
         switch_user: confinement.switch_user,
         self_check: confinement.self_check,
+        groups: confinement.inner.map(|(pids, memory_bytes)| InnerGroups { pids, memory_bytes }),
     }
 }

@@ -453,12 +453,15 @@ impl Sandbox {
 /// gives itself away: what confines it does not depend on its word.
 fn is_confined(hello: &Hello, tier: Tier, weakened: &Weakened, privileged: bool) -> bool {
     let uid = match (tier, privileged) {
-        (Tier::Jail, true) if weakened.keeps(Defence::UidSplit) => hello.uid == 999,
-        (Tier::Jail, _) => hello.uid == 1000,
         (Tier::Process, _) => hello.uid != 0,
+        // The only user of its own kernel who may set clocks and mix randomness.
+        (Tier::Microvm, _) => hello.uid == 0,
+        (_, true) if weakened.keeps(Defence::UidSplit) => hello.uid == 999,
+        _ => hello.uid == 1000,
     };
-    let pid = tier != Tier::Jail || hello.pid == 1;
-    let filtered = hello.seccomp || !weakened.keeps(Defence::Seccomp);
+    let pid = tier == Tier::Process || hello.pid == 1;
+    // Where the kernel is not the host's, that kernel is the wall.
+    let filtered = hello.seccomp || !tier.shares_kernel() || !weakened.keeps(Defence::Seccomp);
     let no_new_privs = hello.no_new_privs || !weakened.keeps(Defence::NoNewPrivs);
     uid && pid && filtered && no_new_privs
 }

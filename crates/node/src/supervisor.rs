@@ -320,7 +320,10 @@ impl Supervisor {
                 self.eof = true;
                 return None;
             }
-            Incoming::Reply(_) | Incoming::Data(_) | Incoming::Changed(_) => return None,
+            Incoming::Reply(_)
+            | Incoming::Data(_)
+            | Incoming::Changed(_)
+            | Incoming::Counters(_) => return None,
         };
         self.owed += size_of_output(&event);
         self.output_bytes += size_of_output(&event) as u64;

@@ -26,12 +26,17 @@ pub struct Confinement {
     /// The home and temporary directory of calls.
     pub home: PathBuf,
     pub temporary: PathBuf,
+    /// How many processes and how much memory calls may use together, where only
+    /// the guest can count them.
+    pub inner: Option<(u32, u64)>,
 }
 
 impl Confinement {
     pub(crate) fn new(spec: &Spec, facts: Facts, weakened: &Weakened, work: Option<&Path>) -> Self {
         let keeps = |defence| weakened.keeps(defence);
-        let filter = if keeps(Defence::Seccomp) {
+        // gVisor answers every call itself: a filter would be asked by the same
+        // kernel that it is to protect.
+        let filter = if keeps(Defence::Seccomp) && spec.tier != Tier::GVISOR {
             seccomp::to_bytes(&seccomp::assemble(&seccomp::user()))
         } else {
             Vec::new()
@@ -44,12 +49,14 @@ impl Confinement {
             } else {
                 0
             },
-            switch_user: spec.tier == Tier::Jail && facts.privileged,
+            switch_user: spec.tier != Tier::Process && facts.privileged,
             self_check: keeps(Defence::Seccomp)
                 && keeps(Defence::NoNewPrivs)
                 && keeps(Defence::Capabilities),
             home: work.map_or_else(|| "/home/user".into(), |work| work.join("home")),
             temporary: work.map_or_else(|| "/tmp".into(), |work| work.join("tmp")),
+            inner: (!spec.tier.shares_kernel())
+                .then_some((spec.limits.pids, spec.limits.memory_bytes)),
         }
     }
 }

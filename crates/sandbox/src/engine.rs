@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -23,6 +23,7 @@ use crate::defence::Weakened;
 use crate::jail::Failure;
 use crate::machine::{Files, Machine};
 use crate::plan::Facts;
+use crate::runner::Runner;
 use crate::spawner;
 use crate::state::{Lease, State};
 use crate::wire::{self, Ended, FromSpawner, ToSpawner};
@@ -73,7 +74,7 @@ pub enum StartError {
     #[error("cannot {doing}")]
     Step { doing: String, source: io::Error },
     #[error("this host cannot run the `{tier}` tier: {why}")]
-    Unsupported { tier: Tier, why: &'static str },
+    Unsupported { tier: Tier, why: String },
     #[error("the spawner process is gone")]
     SpawnerGone,
 }
@@ -244,7 +245,7 @@ impl Engine {
         spec: &Spec,
         warm: Warm<'_>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
-        self.make(id, spec, &Weakened::default(), Some(warm)).await
+        self.make(id, spec, &Weakened::default(), Some(warm), None).await
     }
 
     /// As [`Backend::create`], with files to begin with.
@@ -255,7 +256,7 @@ impl Engine {
         files: &Files,
     ) -> Result<Machine, StartError> {
         let warm = Warm { zygote: None, files: Some(files), fork: None };
-        Ok(self.make(id, spec, &Weakened::default(), Some(warm)).await?.0)
+        Ok(self.make(id, spec, &Weakened::default(), Some(warm), None).await?.0)
     }
 
     /// How calls of such a sandbox will be confined.
@@ -268,18 +269,47 @@ impl Engine {
         self.connection.hierarchies.as_ref().is_some_and(|h| h.unified.is_some())
     }
 
+    /// Makes a sandbox that goes on where one was when [`Machine::save`] put it
+    /// into the directory `from`. `spec` is what that one was.
+    pub async fn restore(
+        &self,
+        id: SandboxId,
+        spec: &Spec,
+        from: &Path,
+    ) -> Result<Machine, StartError> {
+        Ok(self.make(id, spec, &Weakened::default(), None, Some(from)).await?.0)
+    }
+
+    /// The host's program that runs such a sandbox; an error where it is missing
+    /// or not to be trusted.
+    async fn runner(
+        &self,
+        spec: &Spec,
+        _from: Option<&Path>,
+    ) -> Result<Option<Runner>, StartError> {
+        match spec.tier {
+            Tier::Process | Tier::Jail => Ok(None),
+            tier @ (Tier::Oci(_) | Tier::Microvm) => {
+                Err(StartError::Unsupported { tier, why: "it is not built in yet".into() })
+            }
+        }
+    }
+
     async fn make(
         &self,
         id: SandboxId,
         spec: &Spec,
         weakened: &Weakened,
         warm: Option<Warm<'_>>,
+        from: Option<&Path>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
         spec.check().map_err(StartError::Limits)?;
         if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
             let why = "its kernel has no Landlock, which is all that this tier's files rest on";
+            let why = why.to_owned();
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
+        let runner = self.runner(spec, from).await?;
         let sequence = self.connection.next();
         let (zygote, files, forking) = match warm {
             Some(Warm { zygote, files, fork }) => (zygote, files, fork),
@@ -295,6 +325,7 @@ impl Engine {
             zygote: number,
             files: files.is_some(),
             fork: forking.as_ref().map(|forking| forking.entry.clone()),
+            runner: runner.map(Box::new),
         };
         // Whoever asked may give up meanwhile; then nobody else would end it.
         let unclaimed = Unclaimed { connection: self.connection.clone(), id: Some(id.clone()) };
@@ -383,7 +414,7 @@ impl Backend for Engine {
         spec: &'a Spec,
         weakened: &'a Weakened,
     ) -> Pin<Box<dyn Future<Output = Result<Machine, StartError>> + Send + 'a>> {
-        Box::pin(async { Ok(self.make(id, spec, weakened, None).await?.0) })
+        Box::pin(async { Ok(self.make(id, spec, weakened, None, None).await?.0) })
     }
 }
 

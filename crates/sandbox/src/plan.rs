@@ -111,7 +111,7 @@ pub const USER_UID: u32 = 1000;
 
 /// Who the guest is, inside.
 pub(crate) fn guest_uid(tier: Tier, weakened: &Weakened) -> u32 {
-    let split = tier == Tier::Jail && weakened.keeps(Defence::UidSplit);
+    let split = tier != Tier::Process && weakened.keeps(Defence::UidSplit);
     if split { GUEST_UID } else { USER_UID }
 }
 
@@ -120,7 +120,37 @@ impl Plan {
         match spec.tier {
             Tier::Jail => Self::jail(spec, facts, weakened),
             Tier::Process => Self::process(spec, facts, weakened),
+            Tier::Oci(_) => Self::oci(spec, weakened),
+            Tier::Microvm => Self::microvm(spec, facts, weakened),
         }
+    }
+
+    /// The steps of what becomes an OCI runtime: the root filesystem is mounted
+    /// where only the runtime and the container see it; the rest of the wall is
+    /// what the bundle asks of the runtime.
+    fn oci(spec: &Spec, weakened: &Weakened) -> Self {
+        let keeps = |defence| weakened.keeps(defence);
+        let limits = &spec.limits;
+        let mut steps = vec![Step::PrivateMounts, Step::OomScore, Step::AwaitParent];
+        steps.push(Step::JoinGroups);
+        steps.push(Step::Scratch {
+            bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
+            inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),
+        });
+        steps.push(Step::Layers { count: spec.root.layers.len() });
+        steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
+        for (index, bind) in spec.root.binds.iter().enumerate() {
+            steps.push(Step::Bind { target: bind.target.clone(), index });
+        }
+        steps.push(Step::Descriptors { closed: true });
+        steps.push(Step::RunGuest);
+        Self { namespaces: Namespaces::MOUNT, steps }
+    }
+
+    /// The steps of what becomes a virtual machine monitor: a jail around it, as
+    /// narrow as that of code.
+    fn microvm(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
+        Self::jail(spec, facts, weakened)
     }
 
     fn jail(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
@@ -250,8 +280,8 @@ impl Plan {
             let device_free = weakened.keeps(Defence::NoDev);
             let writable = match (spec.tier, &spec.disk) {
                 (Tier::Process, _) => Writable::Work,
-                (Tier::Jail, Disk::Memory) => Writable::Usual,
-                (Tier::Jail, Disk::Directory(_)) => Writable::Everywhere,
+                (_, Disk::Memory) => Writable::Usual,
+                (_, Disk::Directory(_)) => Writable::Everywhere,
             };
             steps.push(Step::Landlock { abi: facts.landlock_abi, device_free, writable });
         }

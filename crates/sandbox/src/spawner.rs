@@ -28,6 +28,7 @@ use crate::jail::apply::Program;
 use crate::jail::parent::{Born, Cradle, Owner, Stillborn, bear};
 use crate::jail::{Attempt, Failure, apply};
 use crate::plan::{Facts, Plan, USER_UID};
+use crate::runner::Runner;
 use crate::seccomp;
 use crate::state::{Lease, SLOTS, State};
 use crate::wire::{self, FromSpawner, ToSpawner};
@@ -73,6 +74,8 @@ struct Wish<'a> {
     archive: Option<OwnedFd>,
     /// A request to the zygote, and what it carries.
     fork: Option<(Vec<u8>, Vec<OwnedFd>)>,
+    /// The host's program that runs it.
+    runner: Option<&'a Runner>,
 }
 
 /// A sandbox, or a zygote, which is much the same from here.
@@ -168,10 +171,11 @@ impl Spawner {
         };
         match message {
             ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
-            ToSpawner::Create { sequence, id, spec, weakened, zygote, files, fork } => {
+            ToSpawner::Create { sequence, id, spec, weakened, zygote, files, fork, runner } => {
                 let archive = (files && !descriptors.is_empty()).then(|| descriptors.remove(0));
                 let fork = fork.map(|entry| (entry, descriptors));
-                let wish = Wish { spec: &spec, weakened: &weakened, archive, fork };
+                let runner = runner.as_deref();
+                let wish = Wish { spec: &spec, weakened: &weakened, archive, fork, runner };
                 self.answer_create(sequence, id, &wish, zygote)?;
             }
             ToSpawner::StartZygote { sequence, number, spec, argv, env } => {
@@ -276,7 +280,11 @@ impl Spawner {
         work: Option<&Path>,
         owner: Option<Owner<'_>>,
     ) -> Result<Born, Stillborn> {
-        let Wish { spec, weakened, archive, fork } = wish;
+        let Wish { spec, weakened, archive, fork, runner } = wish;
+        if runner.is_some() {
+            let missing = io::ErrorKind::Unsupported.into();
+            return Err(Failure::new("run a program of the host as a sandbox", &missing).into());
+        }
         let plan = Plan::new(spec, self.facts, weakened);
         let plan = if archive.is_some() { plan.unpacking() } else { plan };
         if let Some(work) = work {

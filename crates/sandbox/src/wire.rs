@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::defence::Weakened;
 use crate::jail::Failure;
 use crate::plan::Facts;
+use crate::runner::Runner;
 
 /// From the engine to the spawner.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ pub(crate) enum ToSpawner {
         files: bool,
         /// What to ask of the zygote as soon as there is a sandbox to enter.
         fork: Option<Vec<u8>>,
+        /// The host's program that runs it, in tiers that have one.
+        runner: Option<Box<Runner>>,
     },
     /// Carries the library that forks.
     StartZygote {

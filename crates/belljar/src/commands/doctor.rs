@@ -177,7 +177,7 @@ fn failed(tier: Tier, error: &(dyn std::error::Error + 'static)) -> Finding {
     match tier {
         Tier::Jail if !rustix::process::geteuid().is_root() => finding.fix("run belljar as root"),
         Tier::Jail => finding.fix("see the marks under `Host`"),
-        Tier::Process => finding,
+        Tier::Process | Tier::Oci(_) | Tier::Microvm => finding,
     }
 }
 

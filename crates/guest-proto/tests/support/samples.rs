@@ -28,6 +28,7 @@ pub(crate) fn profile() -> Profile {
         apart_abi: 7,
         switch_user: true,
         self_check: true,
+        groups: None,
     }
 }
 
@@ -183,5 +184,5 @@ pub(crate) fn all() -> Vec<(String, Message)> {
 }
 
 fn exit(code: Option<i32>, signal: Option<i32>) -> Exit {
-    Exit { code, signal, cpu_micros: 1_234_567, max_rss_bytes: 1 << 33 }
+    Exit { code, signal, cpu_micros: 1_234_567, max_rss_bytes: 1 << 33, counters: None }
 }

@@ -292,7 +292,7 @@ impl Actor {
             }
             Incoming::Exited(exit) => Taken::Over(reason_of(exit)),
             Incoming::Eof => Taken::Over(None),
-            Incoming::Reply(_) | Incoming::Changed(_) => Taken::On,
+            Incoming::Reply(_) | Incoming::Changed(_) | Incoming::Counters(_) => Taken::On,
         }
     }
 

@@ -165,7 +165,10 @@ impl Unborn {
                     Incoming::Reply(Err(failure)) => {
                         return Err(ContextError::Call(failure.into()));
                     }
-                    Incoming::Reply(_) | Incoming::Changed(_) | Incoming::Credit(_) => {}
+                    Incoming::Reply(_)
+                    | Incoming::Changed(_)
+                    | Incoming::Credit(_)
+                    | Incoming::Counters(_) => {}
                 }
             }
         };
