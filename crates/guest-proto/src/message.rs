@@ -145,9 +145,10 @@ pub struct Awaken {
     /// The time of day.
     pub seconds: i64,
     pub nanos: u32,
-    /// Channels that go on. Their windows begin anew. What belongs to another
-    /// channel runs on and nobody hears of it.
-    pub keep: Vec<u32>,
+    /// After a restore: the channels that go on, with windows that begin anew.
+    /// What belongs to another channel runs on and nobody hears of it. `None`:
+    /// the stream is the same as before, and everything goes on as it was.
+    pub keep: Option<Vec<u32>>,
     /// How calls are confined from now on.
     pub profile: Profile,
 }

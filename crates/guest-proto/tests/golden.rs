@@ -22,7 +22,7 @@ use samples::{Message, all};
 const CHANNEL: u32 = 0x0403_0201;
 
 /// Files that each generation has: raised with each new one, never lowered.
-const FILES: [usize; GENERATION as usize] = [45, 47];
+const FILES: [usize; GENERATION as usize] = [45, 47, 56];
 
 fn directory_of(generation: usize) -> PathBuf {
     let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -113,6 +113,8 @@ fn no_message_is_forgotten() {
         Request::Context(_) => "context",
         Request::Adopt { .. } => "adopt",
         Request::Dial { .. } => "dial",
+        Request::Suspend => "suspend",
+        Request::Awaken(_) => "awaken",
     };
     let reply = |reply: &Reply| match reply {
         Reply::Done => "done",
@@ -121,6 +123,7 @@ fn no_message_is_forgotten() {
         Reply::Entries { .. } => "entries",
         Reply::Size(_) => "size",
         Reply::Changed(_) => "changed",
+        Reply::Awake(_) => "awake",
     };
     for (name, message) in all() {
         let kind = match &message {
@@ -140,6 +143,7 @@ fn no_message_is_forgotten() {
             Message::From(FromGuest::Exited(_)) => "from-exited".to_owned(),
             Message::From(FromGuest::Changed(_)) => "from-changed".to_owned(),
             Message::From(FromGuest::Credit(_)) => "from-credit".to_owned(),
+            Message::From(FromGuest::Counters(_)) => "from-counters".to_owned(),
         };
         assert!(name.starts_with(&kind), "{name} is a {kind}");
     }

@@ -1,8 +1,9 @@
 //! One value of every message, named after its golden file.
 
 use belljar_guest_proto::{
-    Attribute, Changed, Entry, EntryKind, Exit, Failure, FromGuest, GENERATION, Hello, PointsTo,
-    Profile, PtySize, Reply, Request, Spawn, Stdin, ToGuest, WatchEvent, WatchKind,
+    Attribute, Awaken, Changed, Counters, DiskCount, Entry, EntryKind, Exit, Failure, FromGuest,
+    GENERATION, Hello, InnerGroups, PointsTo, Profile, PtySize, Reply, Request, Spawn, Stdin,
+    ToGuest, WatchEvent, WatchKind,
 };
 
 /// Where a message goes.
@@ -29,6 +30,43 @@ pub(crate) fn profile() -> Profile {
         switch_user: true,
         self_check: true,
         groups: None,
+    }
+}
+
+/// Of a guest that keeps the groups of its calls itself.
+fn enclosed() -> Profile {
+    let groups = InnerGroups { pids: 512, memory_bytes: 1 << 31 };
+    Profile { groups: Some(groups), apart_abi: 0, ..profile() }
+}
+
+fn hello() -> Hello {
+    Hello {
+        generation: GENERATION,
+        pid: 1,
+        uid: 999,
+        capabilities: 0xe0,
+        no_new_privs: true,
+        seccomp: true,
+    }
+}
+
+fn counters() -> Counters {
+    Counters {
+        cpu_micros: 1_234_567,
+        peak_memory_bytes: Some(1 << 33),
+        oom_kills: 1,
+        refused_processes: 300,
+        disk: Some(DiskCount { used_bytes: 1 << 20, total_bytes: 1 << 40, is_full: true }),
+    }
+}
+
+fn awaken() -> Awaken {
+    Awaken {
+        entropy: vec![0xa5; 64],
+        seconds: -1,
+        nanos: 999_999_999,
+        keep: Some(vec![1, 300, u32::MAX]),
+        profile: enclosed(),
     }
 }
 
@@ -75,6 +113,13 @@ fn requests() -> Vec<(&'static str, Request)> {
     let all = Some(b"user.".to_vec());
     let plain =
         Spawn { stdin: Stdin::Empty, pty: None, descriptors: 0, into_cgroup: false, ..spawn() };
+    let bare = Awaken {
+        entropy: Vec::new(),
+        seconds: 0,
+        nanos: 0,
+        keep: None,
+        profile: Profile::default(),
+    };
     vec![
         ("spawn", Request::Spawn(spawn())),
         ("spawn-plain", Request::Spawn(plain)),
@@ -105,6 +150,10 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("context", Request::Context(spawn())),
         ("adopt", Request::Adopt { pid: 2 }),
         ("dial", Request::Dial { port: 8080 }),
+        ("suspend", Request::Suspend),
+        ("awaken", Request::Awaken(awaken())),
+        ("awaken-bare", Request::Awaken(bare)),
+        ("awaken-nothing-kept", Request::Awaken(Awaken { keep: Some(Vec::new()), ..awaken() })),
     ]
 }
 
@@ -127,6 +176,7 @@ fn replies() -> Vec<(&'static str, Result<Reply, Failure>)> {
         ("entries-none", Ok(Reply::Entries { entries: Vec::new(), complete: false })),
         ("size", Ok(Reply::Size(u64::MAX))),
         ("changed", Ok(Reply::Changed(changed))),
+        ("awake", Ok(Reply::Awake(hello()))),
         ("failure", Err(Failure { doing: "open the file".to_owned(), errno: 2 })),
     ]
 }
@@ -135,25 +185,17 @@ fn replies() -> Vec<(&'static str, Result<Reply, Failure>)> {
 pub(crate) fn all() -> Vec<(String, Message)> {
     let to = |name: &str, message| (format!("to-{name}"), Message::To(message));
     let from = |name: &str, message| (format!("from-{name}"), Message::From(message));
+    let counted = Exit { counters: Some(counters()), ..exit(None, Some(9)) };
     let mut all = vec![
         to("configure", ToGuest::Configure(profile())),
         to("configure-default", ToGuest::Configure(Profile::default())),
+        to("configure-groups", ToGuest::Configure(enclosed())),
         to("data", ToGuest::Data(b"\x00input\xff")),
         to("data-empty", ToGuest::Data(b"")),
         to("eof", ToGuest::Eof),
         to("credit", ToGuest::Credit(1 << 20)),
         to("cancel", ToGuest::Cancel),
-        from(
-            "hello",
-            FromGuest::Hello(Hello {
-                generation: GENERATION,
-                pid: 1,
-                uid: 999,
-                capabilities: 0xe0,
-                no_new_privs: true,
-                seccomp: true,
-            }),
-        ),
+        from("hello", FromGuest::Hello(hello())),
         from("stdout", FromGuest::Stdout(b"\x00output\xff")),
         from("stderr", FromGuest::Stderr(b"error\n")),
         from("data", FromGuest::Data(b"content")),
@@ -161,6 +203,9 @@ pub(crate) fn all() -> Vec<(String, Message)> {
         from("credit", FromGuest::Credit(1)),
         from("exited", FromGuest::Exited(exit(Some(255), None))),
         from("exited-signal", FromGuest::Exited(exit(None, Some(9)))),
+        from("exited-counters", FromGuest::Exited(counted)),
+        from("counters", FromGuest::Counters(counters())),
+        from("counters-none", FromGuest::Counters(Counters::default())),
     ];
     for (name, request) in requests() {
         all.push(to(&format!("request-{name}"), ToGuest::Request(request)));
