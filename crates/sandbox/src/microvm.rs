@@ -17,10 +17,10 @@
 //! | `belljar.time=SECONDS.NANOS` | on the kernel's command line: the host's wall clock when the kernel was started. There is no clock device: pid 1 sets its clock to this plus what `CLOCK_MONOTONIC` says by then |
 //! | `console=ttyS0` | the console, a ring of some KiB in the monitor that only errors show: complaints of a boot stage that fails go to `/dev/console` |
 //!
-//! There is no network device, no clock, no disk but these two, no ACPI. A
-//! machine ends by `reboot(RB_AUTOBOOT)`, which the monitor takes as its end;
-//! `RB_POWER_OFF` would halt it without the monitor's knowledge. If pid 1
-//! exits, the kernel panics and reboots at once (`panic=-1`), which is the same.
+//! There is no network device, no clock, no disk but these two. A machine ends
+//! by `reboot(RB_AUTOBOOT)` or `RB_POWER_OFF`; the monitor takes either as its
+//! end. If pid 1 exits, the kernel panics and reboots at once (`panic=-1`),
+//! which is the same.
 
 use std::path::PathBuf;
 
