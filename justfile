@@ -35,7 +35,7 @@ machete:
 test *args:
     cargo test --workspace --locked "$@"
 
-# Black-box behaviour, on every tier that this host can run.
+# Black-box behaviour, on the tiers that are fast here; `--tier microvm` is slow without KVM, `--table` writes docs/tiers.md.
 conformance *args:
     cargo run --profile suite --locked -p belljar-conformance -- "$@"
 

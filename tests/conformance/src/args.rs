@@ -4,19 +4,26 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use belljar_model::Tier;
-use belljar_model::spec::UnknownTier;
+use belljar_model::spec::{Runtime, UnknownTier};
 
 #[derive(Debug, clap::Parser)]
 #[command(about = "What every Belljar tier must do, as a black box")]
 pub(crate) struct Args {
-    /// The tier to test: jail, process or all
-    #[arg(long, default_value = "all")]
-    pub(crate) tier: Tiers,
+    /// The tiers to test, by name, or `all`. Without any: process and jail, and
+    /// oci/crun and oci/runsc where the runtime is installed
+    #[arg(long, value_name = "TIER", value_delimiter = ',')]
+    tier: Vec<Choice>,
     /// Run only cases whose name contains this
     pub(crate) filter: Option<String>,
-    /// Print a Markdown table of tiers and cases at the end
-    #[arg(long)]
+    /// Run only a fixed choice of cases, for tiers that are slow
+    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    pub(crate) subset: Option<Subset>,
+    /// Keep what was seen, and write docs/tiers.md from what is kept of all tiers
+    #[arg(long, conflicts_with = "filter")]
     pub(crate) table: bool,
+    /// Fail where what was seen is not what docs/tiers.md says
+    #[arg(long, conflicts_with = "table")]
+    pub(crate) check: bool,
     /// Leave out contexts where the warm template is not built; for a desk,
     /// not for CI
     #[arg(long)]
@@ -43,12 +50,12 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tiers {
+enum Choice {
     All,
     One(Tier),
 }
 
-impl FromStr for Tiers {
+impl FromStr for Choice {
     type Err = UnknownTier;
 
     fn from_str(text: &str) -> Result<Self, UnknownTier> {
@@ -56,22 +63,19 @@ impl FromStr for Tiers {
     }
 }
 
-impl Tiers {
-    /// The tiers to run, strongest first.
-    pub(crate) fn list(self) -> Vec<Tier> {
-        match self {
-            Self::All => Tier::ALL.into_iter().rev().collect(),
-            Self::One(tier) => vec![tier],
-        }
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Subset {
+    /// At least one case of each group
+    Quick,
+}
 
-    /// The tier of the modes that look at one at a time.
-    pub(crate) fn first(self) -> Tier {
-        match self {
-            Self::All => Tier::Jail,
-            Self::One(tier) => tier,
-        }
-    }
+/// Whether a tier must run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// It was asked for by name.
+    Named,
+    /// If this host can; else the reason is told.
+    IfHere,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +91,31 @@ pub(crate) enum Mode {
 }
 
 impl Args {
+    /// The tiers to run, in the order of the table.
+    pub(crate) fn tiers(&self) -> Vec<(Tier, Wanted)> {
+        let (crun, runsc) = (Tier::Oci(Runtime::Crun), Tier::GVISOR);
+        let usual = |tier| match tier {
+            Tier::Process | Tier::Jail => Some((tier, Wanted::Named)),
+            tier if tier == crun || tier == runsc => Some((tier, Wanted::IfHere)),
+            Tier::Oci(_) | Tier::Microvm => None,
+        };
+        let chosen = |tier| {
+            let named = self.tier.contains(&Choice::One(tier)).then_some((tier, Wanted::Named));
+            named.or(self.tier.contains(&Choice::All).then_some((tier, Wanted::IfHere)))
+        };
+        let pick = |tier| if self.tier.is_empty() { usual(tier) } else { chosen(tier) };
+        Tier::ALL.into_iter().filter_map(pick).collect()
+    }
+
+    /// The tier of the modes that look at one at a time.
+    pub(crate) fn first(&self) -> Tier {
+        let named = self.tier.iter().find_map(|choice| match choice {
+            Choice::One(tier) => Some(*tier),
+            Choice::All => None,
+        });
+        named.unwrap_or(Tier::Jail)
+    }
+
     pub(crate) fn mode(&self) -> Mode {
         if let Some(store) = &self.victim {
             Mode::Victim(store.clone())
@@ -101,5 +130,42 @@ impl Args {
         } else {
             Mode::Suite
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn tiers(line: &[&str]) -> Vec<(Tier, Wanted)> {
+        let words = std::iter::once("conformance").chain(line.iter().copied());
+        Args::try_parse_from(words).unwrap().tiers()
+    }
+
+    #[test]
+    fn without_a_name_the_fast_tiers_run() {
+        let (named, if_here) = (Wanted::Named, Wanted::IfHere);
+        let crun = Tier::Oci(Runtime::Crun);
+        let want = vec![
+            (Tier::Process, named),
+            (Tier::Jail, named),
+            (crun, if_here),
+            (Tier::GVISOR, if_here),
+        ];
+        assert_eq!(tiers(&[]), want);
+    }
+
+    #[test]
+    fn a_tier_that_is_named_must_run() {
+        assert_eq!(
+            tiers(&["--tier", "gvisor,microvm"]),
+            vec![(Tier::GVISOR, Wanted::Named), (Tier::Microvm, Wanted::Named)]
+        );
+        let all = tiers(&["--tier", "all", "--tier", "microvm"]);
+        assert_eq!(all.len(), Tier::ALL.len());
+        assert!(all.contains(&(Tier::Microvm, Wanted::Named)));
+        assert!(all.contains(&(Tier::Jail, Wanted::IfHere)));
     }
 }

@@ -56,7 +56,7 @@ impl Counts {
 pub(crate) async fn run(args: &Args, count: usize) -> anyhow::Result<Verdict> {
     let store = tempfile::tempdir().context("make a directory for the template")?;
     let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Arc::new(Fixture::new(node, args.tier.first(), store.path())?);
+    let fixture = Arc::new(Fixture::new(node, args.first(), store.path())?);
     let ours = Ours::find(&fixture).await?;
     // One round first: what the engine keeps for good is not growth.
     rounds(&fixture, args.parallel, args.parallel).await?;

@@ -1,6 +1,5 @@
-//! What a case runs on, and what each tier promises.
+//! What a case runs on.
 
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,101 +9,81 @@ use belljar_model::{Limits, Spec, Tier};
 use belljar_node::{ContextOptions, Node, Sandbox};
 use belljar_template::Template;
 
-/// Something that a case needs and that not every tier, host or template has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Feature {
-    /// A root file system of its own: the same paths everywhere.
-    OwnRoot,
-    /// Calls may be uid 0 of the sandbox.
-    RootUser,
-    /// Sees and reaps its own processes and no others.
-    OwnProcesses,
-    /// Calls can signal what earlier calls left running.
-    CallsMeet,
-    /// Calls see it too, with `ps`.
-    CallsSeeEachOther,
-    /// A loopback of its own.
-    OwnNetwork,
-    /// System V and POSIX IPC of its own.
-    OwnIpc,
-    /// Abstract sockets of its own.
-    OwnAbstractSockets,
-    /// A bound on the bytes of all files together.
-    SizedDisk,
-    /// A bound on the number of files.
-    SizedInodes,
-    /// Files that take extended attributes of users.
-    UserXattrs,
-    /// A bound on the memory of all processes together, and its peak.
-    MemoryLimit,
-    PidsLimit,
-    /// A share of the CPU, and CPU time counted over all processes of a call.
-    CpuLimit,
-    /// Whatever a call started ends with it, daemons too.
-    WholeCalls,
-    Pause,
-    /// The guest is a process that the host can look at.
-    GuestProcess,
-    /// The test carries machine code for this.
-    X86,
-    Python,
-    JavaScript,
-    /// The template with a warm interpreter.
-    Warm,
-    Compiler,
-    Git,
-}
-
-/// Why a feature is not there.
-pub(crate) type Lack = &'static str;
+use crate::pace::Pace;
 
 #[derive(Debug)]
 pub(crate) struct Fixture {
     pub(crate) node: Node,
     pub(crate) tier: Tier,
     pub(crate) template: Template,
-    /// A node and a template for contexts. A node of its own, because a zygote
-    /// outlives the sandboxes that it serves.
-    warm: Option<(Node, Template)>,
+    /// How much longer than bare everything may take.
+    pub(crate) pace: Pace,
+    contexts: Option<Contexts>,
+}
+
+/// What contexts are made with.
+#[derive(Debug)]
+struct Contexts {
+    node: Node,
+    template: Template,
+    /// Whether the node is there for this alone, and warm.
+    warm: bool,
 }
 
 impl Fixture {
     pub(crate) fn new(node: Node, tier: Tier, store: &Path) -> anyhow::Result<Self> {
-        let template = belljar_template::host::prepare(store).context("prepare the template")?;
-        Ok(Self { node, tier, template, warm: None })
+        // Directories of the host cannot be shown in a machine of its own.
+        let template = match tier {
+            Tier::Microvm => belljar_warmed::template(),
+            _ => belljar_template::host::prepare(store).context("prepare the template"),
+        };
+        Ok(Self { node, tier, template: template?, pace: Pace::FULL, contexts: None })
     }
 
-    /// Has an interpreter warmed up, for contexts.
-    pub(crate) async fn warm_up(&mut self, template: Template) -> anyhow::Result<()> {
-        let node = Node::start(None).await.context("start the engine for contexts")?;
-        let warmth = belljar_warmed::warmth(&template)?;
-        node.warm_up(warmth, None).await.context("warm the template up")?;
-        self.warm = Some((node, template));
+    /// Takes this template for contexts. Where an interpreter can be forked from
+    /// a warm one, that is warmed up, in a node of its own: a zygote outlives the
+    /// sandboxes that it serves.
+    pub(crate) async fn take_contexts(&mut self, template: Template) -> anyhow::Result<()> {
+        let warm = self.tier == Tier::Jail;
+        let node = if warm {
+            let node = Node::start(None).await.context("start the engine for contexts")?;
+            let warmth = belljar_warmed::warmth(&template)?;
+            node.warm_up(warmth, None).await.context("warm the template up")?;
+            node
+        } else {
+            self.node.clone()
+        };
+        self.contexts = Some(Contexts { node, template, warm });
         Ok(())
     }
 
     /// Ends everything that is warm.
     pub(crate) async fn cool_down(&mut self) {
-        if let Some((node, _)) = self.warm.take() {
+        if let Some(Contexts { node, warm: true, .. }) = self.contexts.take() {
             node.stop().await;
         }
     }
 
-    fn warmed(&self) -> anyhow::Result<&(Node, Template)> {
-        self.warm.as_ref().context("there is no warm template")
+    pub(crate) fn has_contexts(&self) -> bool {
+        self.contexts.is_some()
     }
 
+    fn contexts(&self) -> anyhow::Result<&Contexts> {
+        self.contexts.as_ref().context("there is no warm template")
+    }
+
+    /// The node that makes sandboxes with contexts.
     pub(crate) fn warm_node(&self) -> anyhow::Result<&Node> {
-        self.warmed().map(|(node, _)| node)
+        self.contexts().map(|contexts| &contexts.node)
     }
 
     pub(crate) fn warm_template(&self) -> anyhow::Result<&Template> {
-        self.warmed().map(|(_, template)| template)
+        self.contexts().map(|contexts| &contexts.template)
     }
 
     /// A sandbox of the warm template.
     pub(crate) async fn warm(&self, change: impl FnOnce(&mut Limits)) -> anyhow::Result<Sandbox> {
-        let (node, template) = self.warmed()?;
+        let Contexts { node, template, .. } = self.contexts()?;
         let mut spec = Spec { root: template.root.clone(), ..self.spec() };
         change(&mut spec.limits);
         node.create(&spec).await.context("make a sandbox")
@@ -112,57 +91,12 @@ impl Fixture {
 
     /// A Python context as the warm template has it.
     pub(crate) fn python(&self) -> anyhow::Result<ContextOptions> {
-        belljar_warmed::python(&self.warmed()?.1)
+        belljar_warmed::python(&self.contexts()?.template)
     }
 
-    /// The expectation table. A new tier adds its column here and nothing else.
-    pub(crate) fn has(&self, feature: Feature) -> Result<(), Lack> {
-        let own = |lack| if self.tier == Tier::Jail { Ok(()) } else { Err(lack) };
-        let groups = |lack| if self.node.engine().has_groups() { Ok(()) } else { Err(lack) };
-        match feature {
-            Feature::OwnRoot => own("uses the host's files, by Landlock"),
-            Feature::RootUser if !self.node.engine().facts().privileged => {
-                Err("the engine is not root, so there is one user id")
-            }
-            Feature::RootUser => own("has one user id and no namespace for it"),
-            Feature::OwnProcesses => own("has no pid namespace"),
-            Feature::CallsMeet => own("Landlock keeps calls off the guest, and so off each other"),
-            Feature::CallsSeeEachOther => own("procfs hides what Landlock lets no call trace"),
-            Feature::OwnNetwork => own("has no network namespace; Landlock denies TCP"),
-            Feature::OwnIpc => own("has no IPC namespace"),
-            Feature::OwnAbstractSockets if self.tier == Tier::Process => {
-                let scoped = self.node.engine().facts().landlock_abi >= 6;
-                if scoped { Ok(()) } else { Err("this kernel's Landlock has no scopes") }
-            }
-            Feature::OwnAbstractSockets => Ok(()),
-            Feature::SizedDisk | Feature::SizedInodes => own("writes to a plain directory"),
-            Feature::MemoryLimit
-            | Feature::PidsLimit
-            | Feature::CpuLimit
-            | Feature::WholeCalls
-            | Feature::Pause => groups("cgroups cannot be written on this host"),
-            Feature::UserXattrs => {
-                let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
-                let release = release.unwrap_or_default();
-                let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
-                let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-                if version >= (6, 6) { Ok(()) } else { Err("this kernel's tmpfs has none") }
-            }
-            Feature::GuestProcess => Ok(()),
-            Feature::X86 if cfg!(target_arch = "x86_64") => Ok(()),
-            Feature::X86 => Err("this machine is not x86-64"),
-            Feature::Python => self.language("python", "the template has no Python"),
-            Feature::JavaScript => self.language("node", "the template has no Node.js"),
-            Feature::Warm if self.tier != Tier::Jail => Err("has no root of its own to warm"),
-            Feature::Warm if self.warm.is_none() => Err("the warm template is not built"),
-            Feature::Warm => Ok(()),
-            Feature::Compiler => on_host("/usr/bin/cc", "the host has no C compiler"),
-            Feature::Git => on_host("/usr/bin/git", "the host has no git"),
-        }
-    }
-
-    fn language(&self, name: &str, lack: Lack) -> Result<(), Lack> {
-        if self.template.languages.contains_key(name) { Ok(()) } else { Err(lack) }
+    /// What this may take here, if bare it may take `time`.
+    pub(crate) fn within(&self, time: Duration) -> Duration {
+        self.pace.within(time)
     }
 
     pub(crate) fn spec(&self) -> Spec {
@@ -170,7 +104,7 @@ impl Fixture {
         spec.limits.memory_bytes = 512 * MIB;
         spec.limits.disk_bytes = 128 * MIB;
         spec.limits.cpu_millis = 2000;
-        spec.limits.wall = Duration::from_secs(10);
+        spec.limits.wall = self.within(Duration::from_secs(10));
         spec
     }
 
@@ -186,15 +120,5 @@ impl Fixture {
         let mut spec = self.spec();
         change(&mut spec.limits);
         self.node.create(&spec).await.context("make a sandbox")
-    }
-}
-
-fn on_host(path: &str, lack: Lack) -> Result<(), Lack> {
-    if Path::new(path).exists() { Ok(()) } else { Err(lack) }
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
     }
 }

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LATEST_MICROS: u64 = 80_000;
 
 pub(crate) async fn run(args: &Args, count: usize) -> anyhow::Result<Verdict> {
-    let tier = args.tier.first();
+    let tier = args.first();
     let store = tempfile::tempdir().context("make a directory for the template")?;
     belljar_template::host::prepare(store.path())?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -186,7 +186,7 @@ pub(crate) async fn be_sweeper() -> anyhow::Result<Verdict> {
 /// Makes a sandbox with code that never stops by itself, and waits for death.
 pub(crate) async fn be_victim(args: &Args, store: &Path) -> anyhow::Result<Verdict> {
     let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Fixture::new(node, args.tier.first(), store)?;
+    let fixture = Fixture::new(node, args.first(), store)?;
     let sandbox = fixture.sandbox().await?;
     let script = "trap '' TERM HUP INT; setsid sh -c 'while :; do :; done' & while :; do :; done";
     let command = Command { leftovers: Leftovers::Keep, ..Command::shell(script) };

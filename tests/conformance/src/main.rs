@@ -1,7 +1,7 @@
 //! What every tier must do, tested from outside and written once.
 //!
 //! ```text
-//! belljar-conformance [--tier jail|process|all] [--table] [filter]
+//! belljar-conformance [--tier NAME,…|all] [--subset quick] [--table|--check] [filter]
 //! belljar-conformance --churn 1000 --parallel 8
 //! belljar-conformance --kill-test 50 [--seed 1]
 //! belljar-conformance --transfer
@@ -16,11 +16,16 @@
 mod args;
 mod cases;
 mod churn;
+mod features;
 mod fixture;
 mod kills;
+mod pace;
 mod random;
 mod residue;
+mod results;
+mod subset;
 mod suite;
+mod table;
 mod transfer;
 mod verbs;
 

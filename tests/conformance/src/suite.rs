@@ -1,18 +1,24 @@
 //! Runs the cases on each tier and reports.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_model::Tier;
-use belljar_node::Node;
+use belljar_node::{Node, NodeError};
+use belljar_sandbox::StartError;
 
 use crate::Verdict;
-use crate::args::Args;
+use crate::args::{Args, Wanted};
 use crate::cases;
-use crate::fixture::{Feature, Fixture, Lack};
+use crate::features::{Feature, Lack};
+use crate::fixture::Fixture;
+use crate::pace::Pace;
 use crate::residue::{Footprint, Ours};
+use crate::results::{Came, Results};
+use crate::table;
 use crate::verbs::until;
 
 /// What a case answers.
@@ -26,6 +32,12 @@ pub(crate) struct Case {
     pub(crate) run: for<'a> fn(&'a Fixture) -> Answer<'a>,
 }
 
+impl Case {
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}::{}", self.group, self.name)
+    }
+}
+
 /// Lists the cases of a module: `cases!["group": name, other needs [Feature]];`
 #[macro_export]
 macro_rules! cases {
@@ -33,7 +45,7 @@ macro_rules! cases {
         pub(crate) const CASES: &[$crate::suite::Case] = &[$($crate::suite::Case {
             group: $group,
             name: stringify!($name),
-            needs: &[$($($crate::fixture::Feature::$feature),+)?],
+            needs: &[$($($crate::features::Feature::$feature),+)?],
             run: |fixture| Box::pin($name(fixture)),
         }),+];
     };
@@ -47,8 +59,8 @@ enum Outcome {
 }
 
 struct Line {
-    group: &'static str,
-    name: &'static str,
+    name: String,
+    needs: &'static [Feature],
     outcome: Outcome,
 }
 
@@ -57,75 +69,141 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let store = tempfile::tempdir().context("make a directory for the template")?;
-    let mut columns = Vec::new();
+    let mut seen = Vec::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for tier in args.tier.list() {
+    for (tier, wanted) in args.tiers() {
         let started = Instant::now();
-        let lines = run_tier(tier, args, store.path()).await?;
-        let count = |wanted: fn(&Outcome) -> bool| {
-            lines.iter().filter(|line| wanted(&line.outcome)).count()
+        let results = match run_tier(tier, args, store.path()).await {
+            Ok(results) => results,
+            Err(error) if wanted == Wanted::IfHere && is_unsupported(&error) => {
+                println!("{tier}: not run: {error:#}\n");
+                continue;
+            }
+            Err(error) => return Err(error).with_context(|| format!("tier {tier}")),
         };
-        let good = count(|outcome| matches!(outcome, Outcome::Passed));
-        let bad = count(|outcome| matches!(outcome, Outcome::Failed(_)));
-        let not_here = count(|outcome| matches!(outcome, Outcome::NotHere(_)));
+        let count = |kind: fn(&Came) -> bool| results.cases.values().filter(|c| kind(c)).count();
+        let good = count(|came| *came == Came::Passed);
+        let bad = count(|came| *came == Came::Failed);
+        let not_here = results.cases.len() - good - bad;
         let seconds = started.elapsed().as_secs_f64();
         println!("{tier}: {good} passed, {bad} failed, {not_here} n/a in {seconds:.1} s\n");
         passed += good;
         failed += bad;
         skipped += not_here;
-        columns.push((tier, lines));
+        seen.push(results);
     }
     if args.table {
-        print_table(&columns);
+        table::write(&seen)?;
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
-    Ok(if failed == 0 { Verdict::Passed } else { Verdict::Failed })
+    let mut wrong = Vec::new();
+    if args.check {
+        let whole = args.filter.is_none() && args.subset.is_none();
+        wrong = table::check(&seen, whole)?;
+        wrong.iter().for_each(|line| println!("{line}"));
+    }
+    println!("{passed} passed, {failed} failed, {skipped} n/a");
+    if !wrong.is_empty() {
+        println!("FAILED: what is kept is not what was seen; `just conformance --table` writes it");
+    }
+    Ok(if failed + wrong.len() == 0 { Verdict::Passed } else { Verdict::Failed })
 }
 
-async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::Result<Vec<Line>> {
+/// Whether this host cannot run the tier at all.
+fn is_unsupported(error: &anyhow::Error) -> bool {
+    let unsupported =
+        |error: &NodeError| matches!(error, NodeError::Start(StartError::Unsupported { .. }));
+    error.downcast_ref::<NodeError>().is_some_and(unsupported)
+}
+
+async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::Result<Results> {
     let filter = args.filter.as_deref();
     let before = Footprint::of_this_process()?;
     let node = Node::start(None).await.context("start the engine")?;
     let mut fixture = Fixture::new(node, tier, store)?;
-    let ours = Ours::find(&fixture).await?;
-    let wanted = |case: &Case| {
-        filter.is_none_or(|filter| format!("{}::{}", case.group, case.name).contains(filter))
+    let ours = match Ours::find(&fixture).await {
+        Ok(ours) => ours,
+        Err(error) => {
+            fixture.node.stop().await;
+            return Err(error);
+        }
     };
-    let is_warm = |case: &&Case| case.needs.contains(&Feature::Warm) && wanted(case);
-    let wants_warm = tier == Tier::Jail && cases::all().any(|case| is_warm(&case));
+    fixture.pace = {
+        let sandbox = fixture.sandbox().await?;
+        let pace = Pace::find(tier, &sandbox).await?;
+        sandbox.destroy().await?;
+        pace
+    };
+    fixture.pace.print(tier);
+    let wanted = |case: &Case| {
+        filter.is_none_or(|filter| case.full_name().contains(filter))
+            && args.subset.is_none_or(|subset| subset.has(case))
+    };
+    let about_contexts = [Feature::Contexts, Feature::Warm, Feature::CopiesMemory];
+    let needs_them = |case: &Case| case.needs.iter().any(|need| about_contexts.contains(need));
+    let wants_contexts =
+        tier != Tier::Process && cases::all().any(|case| needs_them(case) && wanted(case));
     match belljar_warmed::template() {
-        Ok(template) if wants_warm => fixture.warm_up(template).await?,
-        Err(error) if wants_warm && !args.skip_without_template => return Err(error),
+        Ok(template) if wants_contexts => fixture.take_contexts(template).await?,
+        Err(error) if wants_contexts && !args.skip_without_template => return Err(error),
         _ => {}
     }
+    let longest = fixture.within(LONGEST);
     let mut lines = Vec::new();
-    for case in cases::all() {
-        if !wanted(case) {
-            continue;
-        }
-        let full_name = format!("{}::{}", case.group, case.name);
+    for case in cases::all().filter(|case| wanted(case)) {
         let started = Instant::now();
         let lack = case.needs.iter().find_map(|feature| fixture.has(*feature).err());
         let outcome = match lack {
             Some(lack) => Outcome::NotHere(lack),
-            None => judge(tokio::time::timeout(LONGEST, (case.run)(&fixture)).await),
+            None => judge(tokio::time::timeout(longest, (case.run)(&fixture)).await, longest),
         };
-        print_line(tier, &full_name, &outcome, started.elapsed());
-        lines.push(Line { group: case.group, name: case.name, outcome });
+        let line = Line { name: case.full_name(), needs: case.needs, outcome };
+        print_line(tier, &line, started.elapsed());
+        lines.push(line);
     }
+    let features = Feature::ALL.iter().map(|feature| (*feature, fixture.has(*feature))).collect();
     fixture.cool_down().await;
     // What is left is looked for twice: with the engine alive, when only the
     // sandboxes must be gone, and after it, when everything must.
     let residue = [
-        ("sandboxes_leave_nothing", ours.sandboxes_gone().await),
-        ("the_engine_leaves_nothing", engine_gone(fixture, &ours, &before).await),
+        ("residue::sandboxes_leave_nothing", ours.sandboxes_gone().await),
+        ("residue::the_engine_leaves_nothing", engine_gone(fixture, &ours, &before).await),
     ];
     for (name, result) in residue {
         let outcome = result.map_or_else(Outcome::Failed, |()| Outcome::Passed);
-        print_line(tier, &format!("residue::{name}"), &outcome, Duration::ZERO);
-        lines.push(Line { group: "residue", name, outcome });
+        let line = Line { name: name.to_owned(), needs: &[], outcome };
+        print_line(tier, &line, Duration::ZERO);
+        lines.push(line);
     }
-    Ok(lines)
+    Ok(results(tier, features, &lines))
+}
+
+fn results(tier: Tier, features: Vec<(Feature, Result<(), Lack>)>, lines: &[Line]) -> Results {
+    let cases = lines.iter().map(|line| {
+        let came = match &line.outcome {
+            Outcome::Passed => Came::Passed,
+            Outcome::Failed(_) => Came::Failed,
+            Outcome::NotHere(lack) => (*lack).into(),
+        };
+        (line.name.clone(), came)
+    });
+    // A feature is there when every case says so that could, and one did.
+    let shown = |feature: Feature| {
+        let mut came = Came::Unseen;
+        for line in lines.iter().filter(|line| line.needs.contains(&feature)) {
+            match line.outcome {
+                Outcome::Failed(_) => return Came::Failed,
+                Outcome::Passed => came = Came::Passed,
+                Outcome::NotHere(_) => {}
+            }
+        }
+        came
+    };
+    let features = features.into_iter().map(|(feature, has)| {
+        let came = has.map_or_else(Came::from, |()| shown(feature));
+        (feature.title().to_owned(), came)
+    });
+    let (features, cases): (BTreeMap<_, _>, BTreeMap<_, _>) = (features.collect(), cases.collect());
+    Results { tier, features, cases }
 }
 
 async fn engine_gone(fixture: Fixture, ours: &Ours, before: &Footprint) -> anyhow::Result<()> {
@@ -139,36 +217,22 @@ async fn engine_gone(fixture: Fixture, ours: &Ours, before: &Footprint) -> anyho
     .with_context(|| format!("before: {before:?}, now: {:?}", Footprint::of_this_process()))
 }
 
-fn judge(result: Result<anyhow::Result<()>, tokio::time::error::Elapsed>) -> Outcome {
+fn judge(
+    result: Result<anyhow::Result<()>, tokio::time::error::Elapsed>,
+    longest: Duration,
+) -> Outcome {
     match result {
         Ok(Ok(())) => Outcome::Passed,
         Ok(Err(error)) => Outcome::Failed(error),
-        Err(_) => Outcome::Failed(anyhow::anyhow!("not done within {LONGEST:?}")),
+        Err(_) => Outcome::Failed(anyhow::anyhow!("not done within {longest:?}")),
     }
 }
 
-fn print_line(tier: Tier, name: &str, outcome: &Outcome, took: Duration) {
-    let (tier, millis) = (tier.as_str(), took.as_millis());
-    match outcome {
-        Outcome::Passed => println!("{tier:8} {name:62} pass {millis:6} ms"),
-        Outcome::NotHere(lack) => println!("{tier:8} {name:62} n/a: {lack}"),
-        Outcome::Failed(error) => println!("{tier:8} {name:62} FAIL {millis:6} ms\n    {error:#}"),
+fn print_line(tier: Tier, line: &Line, took: Duration) {
+    let (tier, name, millis) = (tier.as_str(), &line.name, took.as_millis());
+    match &line.outcome {
+        Outcome::Passed => println!("{tier:9} {name:62} pass {millis:6} ms"),
+        Outcome::NotHere(lack) => println!("{tier:9} {name:62} n/a: {}", lack.why()),
+        Outcome::Failed(error) => println!("{tier:9} {name:62} FAIL {millis:6} ms\n    {error:#}"),
     }
-}
-
-fn print_table(columns: &[(Tier, Vec<Line>)]) {
-    let Some((_, rows)) = columns.first() else { return };
-    let tiers: Vec<_> = columns.iter().map(|(tier, _)| tier.as_str()).collect();
-    println!("| case | {} |", tiers.join(" | "));
-    println!("|---|{}", "---|".repeat(tiers.len()));
-    for (index, row) in rows.iter().enumerate() {
-        let cells = columns.iter().map(|(_, lines)| match &lines[index].outcome {
-            Outcome::Passed => "yes".to_owned(),
-            Outcome::Failed(_) => "**failed**".to_owned(),
-            Outcome::NotHere(lack) => format!("no: {lack}"),
-        });
-        let cells: Vec<_> = cells.collect();
-        println!("| {} {} | {} |", row.group, row.name.replace('_', " "), cells.join(" | "));
-    }
-    println!();
 }

@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let back = memory.path().join("back");
     let want = fill(&source)?;
     let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Fixture::new(node, args.tier.first(), store.path())?;
+    let fixture = Fixture::new(node, args.first(), store.path())?;
     let sandbox = fixture
         .limited(|limits| {
             limits.disk_bytes = 2 * GIB;

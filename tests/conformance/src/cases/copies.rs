@@ -10,21 +10,22 @@ use belljar_node::{
     Checkpoint, Command, ContextError, Node, NodeError, Origin, Sandbox, SaveError,
 };
 
-use crate::fixture::{Feature, Fixture};
+use crate::features::Feature;
+use crate::fixture::Fixture;
 use crate::residue::{Process, descendants, directories_below, engine_dirs, engine_of};
 use crate::verbs::{at_home, errno, lossy, output, output_of, put, refused};
 use crate::{cases, same};
 
 cases!["copies":
-    any_sandbox_can_be_copied needs [OwnRoot],
+    any_sandbox_can_be_copied needs [CopiesFiles],
     files_on_the_host_are_not_copied,
-    executed_contexts_are_refused_by_name needs [Warm],
-    a_copy_may_have_other_limits needs [OwnRoot, SizedDisk],
-    a_copy_can_be_kept_on_a_disk needs [OwnRoot],
-    what_is_no_copy_is_not_loaded needs [OwnRoot],
-    a_forged_copy_does_not_lead_out needs [OwnRoot],
-    a_paused_sandbox_stays_paused needs [OwnRoot, Pause],
-    a_copy_is_of_one_moment needs [OwnRoot, Pause],
+    executed_contexts_are_refused_by_name needs [CopiesFiles, Contexts, GuestProcess],
+    a_copy_may_have_other_limits needs [CopiesFiles, SizedDisk],
+    a_copy_can_be_kept_on_a_disk needs [CopiesFiles],
+    what_is_no_copy_is_not_loaded needs [CopiesFiles],
+    a_forged_copy_does_not_lead_out needs [CopiesFiles],
+    a_paused_sandbox_stays_paused needs [CopiesFiles, Pause],
+    a_copy_is_of_one_moment needs [CopiesFiles, Pause],
     files_of_a_warm_sandbox_stand_alone needs [Warm],
     a_warm_root_that_cannot_be_built_is_refused needs [Warm],
 ];

@@ -206,7 +206,7 @@ async fn a_fifo_does_not_hang(f: &Fixture) -> anyhow::Result<()> {
     refused(get(&sandbox, &at_home(&sandbox, "fifo")).await, "download", &[])?;
     put(&sandbox, &at_home(&sandbox, "fifo"), b"a file now").await?;
     let took = started.elapsed();
-    ensure!(took < Duration::from_secs(1), "it took {took:?}");
+    ensure!(took < f.within(Duration::from_secs(1)), "it took {took:?}");
     same!(get(&sandbox, &at_home(&sandbox, "fifo")).await?, b"a file now", "content");
     Ok(())
 }
@@ -246,7 +246,7 @@ async fn links_are_followed_inside(f: &Fixture) -> anyhow::Result<()> {
     }
     put(&sandbox, &at_home(&sandbox, "dir/new"), b"through a link").await?;
     same!(output(&sandbox, "cat real/new").await?, "through a link", "upload");
-    if f.has(crate::fixture::Feature::OwnRoot).is_ok() {
+    if f.has(crate::features::Feature::OwnRoot).is_ok() {
         let inside = run(&sandbox, "cat /etc/passwd").await?.stdout.bytes();
         same!(get(&sandbox, &at_home(&sandbox, "passwd")).await?, inside, "the sandbox's own");
     }
@@ -388,7 +388,7 @@ async fn a_broken_upload_leaves_no_half_file(f: &Fixture) -> anyhow::Result<()> 
     let upload = sandbox.upload(User::User, &path, 0o644, &mut stuck);
     let given_up = tokio::time::timeout(Duration::from_millis(50), upload).await;
     ensure!(given_up.is_err(), "an upload without an end ended: {given_up:?}");
-    crate::verbs::until("only the old file", Duration::from_secs(5), async || {
+    crate::verbs::until("only the old file", f.within(Duration::from_secs(5)), async || {
         Ok((names_at_home(&sandbox).await? == [lossy(&path)]).then_some(()))
     })
     .await?;

@@ -12,14 +12,14 @@ use crate::fixture::Fixture;
 use crate::{cases, same};
 
 cases!["languages":
-    python_takes_a_cells_environment needs [Warm],
-    javascript_takes_a_cells_environment needs [Warm],
-    typescript_runs_without_its_types needs [Warm],
-    bash_keeps_state_and_goes_on_after_failures needs [Warm],
-    bash_takes_a_cells_environment needs [Warm],
-    bash_and_what_it_runs_is_interrupted needs [Warm],
-    r_answers needs [Warm],
-    java_answers needs [Warm],
+    python_takes_a_cells_environment needs [Languages],
+    javascript_takes_a_cells_environment needs [Languages],
+    typescript_runs_without_its_types needs [Languages],
+    bash_keeps_state_and_goes_on_after_failures needs [Languages],
+    bash_takes_a_cells_environment needs [Languages],
+    bash_and_what_it_runs_is_interrupted needs [Languages],
+    r_answers needs [Languages],
+    java_answers needs [Languages],
 ];
 
 /// A context in a sandbox of the template that has them all.
@@ -27,7 +27,7 @@ async fn open(f: &Fixture, language: Language) -> anyhow::Result<(Sandbox, Conte
     let template = belljar_warmed::interpreters()?;
     let mut spec = Spec { root: template.root.clone(), ..f.spec() };
     spec.limits.memory_bytes = 2048 * MIB;
-    spec.limits.wall = Duration::from_secs(30);
+    spec.limits.wall = f.within(Duration::from_secs(30));
     let sandbox = f.node.create(&spec).await.context("make a sandbox")?;
     let interpreter = template.languages.get(language.interpreter());
     let options = ContextOptions {

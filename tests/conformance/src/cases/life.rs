@@ -18,8 +18,8 @@ cases!["life":
     a_paused_sandbox_stands_still needs [Pause],
     a_paused_sandbox_can_be_ended needs [Pause],
     the_end_comes_while_calls_run,
-    a_dropped_sandbox_ends needs [GuestProcess],
-    a_sandbox_whose_guest_dies_is_lost needs [GuestProcess],
+    a_dropped_sandbox_ends,
+    a_sandbox_whose_guest_dies_is_lost,
     code_cannot_end_its_sandbox,
     files_outlive_calls,
     twenty_sandboxes_live_at_once,
@@ -27,7 +27,7 @@ cases!["life":
     a_hundred_calls_leave_nothing needs [GuestProcess],
     a_root_that_is_not_there_is_refused needs [OwnRoot],
     requests_after_the_end_are_errors,
-    the_end_of_a_sandbox_is_told needs [GuestProcess],
+    the_end_of_a_sandbox_is_told,
     what_a_sandbox_uses_is_told needs [CpuLimit, MemoryLimit, PidsLimit, SizedDisk],
 ];
 
@@ -38,7 +38,7 @@ async fn a_paused_sandbox_stands_still(f: &Fixture) -> anyhow::Result<()> {
     until_printed(&mut call, "3\n").await?;
     sandbox.pause()?;
     // What was under way still comes; then nothing, for 40 times the beat.
-    let quiet = Duration::from_millis(200);
+    let quiet = f.within(Duration::from_millis(200));
     let mut last = Vec::new();
     while let Ok(event) = tokio::time::timeout(quiet, call.next()).await {
         match event {
@@ -70,7 +70,8 @@ async fn a_paused_sandbox_can_be_ended(f: &Fixture) -> anyhow::Result<()> {
     sandbox.pause()?;
     let started = Instant::now();
     sandbox.destroy().await?;
-    ensure!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
+    let took = started.elapsed();
+    ensure!(took < f.within(Duration::from_secs(2)), "it took {took:?}");
     Ok(())
 }
 
@@ -90,10 +91,11 @@ async fn the_end_comes_while_calls_run(f: &Fixture) -> anyhow::Result<()> {
     }
     let started = Instant::now();
     sandbox.destroy().await?;
-    ensure!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
+    let took = started.elapsed();
+    ensure!(took < f.within(Duration::from_secs(2)), "it took {took:?}");
     ensure!(Process::read(pid).is_none(), "the guest is still there");
     for call in &mut calls {
-        let end = tokio::time::timeout(Duration::from_secs(3), finish(call)).await;
+        let end = tokio::time::timeout(f.within(Duration::from_secs(3)), finish(call)).await;
         let (_, _, end) = end.context("a call did not learn of the end")?;
         ensure!(matches!(end.reason, EndReason::Lost | EndReason::Killed), "ended {}", end.reason);
     }
@@ -104,7 +106,7 @@ async fn a_dropped_sandbox_ends(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     let pid = sandbox.pid();
     drop(sandbox);
-    until("the guest gone", Duration::from_secs(3), async || {
+    until("the guest gone", f.within(Duration::from_secs(3)), async || {
         Ok(Process::read(pid).is_none().then_some(()))
     })
     .await
@@ -173,7 +175,7 @@ async fn an_end_does_not_hold_up_others(f: &Fixture) -> anyhow::Result<()> {
     let started = Instant::now();
     let next = f.sandbox().await?;
     let took = started.elapsed();
-    ensure!(took < Duration::from_millis(500), "the next sandbox took {took:?}");
+    ensure!(took < f.within(Duration::from_millis(500)), "the next sandbox took {took:?}");
     same!(output(&next, "echo alive").await?, "alive\n", "the next sandbox");
     Ok(())
 }
@@ -247,7 +249,7 @@ async fn requests_after_the_end_are_errors(f: &Fixture) -> anyhow::Result<()> {
 
 /// Whoever ended it, and to whoever asked.
 async fn the_end_of_a_sandbox_is_told(f: &Fixture) -> anyhow::Result<()> {
-    let patience = Duration::from_secs(3);
+    let patience = f.within(Duration::from_secs(3));
     let sandbox = f.sandbox().await?;
     let (early, other) = (tokio::spawn(sandbox.gone()), tokio::spawn(sandbox.gone()));
     tokio::time::sleep(Duration::from_millis(100)).await;
