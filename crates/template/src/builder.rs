@@ -311,7 +311,7 @@ impl Build<'_> {
             languages: recipe.languages.clone(),
             limits: recipe.limits.clone(),
             warm: recipe.warm.clone(),
-            defaults: Defaults::default(),
+            defaults: Defaults { tier: recipe.tier, ..Defaults::default() },
             size: total(|layer| layer.facts.bytes),
             files: total(|layer| layer.facts.entries),
         }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_model::Limits;
+use belljar_model::{Limits, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -47,6 +47,10 @@ pub struct Recipe {
     /// Language to interpreter: `python = "/usr/bin/python3"`.
     #[serde(default)]
     pub languages: BTreeMap<String, PathBuf>,
+    /// What its sandboxes are kept in, unless whoever makes one says otherwise.
+    /// Left out of the digest when nothing is said: recipes of old stay the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// Where relative paths start: the recipe's own directory.
     #[serde(skip)]
     pub directory: PathBuf,

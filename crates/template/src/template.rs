@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use belljar_model::{RootFs, User};
+use belljar_model::{RootFs, Tier, User};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,9 @@ pub struct Defaults {
     /// Who had it built through the API; nobody else may use it. `None`: it
     /// came from a recipe, and is for everybody.
     pub owner: Option<String>,
+    /// What its sandboxes are kept in, unless whoever makes one says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
 }
 
 impl Template {

@@ -245,6 +245,7 @@ impl Work<'_> {
             start,
             ready,
             owner: Some(self.tenant.as_str().to_owned()),
+            tier: inherited.tier,
         };
         let room = stand.base.limits.over(Limits::default()).disk_bytes;
         let asked = self.build.disk_mb.map(|disk| disk << 20);

@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path};
 
+use belljar_model::Tier;
+
 use super::{Base, FileEntry, Recipe, RecipeError};
 
 /// Each command is a layer, and an overlay takes only so many of them.
@@ -16,6 +18,10 @@ pub(super) fn recipe(recipe: &Recipe) -> Result<(), RecipeError> {
     }
     if recipe.name == crate::host::NAME {
         return invalid("the name `host` is taken".into(), "it stands for this machine's own /usr");
+    }
+    if recipe.tier == Some(Tier::Process) {
+        let hint = "that tier has no root of its own; leave `tier` out, or name a stronger one";
+        return invalid("the tier is `process`".into(), hint);
     }
     let packages = &recipe.packages;
     match &recipe.base {

@@ -151,3 +151,24 @@ fn what_could_be_an_option_or_a_path_is_refused() {
     }
     assert!(parse("name = \"a\"\nbase = { debian = \"--x\" }\n").is_err());
 }
+
+#[test]
+fn a_tier_is_read_and_a_recipe_without_one_keeps_its_digest() {
+    let plain = parse(FULL).unwrap();
+    assert_eq!(plain.tier, None);
+    assert!(!serde_json::to_string(&plain).unwrap().contains("tier"));
+    let walled = parse(&FULL.replacen("warm =", "tier = \"gvisor\"\nwarm =", 1)).unwrap();
+    assert_eq!(walled.tier, Some(Tier::GVISOR));
+    assert_ne!(walled.digest(), plain.digest());
+}
+
+#[test]
+fn a_tier_without_a_root_of_its_own_is_refused() {
+    check_error(
+        "name = \"a\"\nbase = { debian = \"trixie\" }\ntier = \"process\"",
+        expect![[
+            "in the recipe `a`, the tier is `process`; that tier has no root of its own; leave \
+             `tier` out, or name a stronger one"
+        ]],
+    );
+}

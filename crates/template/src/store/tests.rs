@@ -150,3 +150,17 @@ fn a_manifest_with_a_lost_layer_is_not_used() {
     fs::remove_dir_all(path).unwrap();
     assert!(matches!(store.resolve("a"), Err(StoreError::LostLayer { .. })));
 }
+
+#[test]
+fn a_manifest_of_old_names_no_tier_and_a_new_one_keeps_it() {
+    let (_dir, store) = store();
+    publish(&store, "a", OLD, 1, &[&layer(&store, "1")]);
+    let manifest = store.show(&"a".parse().unwrap()).unwrap();
+    let text = serde_json::to_string(&manifest).unwrap();
+    assert!(!text.contains("tier"), "{text}");
+    assert_eq!(store.resolve("a").unwrap().defaults.tier, None);
+    let tier = Some(belljar_model::Tier::GVISOR);
+    let defaults = crate::Defaults { tier, ..crate::Defaults::default() };
+    store.publish(&Manifest { version: NEW.into(), created: 2, defaults, ..manifest }).unwrap();
+    assert_eq!(store.resolve("a").unwrap().defaults.tier, tier);
+}
