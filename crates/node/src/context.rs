@@ -206,6 +206,16 @@ impl Context {
         Ok((parked, release))
     }
 
+    /// Waits until no cell runs, and lets none start until what is answered
+    /// beside is dropped. Answers the channel of its interpreter.
+    pub(crate) async fn hold(&self) -> Result<(u32, oneshot::Sender<()>), ContextError> {
+        let (answer, held) = oneshot::channel();
+        let (release, released) = oneshot::channel();
+        self.order(Order::Hold { answer, released });
+        let channel = held.await.map_err(|_| ContextError::Over(EndReason::Lost))?;
+        Ok((channel, release))
+    }
+
     pub(crate) fn image(&self) -> Option<Arc<Image>> {
         self.life(|life| life.image.clone())
     }

@@ -18,20 +18,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_model::{Disk, Limits, Spec, Tier};
-use belljar_sandbox::{Files, Zygote};
+use belljar_sandbox::{Files, Then, Zygote};
 use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
 
 use crate::context::{Context, ContextError, ContextOptions, Origin, Unborn};
 use crate::node::{Maker, Node, NodeError};
 use crate::sandbox::Sandbox;
 use crate::warm::Family;
+use crate::whole::Whole;
 
 /// A moment of a sandbox, from which others can be forked.
 #[derive(Debug)]
 pub struct Checkpoint {
     spec: Spec,
-    pub(crate) files: Files,
-    memory: Option<Memory>,
+    taken: Taken,
+}
+
+/// What a checkpoint holds.
+#[derive(Debug)]
+enum Taken {
+    /// Files, and what interpreters held, each taken by itself.
+    Parts { files: Files, memory: Option<Memory> },
+    /// Everything, as the tier's own kernel had it; on disk.
+    Whole(Arc<Whole>),
 }
 
 /// What the interpreters of a sandbox held.
@@ -74,22 +83,39 @@ impl Checkpoint {
 
     /// Whether it holds no interpreter.
     pub fn is_files_only(&self) -> bool {
-        self.memory.is_none()
+        matches!(self.taken, Taken::Parts { memory: None, .. })
+    }
+
+    /// Whether it can be kept on a disk.
+    pub fn can_be_saved(&self) -> bool {
+        !matches!(self.taken, Taken::Parts { memory: Some(_), .. })
     }
 
     fn images(&self) -> impl Iterator<Item = &Arc<Image>> {
-        let moments = self.memory.iter().flat_map(|memory| &memory.contexts);
+        let memory = match &self.taken {
+            Taken::Parts { memory, .. } => memory.as_ref(),
+            Taken::Whole(_) => None,
+        };
+        let moments = memory.into_iter().flat_map(|memory| &memory.contexts);
         moments.map(|moment| &moment.image)
     }
 
-    /// Bytes that it keeps in memory, shared pages not counted.
+    /// What it takes besides the images of interpreters.
+    fn beside(&self) -> u64 {
+        match &self.taken {
+            Taken::Parts { files, .. } => files.size(),
+            Taken::Whole(whole) => whole.bytes(),
+        }
+    }
+
+    /// Bytes that it keeps in memory or on disk, shared pages not counted.
     pub fn held_bytes(&self) -> u64 {
-        self.images().map(|image| image.held_bytes()).sum::<u64>() + self.files.size()
+        self.images().map(|image| image.held_bytes()).sum::<u64>() + self.beside()
     }
 
     /// Bytes that had to be copied for it.
     pub fn taken_bytes(&self) -> u64 {
-        self.images().map(|image| image.taken_bytes()).sum::<u64>() + self.files.size()
+        self.images().map(|image| image.taken_bytes()).sum::<u64>() + self.beside()
     }
 }
 
@@ -165,6 +191,9 @@ impl Sandbox {
     /// cells. The sandbox stands still meanwhile, and goes on after. Without
     /// contexts that is the files alone; one that was executed is refused.
     pub async fn checkpoint(&self) -> Result<Checkpoint, ContextError> {
+        if self.spec.tier.can_be_saved() {
+            return self.checkpoint_whole().await;
+        }
         let contexts = self.contexts();
         if let Some(executed) = contexts.iter().find(|context| !is_forked(context)) {
             return Err(was_executed(executed));
@@ -183,27 +212,49 @@ impl Sandbox {
             moments.push(moment);
             held.push(release);
         }
-        let mut checkpoint = self.checkpoint_files().await?;
+        let files = self.take_files().await?;
         drop(held);
         let (family, zygote) = (family.clone(), zygote.clone());
-        checkpoint.memory = Some(Memory { family, zygote, still, contexts: moments });
-        Ok(checkpoint)
+        let memory = Some(Memory { family, zygote, still, contexts: moments });
+        Ok(Checkpoint { spec: self.now(), taken: Taken::Parts { files, memory } })
+    }
+
+    /// Has the tier put everything on disk, below the engine's own directory.
+    async fn checkpoint_whole(&self) -> Result<Checkpoint, ContextError> {
+        let random: [u8; 8] = crate::random::bytes()
+            .map_err(|error| ContextError::Copy(format!("cannot name it: {error}")))?;
+        let name = format!("saved-{:016x}", u64::from_le_bytes(random));
+        let dir = self.maker()?.engine().place(&name);
+        let whole = Node::save_beside(self, dir, Then::GoesOn).await?;
+        Ok(Checkpoint { spec: self.now(), taken: Taken::Whole(whole) })
     }
 
     /// Takes every file and no interpreter, whatever runs. Processes stand still
     /// meanwhile.
     pub async fn checkpoint_files(&self) -> Result<Checkpoint, ContextError> {
+        let files = self.take_files().await?;
+        Ok(Checkpoint { spec: self.now(), taken: Taken::Parts { files, memory: None } })
+    }
+
+    async fn take_files(&self) -> Result<Files, ContextError> {
         let refuse = |why: String| ContextError::Copy(why);
-        let spec = Spec { limits: self.limits().clone(), ..self.spec.clone() };
-        if spec.tier != Tier::Jail || spec.disk != Disk::Memory {
-            return Err(refuse("its files lie in a directory of the host".into()));
+        if !begins_with_files(&self.spec) {
+            let why = match self.spec.tier {
+                Tier::Microvm => "its files lie on a disk that only its own kernel reads",
+                _ => "its files lie in a directory of the host",
+            };
+            return Err(refuse(why.into()));
         }
-        let (machine, limits) = (self.machine.clone(), spec.limits.clone());
+        let (machine, limits) = (self.machine.clone(), self.limits().clone());
         let files = tokio::task::spawn_blocking(move || machine.files(&limits)).await;
         let files = files.map_err(|error| refuse(error.to_string()))?;
-        let files = files.map_err(|error| refuse(format!("its files: {error}")))?;
-        Ok(Checkpoint { spec, files, memory: None })
+        files.map_err(|error| refuse(format!("its files: {error}")))
     }
+}
+
+/// Whether a sandbox like this can begin with the files of another.
+fn begins_with_files(spec: &Spec) -> bool {
+    matches!(spec.tier, Tier::Jail | Tier::Oci(_)) && spec.disk == Disk::Memory
 }
 
 fn is_forked(context: &Context) -> bool {
@@ -267,9 +318,10 @@ impl Node {
         limits: &Limits,
     ) -> Result<Sandbox, NodeError> {
         let spec = Spec { limits: limits.clone(), ..checkpoint.spec.clone() };
-        let files = &checkpoint.files;
-        let Some(memory) = &checkpoint.memory else {
-            return self.create_from(&spec, files).await;
+        let (files, memory) = match &checkpoint.taken {
+            Taken::Whole(whole) => return self.resume_whole(whole, &spec).await,
+            Taken::Parts { files, memory: None } => return self.create_from(&spec, files).await,
+            Taken::Parts { files, memory: Some(memory) } => (files, memory),
         };
         let Memory { family, zygote, still, contexts } = memory;
         let made = self.maker().make_for(&spec, family, zygote.clone(), Some(files)).await;

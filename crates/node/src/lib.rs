@@ -21,6 +21,7 @@ mod runtime;
 mod sandbox;
 mod supervisor;
 mod warm;
+mod whole;
 
 pub use call::{Call, Event, Writer};
 pub use capture::{Capture, Captured};

@@ -71,6 +71,9 @@ pub(crate) enum Incoming {
     Counters(Counters),
 }
 
+/// Zero is the link's own.
+const FIRST_CHANNEL: u32 = 1;
+
 /// How long a guest may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -125,12 +128,25 @@ impl Link {
         stream: UnixStream,
         expected: impl FnOnce(&Hello) -> bool + Send + 'static,
     ) -> Self {
+        Self::start(stream, Some(expected), FIRST_CHANNEL)
+    }
+
+    /// A link to a guest that was restored, and said hello in another life.
+    /// Channels from `next` on are new.
+    pub(crate) fn resumed(stream: UnixStream, next: u32) -> Self {
+        Self::start(stream, None::<fn(&Hello) -> bool>, next.max(FIRST_CHANNEL))
+    }
+
+    fn start<E>(stream: UnixStream, expected: Option<E>, next: u32) -> Self
+    where
+        E: FnOnce(&Hello) -> bool + Send + 'static,
+    {
         let (outbox, frames) = mpsc::channel(OUTBOX);
         let shared = Arc::new(Shared {
             stream,
             outbox,
             routes: Mutex::new(HashMap::new()),
-            next: AtomicU32::new(1),
+            next: AtomicU32::new(next),
             broken: watch::Sender::new(None),
         });
         // The writer ends with the last link, which holds the other end of its
@@ -164,8 +180,17 @@ impl Link {
         }
     }
 
+    /// The number that the next channel gets.
+    pub(crate) fn next_channel(&self) -> u32 {
+        self.shared.next.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn open(&self) -> Channel {
-        let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        self.reopen(self.shared.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A channel that the guest knows from another life.
+    pub(crate) fn reopen(&self, number: u32) -> Channel {
         let (sender, receiver) = mpsc::unbounded_channel();
         let credit = Arc::new(AtomicI64::new(WINDOW.into()));
         let events = Arc::new(AtomicI64::new(MOST_EVENTS));
@@ -267,9 +292,11 @@ impl Shared {
         Ok(())
     }
 
-    async fn read(&self, expected: impl FnOnce(&Hello) -> bool) -> Result<(), LinkError> {
+    async fn read(
+        &self,
+        mut expected: Option<impl FnOnce(&Hello) -> bool>,
+    ) -> Result<(), LinkError> {
         let mut decoder = Decoder::default();
-        let mut expected = Some(expected);
         loop {
             match self.stream.try_read(decoder.space()) {
                 Ok(0) => return Ok(()),

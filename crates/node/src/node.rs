@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_model::{Disk, Limits, RootFs, SandboxId, Spec, Tier};
 use belljar_sandbox::{
-    Backend, Config, Engine, EngineError, Files, Machine, StartError, State, Weakened, Zygote,
+    Backend, Config, Engine, EngineError, Files, Machine, Runtimes, StartError, State, Weakened,
+    Zygote,
 };
 
 use crate::GUEST;
 use crate::context::{ContextError, forking};
+use crate::copy::SaveError;
 use crate::link::LinkError;
 use crate::pool::{Pool, PoolFigures, PoolSize};
 use crate::sandbox::Sandbox;
-use crate::warm::{Family, WarmError, Warmth};
+use crate::warm::{Family, Saved, WarmError, Warmth};
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,8 @@ pub enum NodeError {
     Warm(#[source] WarmError),
     #[error("the waiting interpreter did not start")]
     Context(#[source] ContextError),
+    #[error("what was saved cannot come back")]
+    Saved(#[source] SaveError),
     #[error("the limits could not be applied to a waiting sandbox")]
     Limits(#[source] std::io::Error),
 }
@@ -39,6 +43,7 @@ pub enum NodeError {
 pub struct Node {
     maker: Maker,
     warm: Arc<Mutex<Vec<Warm>>>,
+    saved: Arc<Mutex<Vec<Arc<Saved>>>>,
 }
 
 /// A template whose interpreter is warm.
@@ -61,9 +66,11 @@ impl Node {
     pub async fn start(state_dir: Option<&Path>) -> Result<Self, NodeError> {
         let state_dir =
             state_dir.map_or_else(|| State::default_dir(runtime_dir().as_deref()), Path::to_owned);
-        let config = Config { state_dir, guest: GUEST };
+        let runtimes = Runtimes::from_environment();
+        let config = Config { state_dir, guest: GUEST, runtimes };
         let engine = Engine::start(config).await.map_err(NodeError::Engine)?;
-        Ok(Self { maker: Maker { engine, busy: Arc::default() }, warm: Arc::default() })
+        let maker = Maker { engine, busy: Arc::default() };
+        Ok(Self { maker, warm: Arc::default(), saved: Arc::default() })
     }
 
     /// Warms an interpreter up, from which sandboxes of the same template get
@@ -85,6 +92,20 @@ impl Node {
         warm.retain(|known| known.family.warmth.root != root);
         warm.push(Warm { family, pool });
         Ok(())
+    }
+
+    /// As [`Node::warm_up`], for tiers with a kernel of their own: sandboxes that
+    /// are what `spec` says begin from one that was warmed up and put on disk.
+    pub async fn warm_up_saved(&self, warmth: Warmth, spec: Spec) -> Result<(), NodeError> {
+        let made = Arc::new(Saved::make(self, spec.clone(), warmth).await?);
+        let mut saved = self.saved();
+        saved.retain(|known| !known.is_for(&spec));
+        saved.push(made);
+        Ok(())
+    }
+
+    fn saved(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Saved>>> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn warm(&self) -> std::sync::MutexGuard<'_, Vec<Warm>> {
@@ -119,14 +140,18 @@ impl Node {
     /// Waits until the engine has put everything away. Sandboxes that still
     /// exist are ended.
     pub async fn stop(self) {
-        let Self { maker: Maker { engine, .. }, warm } = self;
-        drop(warm);
+        let Self { maker: Maker { engine, .. }, warm, saved } = self;
+        drop((warm, saved));
         engine.stop().await;
     }
 
     pub async fn create(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
+        let saved = self.saved().iter().find(|saved| saved.fits(spec)).cloned();
+        if let Some(saved) = saved {
+            return saved.start(self, spec).await;
+        }
         let Some(Warm { family, pool }) = self.warm_for(spec) else {
-            return self.create_weakened(spec, &Weakened::default()).await;
+            return self.create_cold(spec).await;
         };
         spec.check().map_err(|error| NodeError::Start(StartError::Limits(error)))?;
         if let Some(claimed) = pool.and_then(|pool| pool.claim(spec))
@@ -136,6 +161,11 @@ impl Node {
         }
         // None waited, or it has died waiting.
         self.maker.make(spec, &family).await
+    }
+
+    /// Makes a sandbox that begins from nothing.
+    pub(crate) async fn create_cold(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
+        self.create_weakened(spec, &Weakened::default()).await
     }
 
     /// As [`Node::create`], with files to begin with. Those are laid out while a
@@ -217,8 +247,20 @@ impl Maker {
         let greeted = Sandbox::greet(machine, spec, weakened, privileged).await;
         let mut sandbox = greeted.map_err(NodeError::Link)?;
         sandbox.family = family;
-        sandbox.busy = self.busy.clone();
+        self.settle(&mut sandbox);
         Ok(sandbox)
+    }
+
+    /// Counts what runs in a sandbox with the rest, and lets it be copied.
+    pub(crate) fn settle(&self, sandbox: &mut Sandbox) {
+        sandbox.busy = self.busy.clone();
+        if sandbox.spec.tier.can_be_saved() {
+            sandbox.maker = Some(self.clone());
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 }
 
@@ -226,6 +268,6 @@ fn runtime_dir() -> Option<std::path::PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR").map(Into::into)
 }
 
-fn new_id() -> std::io::Result<SandboxId> {
+pub(crate) fn new_id() -> std::io::Result<SandboxId> {
     Ok(SandboxId::from_random(crate::random::bytes()?))
 }

@@ -82,12 +82,15 @@ impl Language {
     }
 
     /// The command that starts an interpreter as a context, and what it is sent
-    /// first.
-    pub(crate) fn boot(self, interpreter: &Path) -> (Vec<Vec<u8>>, Vec<u8>) {
+    /// first. A Python that is to be copied often runs `warm` before it is ready.
+    pub(crate) fn boot(self, interpreter: &Path, warm: Option<&str>) -> (Vec<Vec<u8>>, Vec<u8>) {
         let interpreter = interpreter.as_os_str().as_encoded_bytes().to_vec();
         let json = |message: Value| frame(message.to_string().as_bytes());
         let (options, message) = match self {
-            Self::Python => (vec!["-c", PYTHON_BOOT], json(python("context", json!({})))),
+            Self::Python => {
+                let config = warm.map_or(json!({}), |warm| json!({"warm": warm}));
+                (vec!["-c", PYTHON_BOOT], json(python("context", config)))
+            }
             Self::JavaScript | Self::TypeScript => {
                 let message = json!({"source": JAVASCRIPT, "role": "context", "config": {}});
                 (vec!["-e", JAVASCRIPT_BOOT], json(message))

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,6 +67,8 @@ pub struct Sandbox {
     pub(crate) maker: Option<Maker>,
     /// An interpreter that is forked before anyone asks for it.
     prepared: Mutex<Option<Prepared>>,
+    /// The path of the one that waits in a sandbox that came back from disk.
+    pub(crate) warm: Option<PathBuf>,
     contexts: Mutex<Contexts>,
 }
 
@@ -105,7 +108,17 @@ impl Sandbox {
             Some(_) => None,
             None => machine.open_call(FIRST_CALL).ok().flatten(),
         };
-        Ok(Self {
+        Ok(Self::assemble(link, machine, spec, weakened, ahead))
+    }
+
+    pub(crate) fn assemble(
+        link: Link,
+        machine: Machine,
+        spec: &Spec,
+        weakened: &Weakened,
+        ahead: Option<CallGroup>,
+    ) -> Self {
+        Self {
             link,
             machine: Arc::new(machine),
             spec: spec.clone(),
@@ -117,8 +130,9 @@ impl Sandbox {
             busy: Arc::default(),
             maker: None,
             prepared: Mutex::default(),
+            warm: None,
             contexts: Mutex::default(),
-        })
+        }
     }
 
     /// Takes in the interpreter that was forked while the sandbox was made.
@@ -313,6 +327,32 @@ impl Sandbox {
         context
     }
 
+    /// Makes a Python context that is to be copied often.
+    pub(crate) async fn warm_context(
+        &self,
+        options: ContextOptions,
+        code: &str,
+    ) -> Result<Context, ContextError> {
+        let place = self.place();
+        let group = self.next_group()?;
+        let unborn = Unborn::execute(&place, &options, group, Some(code)).await?;
+        let (facts, orders) = unborn.wake(&place, &options, None).await?;
+        Ok(self.know(options, facts, orders))
+    }
+
+    /// Takes in a context that came back with its id.
+    pub(crate) fn know_again(&self, context: Context) {
+        let mut contexts = self.contexts_now();
+        contexts.next = contexts.next.max(context.id());
+        contexts.known.push(context);
+    }
+
+    /// Has an interpreter at hand for the first context that asks for one like it.
+    pub(crate) fn have_ready(&mut self, interpreter: PathBuf, unborn: Unborn) {
+        self.warm = Some(interpreter);
+        *self.lock_prepared() = Some(tokio::spawn(std::future::ready(Ok(unborn))));
+    }
+
     /// Who makes sandboxes of its kind.
     pub(crate) fn maker(&self) -> Result<Maker, ContextError> {
         self.maker.clone().ok_or_else(|| ContextError::Copy("its node is gone".into()))
@@ -320,12 +360,18 @@ impl Sandbox {
 
     async fn interpreter(&self, options: &ContextOptions) -> Result<(Facts, Orders), ContextError> {
         let place = self.place();
+        if options.language == Language::Python
+            && self.warm.as_ref() == Some(&options.interpreter)
+            && let Some(Ok(ready)) = self.take_prepared().await
+        {
+            return ready.wake(&place, options, None).await;
+        }
         let unborn = match self.machine.zygote().filter(|_| self.forks(options)) {
             Some(zygote) => match self.take_prepared().await {
                 Some(Ok(prepared)) => prepared,
                 Some(Err(_)) | None => self.fork(zygote, &place, options).await?,
             },
-            None => Unborn::execute(&place, options, self.next_group()?).await?,
+            None => Unborn::execute(&place, options, self.next_group()?, None).await?,
         };
         unborn.wake(&place, options, None).await
     }
@@ -342,7 +388,7 @@ impl Sandbox {
             family.failed(zygote);
         }
         // Slower, and as well confined.
-        Unborn::execute(place, options, self.next_group()?).await
+        Unborn::execute(place, options, self.next_group()?, None).await
     }
 
     pub(crate) fn next_group(&self) -> Result<Option<CallGroup>, ContextError> {
@@ -451,7 +497,12 @@ impl Sandbox {
 
 /// Whether the guest is what the plan makes of it. A guest that lies here only
 /// gives itself away: what confines it does not depend on its word.
-fn is_confined(hello: &Hello, tier: Tier, weakened: &Weakened, privileged: bool) -> bool {
+pub(crate) fn is_confined(
+    hello: &Hello,
+    tier: Tier,
+    weakened: &Weakened,
+    privileged: bool,
+) -> bool {
     let uid = match (tier, privileged) {
         (Tier::Process, _) => hello.uid != 0,
         // The only user of its own kernel who may set clocks and mix randomness.

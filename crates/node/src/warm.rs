@@ -5,6 +5,8 @@
 //! [`LONGEST_LIFE`] another takes over. The old one lives on, doing nothing,
 //! until the last sandbox made for it is gone.
 
+mod saved;
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ use belljar_sandbox::{Engine, Program, StartError, Zygote};
 
 use crate::copy::Stills;
 use crate::runtime;
+
+pub(crate) use saved::Saved;
 
 /// What makes the interpreter of a template warm.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{SandboxId, Spec, Tier};
+use belljar_model::{Runtime, SandboxId, Spec, Tier};
 use belljar_sys::landlock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::Interest;
@@ -21,7 +21,9 @@ use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::jail::Failure;
-use crate::machine::{Files, Machine};
+use crate::machine::{Files, Machine, Saver};
+use crate::oci::runtime::{Judge, Judged, Runtimes};
+use crate::oci::{self, launch::Desk};
 use crate::plan::Facts;
 use crate::runner::Runner;
 use crate::spawner;
@@ -46,6 +48,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The static program that becomes pid 1 of each sandbox.
     pub guest: &'static [u8],
+    /// Where programs of the host are that run sandboxes.
+    pub runtimes: Runtimes,
 }
 
 /// Why an engine did not start.
@@ -124,7 +128,10 @@ pub(crate) struct Inner {
     zygotes: AtomicU32,
     facts: Facts,
     number: u32,
+    pub(crate) state: State,
     pub(crate) hierarchies: Option<Hierarchies>,
+    /// What it thinks of the host's container runtimes.
+    judge: Judge,
     /// Closed when the spawner is gone.
     gone: Arc<Semaphore>,
 }
@@ -172,7 +179,8 @@ impl Engine {
         let descriptors = [guest.as_fd(), lease.file().as_fd()];
         wire::send(&socket, &init, &descriptors).map_err(EngineError::Spawner)?;
         let number = lease.number;
-        let engine = Self::connect(socket, facts, number, hierarchies, gone);
+        let judge = Judge::new(config.runtimes);
+        let engine = Self::connect(socket, facts, (state, number), (hierarchies, judge), gone);
         let engine = engine.await.map_err(EngineError::Spawner)?;
         // From here on the spawner's copy holds the lock.
         drop::<Lease>(lease);
@@ -182,8 +190,8 @@ impl Engine {
     async fn connect(
         socket: OwnedFd,
         facts: Facts,
-        number: u32,
-        hierarchies: Option<Hierarchies>,
+        (state, number): (State, u32),
+        (hierarchies, judge): (Option<Hierarchies>, Judge),
         gone: Arc<Semaphore>,
     ) -> io::Result<Self> {
         let inner = Inner {
@@ -194,7 +202,9 @@ impl Engine {
             zygotes: AtomicU32::new(0),
             facts,
             number,
+            state,
             hierarchies,
+            judge,
             gone,
         };
         let (message, _) = inner.receive().await?;
@@ -231,6 +241,12 @@ impl Engine {
 
     pub fn facts(&self) -> Facts {
         self.connection.facts
+    }
+
+    /// A name for a directory that goes with this engine at the latest; nobody
+    /// has made it yet.
+    pub fn place(&self, name: &str) -> PathBuf {
+        self.connection.state.work(self.connection.number, name)
     }
 
     /// Whether limits are kept by cgroups.
@@ -285,14 +301,33 @@ impl Engine {
     async fn runner(
         &self,
         spec: &Spec,
-        _from: Option<&Path>,
+        from: Option<&Path>,
     ) -> Result<Option<Runner>, StartError> {
         match spec.tier {
             Tier::Process | Tier::Jail => Ok(None),
-            tier @ (Tier::Oci(_) | Tier::Microvm) => {
+            Tier::Oci(runtime) => {
+                let program = self.runtime(runtime).await?.program;
+                let from = from.map(Path::to_owned);
+                Ok(Some(Runner::Oci(oci::Order { program, from })))
+            }
+            tier @ Tier::Microvm => {
                 Err(StartError::Unsupported { tier, why: "it is not built in yet".into() })
             }
         }
+    }
+
+    /// The host's container runtime, found and judged.
+    pub async fn runtime(&self, runtime: Runtime) -> Result<Judged, StartError> {
+        let unsupported = |why| StartError::Unsupported { tier: Tier::Oci(runtime), why };
+        let Inner { facts, hierarchies, judge, .. } = &**self.connection;
+        if !facts.privileged {
+            return Err(unsupported("containers are made by root here".to_owned()));
+        }
+        if hierarchies.as_ref().is_none_or(|found| found.unified.is_none()) {
+            let why = "there is no cgroup of version 2 by which a container could be ended";
+            return Err(unsupported(why.to_owned()));
+        }
+        judge.judge(runtime).await.map_err(unsupported)
     }
 
     async fn make(
@@ -310,10 +345,20 @@ impl Engine {
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
         let runner = self.runner(spec, from).await?;
+        let saver = match &runner {
+            Some(Runner::Oci(order)) if spec.tier.can_be_saved() => Some(order.program.clone()),
+            _ => None,
+        };
+        let saved = match from.filter(|_| saver.is_some()) {
+            Some(dir) => Some(Files::open(&oci::save::files(dir)).map_err(|source| {
+                StartError::Step { doing: "open the files of a saved sandbox".into(), source }
+            })?),
+            None => None,
+        };
         let sequence = self.connection.next();
         let (zygote, files, forking) = match warm {
             Some(Warm { zygote, files, fork }) => (zygote, files, fork),
-            None => (None, None, None),
+            None => (None, saved.as_ref(), None),
         };
         let number = zygote.as_ref().map(|zygote| zygote.number());
         let pending = forking.as_ref().map(|_| Pending::new()).transpose()?;
@@ -355,7 +400,9 @@ impl Engine {
             .as_ref()
             .map(|h| SandboxGroup::new(h, self.connection.number, number, &id));
         let facts = self.connection.facts;
-        let confinement = Confinement::new(spec, facts, weakened, work.as_deref());
+        let home = work.as_deref().filter(|_| spec.tier == Tier::Process);
+        let confinement = Confinement::new(spec, facts, weakened, home);
+        let saver = saver.zip(work).map(|(program, work)| Saver { program, desk: Desk::at(work) });
         unclaimed.claim();
         let machine = Machine {
             confinement,
@@ -367,6 +414,7 @@ impl Engine {
             pidfd,
             first_uid,
             facts,
+            saver,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
             standing: Mutex::default(),

@@ -21,7 +21,31 @@ def run(config):
     shell = prepare(channel)
     if shell is None:
         sys.exit(1)
+    if "warm" in config:
+        problem = warm_up(shell, config["warm"])
+        if problem:
+            channel.send({"ev": "unfit", "reason": problem})
+            sys.exit(1)
     serve(shell)
+
+
+def warm_up(shell, source):
+    """Runs a template's warm source and typical jobs, whose frames go nowhere.
+    Returns what went wrong, or `None`."""
+    channel = shell.channel
+    descriptor = channel.descriptor
+    channel.descriptor = os.open("/dev/null", os.O_RDWR)
+    try:
+        exec(compile(source, "<warm>", "exec"), {"__name__": "__warm__"})
+        warm.up(shell)
+    except BaseException as error:
+        return f"the template's warm source failed: {type(error).__name__}: {error}"
+    finally:
+        os.close(channel.descriptor)
+        channel.descriptor = descriptor
+    channel.alarm.forget()
+    identity.reseed()
+    return None
 
 
 def prepare(channel):

@@ -33,9 +33,21 @@ use crate::supervisor::remove_group;
 /// What the owner asks for.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Run { code: String, options: CellOptions, events: mpsc::Sender<CellEvent> },
+    Run {
+        code: String,
+        options: CellOptions,
+        events: mpsc::Sender<CellEvent>,
+    },
     Interrupt,
-    Park { answer: oneshot::Sender<Parked>, released: oneshot::Receiver<()> },
+    Park {
+        answer: oneshot::Sender<Parked>,
+        released: oneshot::Receiver<()>,
+    },
+    /// Waits for the end of the cell that runs, and starts no other.
+    Hold {
+        answer: oneshot::Sender<u32>,
+        released: oneshot::Receiver<()>,
+    },
     End(oneshot::Sender<()>),
 }
 
@@ -70,6 +82,7 @@ pub(crate) struct Actor {
 enum Turn {
     Cell(String, CellOptions, mpsc::Sender<CellEvent>),
     Park(Parking),
+    Hold(oneshot::Sender<u32>, oneshot::Receiver<()>),
 }
 
 /// An interpreter that holds still for somebody.
@@ -119,6 +132,10 @@ impl Actor {
                         self.say(&ToContext::Park).await;
                         parking = Some(turn);
                     }
+                    Some(Turn::Hold(answer, released)) => {
+                        let _ = answer.send(self.channel.number);
+                        parking = Some(Parking { answer: None, released });
+                    }
                     None => {}
                 }
             }
@@ -139,6 +156,9 @@ impl Actor {
                     Some(Order::Interrupt) => if cell.is_some() { self.interrupt() },
                     Some(Order::Park { answer, released }) => {
                         waiting.push_back(Turn::Park(Parking { answer: Some(answer), released }));
+                    }
+                    Some(Order::Hold { answer, released }) => {
+                        waiting.push_back(Turn::Hold(answer, released));
                     }
                     Some(Order::End(done)) => break (Some(EndReason::Killed), Some(done)),
                     // Nobody can ask for anything any more.

@@ -25,11 +25,13 @@ use super::{ContextError, ContextOptions, Facts, Orders, Origin};
 use crate::call::{InputQueue, Waiting};
 use crate::command::Command;
 use crate::link::{Channel, Incoming, Link};
+use crate::runtime::Language;
 use crate::sandbox::CallError;
 use crate::supervisor::discard_group;
+use crate::whole::Kept;
 
 /// How long an interpreter may take from its start to its first word.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const RLIMIT_CPU: u32 = 0;
 
@@ -56,14 +58,15 @@ pub(crate) struct Place<'a> {
 }
 
 impl Unborn {
-    /// Has the guest execute the interpreter.
+    /// Has the guest execute the interpreter. `warm` is run before it is ready.
     pub(crate) async fn execute(
         place: &Place<'_>,
         options: &ContextOptions,
         group: Option<CallGroup>,
+        warm: Option<&str>,
     ) -> Result<Self, ContextError> {
         let entry = group.as_ref().map(CallGroup::open).transpose().map_err(group_error)?;
-        let (argv, boot) = options.language.boot(&options.interpreter);
+        let (argv, boot) = options.language.boot(&options.interpreter, warm);
         let cwd = options.cwd.clone().unwrap_or_else(|| place.home.clone());
         let count = entry.as_ref().map_or(0, |entry| entry.descriptors.len());
         let spawn = Spawn {
@@ -193,15 +196,33 @@ impl Unborn {
         let _ = self.channel.send(&ToGuest::Data(&frame), &[]).await;
     }
 
-    /// Makes it a session's own: its environment, directory and limits, and
-    /// randomness that no other has.
-    pub(crate) async fn wake(
+    /// One that came back with the memory of its sandbox.
+    pub(crate) fn resumed(channel: Channel, kept: &Kept) -> Self {
+        let facts = Facts { origin: Origin::Copied, version: kept.version.clone(), pid: None };
+        let reader = Reader::default();
+        Self { channel, group: None, ended: None, pidfd: None, reader, facts }
+    }
+
+    /// Lets one go on that came back, with randomness that no other copy has.
+    pub(crate) async fn resume(
         self,
         place: &Place<'_>,
         options: &ContextOptions,
-        cwd: Option<&str>,
-    ) -> Result<(Facts, Orders), ContextError> {
-        let mut actor = Actor {
+    ) -> (Facts, Orders) {
+        let (mut actor, facts) = self.actor(place, options);
+        if options.language == Language::Python {
+            let nothing = BTreeMap::new();
+            let (entropy, rlimits) = (entropy(), Vec::new());
+            let wake = ToContext::Wake { copied: true, entropy, cwd: None, env: nothing, rlimits };
+            actor.say(&wake).await;
+        }
+        let (orders, inbox) = mpsc::unbounded_channel();
+        tokio::spawn(actor.run(inbox));
+        (facts, orders)
+    }
+
+    fn actor(self, place: &Place<'_>, options: &ContextOptions) -> (Actor, Facts) {
+        let actor = Actor {
             channel: self.channel,
             machine: place.machine.clone(),
             group: self.group,
@@ -213,7 +234,19 @@ impl Unborn {
             busy: place.busy.clone(),
             language: options.language,
         };
-        if self.facts.origin != Origin::Executed {
+        (actor, self.facts)
+    }
+
+    /// Makes it a session's own: its environment, directory and limits, and
+    /// randomness that no other has.
+    pub(crate) async fn wake(
+        self,
+        place: &Place<'_>,
+        options: &ContextOptions,
+        cwd: Option<&str>,
+    ) -> Result<(Facts, Orders), ContextError> {
+        let (mut actor, facts) = self.actor(place, options);
+        if facts.origin != Origin::Executed {
             let env = place.environment(options);
             let env: Vec<_> = env
                 .iter()
@@ -221,7 +254,7 @@ impl Unborn {
                 .collect();
             let env: BTreeMap<&str, &str> =
                 env.iter().map(|(key, value)| (&**key, &**value)).collect();
-            let copied = self.facts.origin == Origin::Copied;
+            let copied = facts.origin == Origin::Copied;
             let wake = ToContext::Wake {
                 copied,
                 // One that was forked has been seeded by its zygote.
@@ -241,7 +274,7 @@ impl Unborn {
         }
         let (orders, inbox) = mpsc::unbounded_channel();
         tokio::spawn(actor.run(inbox));
-        Ok((self.facts, orders))
+        Ok((facts, orders))
     }
 }
 

@@ -13,23 +13,31 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use belljar_model::{Disk, Spec, Tier};
+use belljar_model::Spec;
 use belljar_sandbox::Files;
 
-use super::Checkpoint;
+use super::{Checkpoint, Taken, begins_with_files};
+use crate::whole::Whole;
 
 /// Why a checkpoint was not saved or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("a checkpoint with interpreters cannot be saved, only one of files")]
     HasInterpreters,
-    #[error("only sandboxes of the jail tier with a disk in memory begin with files")]
+    #[error("only sandboxes of the jail and oci tiers with a disk in memory begin with files")]
     NoSuchSandbox,
     #[error("`{path}` is not a checkpoint")]
     NotACheckpoint { path: PathBuf },
     #[error("`{path}` is a checkpoint of version {version}, and this program reads {VERSION}")]
     Version { path: PathBuf, version: u16 },
+    #[error(
+        "`{path}` holds a guest of generation {generation}, which this program does not speak to"
+    )]
+    Guest { path: PathBuf, generation: u16 },
+    #[error("`{path}` holds a sandbox of another tier, template or size than asked for")]
+    Another { path: PathBuf },
     #[error("`{path}` should be {wanted} bytes long and is {found}")]
     Length { path: PathBuf, wanted: u64, found: u64 },
     #[error("`{path}` holds {found} bytes, more than fit on the sandbox's disk")]
@@ -48,23 +56,34 @@ const HEADER: usize = MAGIC.len() + 2 + 8;
 const BESIDE: u64 = 64 << 20;
 
 impl Checkpoint {
-    /// Writes the files to `path`, whole or not at all, and safely on the disk.
-    /// Answers how many bytes that are.
+    /// Writes it to `path`, whole or not at all, and safely on the disk: a file
+    /// with files, or a directory with a whole sandbox. Answers how many bytes that
+    /// are.
     pub async fn save(&self, path: &Path) -> Result<u64, SaveError> {
-        if !self.is_files_only() {
-            return Err(SaveError::HasInterpreters);
-        }
         let failed = |source| SaveError::Write { path: path.to_owned(), source };
-        let files = self.files.try_clone().map_err(failed)?;
         let target = path.to_owned();
-        let written = tokio::task::spawn_blocking(move || write(&files, &target)).await;
+        let written = match &self.taken {
+            Taken::Parts { memory: Some(_), .. } => return Err(SaveError::HasInterpreters),
+            Taken::Parts { files, memory: None } => {
+                let files = files.try_clone().map_err(failed)?;
+                tokio::task::spawn_blocking(move || write(&files, &target)).await
+            }
+            Taken::Whole(whole) => {
+                let whole = whole.clone();
+                tokio::task::spawn_blocking(move || whole.copy_to(&target)).await
+            }
+        };
         written.map_err(|error| failed(error.into()))?.map_err(failed)
     }
 
     /// Reads what [`Checkpoint::save`] wrote, here or in another process. `spec`
     /// is what the sandbox was, its base above all: the files are laid over it.
     pub async fn load(path: &Path, spec: Spec) -> Result<Self, SaveError> {
-        if spec.tier != Tier::Jail || spec.disk != Disk::Memory {
+        if path.is_dir() {
+            let whole = Arc::new(Whole::open(path)?);
+            return Ok(Self { spec, taken: Taken::Whole(whole) });
+        }
+        if !begins_with_files(&spec) {
             return Err(SaveError::NoSuchSandbox);
         }
         let most = spec.limits.disk_bytes.saturating_mul(2).saturating_add(BESIDE);
@@ -75,7 +94,7 @@ impl Checkpoint {
             source: error.into(),
         };
         let files = read.map_err(lost)??;
-        Ok(Self { spec, files, memory: None })
+        Ok(Self { spec, taken: Taken::Parts { files, memory: None } })
     }
 }
 
