@@ -20,11 +20,14 @@
 mod pack;
 mod unpack;
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 
 use crate::jail::mounts;
+use crate::jail::parent::IDS;
 
-pub(crate) use pack::{in_memory, pack_scratch};
+pub(crate) use pack::{in_memory, pack_scratch, write_scratch};
 pub(crate) use unpack::{FromStart, unpack_descriptor};
 
 #[cfg(test)]
@@ -64,6 +67,24 @@ enum Record {
     Whiteout {
         name: Vec<u8>,
     },
+}
+
+impl Record {
+    /// Makes its ids those of a range of the host that begins at `first`.
+    fn count_from(&mut self, first: u32) -> io::Result<()> {
+        let (Self::Enter { about, .. }
+        | Self::File { about, .. }
+        | Self::Symlink { about, .. }
+        | Self::Fifo { about, .. }) = self
+        else {
+            return Ok(());
+        };
+        for id in [&mut about.uid, &mut about.gid] {
+            let inside = (*id < IDS).then(|| first.checked_add(*id)).flatten();
+            *id = inside.ok_or(io::ErrorKind::InvalidData)?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

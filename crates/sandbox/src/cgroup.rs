@@ -83,6 +83,11 @@ impl SandboxGroup {
         site.root.join(&self.name)
     }
 
+    /// Where it is in every hierarchy.
+    pub(crate) fn path(&self) -> PathBuf {
+        Path::new("/").join(&self.name)
+    }
+
     /// Makes the version 2 group and opens it, for the first process to be born
     /// into. `owner` is the host uid of the guest, which places calls into
     /// groups below.

@@ -298,11 +298,7 @@ impl Engine {
 
     /// The host's program that runs such a sandbox; an error where it is missing
     /// or not to be trusted.
-    async fn runner(
-        &self,
-        spec: &Spec,
-        from: Option<&Path>,
-    ) -> Result<Option<Runner>, StartError> {
+    async fn runner(&self, spec: &Spec, from: Option<&Path>) -> Result<Option<Runner>, StartError> {
         match spec.tier {
             Tier::Process | Tier::Jail => Ok(None),
             Tier::Oci(runtime) => {

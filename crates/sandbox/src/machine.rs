@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,11 +11,13 @@ use belljar_model::{Limits, SandboxId, Spec};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use crate::archive::{FromStart, in_memory, pack_scratch};
+use crate::archive::{FromStart, in_memory, pack_scratch, write_scratch};
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
+use crate::oci::launch::Desk;
+use crate::oci::save;
 use crate::plan::Facts;
 use crate::wire::Ended;
 use crate::zygote::Zygote;
@@ -34,6 +36,8 @@ pub struct Machine {
     /// The host's uid that inner 0 is mapped to.
     pub(crate) first_uid: u32,
     pub(crate) facts: Facts,
+    /// Who puts it on disk, where that can be done.
+    pub(crate) saver: Option<Saver>,
     /// Who can fork interpreters into it. It lives as long as its sandboxes.
     pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
@@ -48,6 +52,13 @@ pub(crate) struct Standing {
     paused: bool,
     /// So many copies are being made.
     copied: usize,
+}
+
+/// What puts a sandbox on disk.
+#[derive(Debug)]
+pub(crate) struct Saver {
+    pub(crate) program: PathBuf,
+    pub(crate) desk: Desk,
 }
 
 /// What becomes of a sandbox that was put on disk.
@@ -68,6 +79,11 @@ impl Files {
     pub fn size(&self) -> u64 {
         let stat = rustix::fs::fstat(&self.archive);
         stat.ok().and_then(|stat| u64::try_from(stat.st_size).ok()).unwrap_or(0)
+    }
+
+    /// Files that were written out, where they lie.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { archive: std::fs::File::open(path)?.into() })
     }
 
     /// Another handle on the same files.
@@ -219,8 +235,22 @@ impl Machine {
     /// which is empty; [`crate::Engine::restore`] brings it back. The guest must
     /// hold still. Afterwards the sandbox goes on if `then` says so, and waits to
     /// be destroyed if not.
-    pub async fn save(&self, _into: &Path, _then: Then) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub async fn save(&self, into: &Path, then: Then) -> io::Result<()> {
+        let (Some(Saver { program, desk }), Some(scratch)) = (&self.saver, &self.scratch) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        save::checkpoint(program, desk, &self.id, into, then == Then::GoesOn).await?;
+        // What its kernel had not written yet it wrote before it was saved.
+        let (scratch, first_uid) = (scratch.try_clone()?, self.first_uid);
+        let (path, most) = (save::files(into), self.disk().total_bytes);
+        let still = self.stand(|standing| standing.copied += 1);
+        if let (Ok(()), Some(group)) = (still, &self.group) {
+            group.await_frozen();
+        }
+        let write = move || write_scratch(scratch.as_fd(), first_uid, most, &path);
+        let written = tokio::task::spawn_blocking(write).await;
+        let _ = self.stand(|standing| standing.copied -= 1);
+        written.map_err(io::Error::other)?
     }
 
     /// Gives a sandbox in which nothing has run yet other limits.

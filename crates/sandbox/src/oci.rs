@@ -1,7 +1,17 @@
 //! Sandboxes that an OCI runtime makes: crun, runc, and gVisor's runsc.
+//!
+//! The spawner mounts the root filesystem, as for a jail, and has the runtime
+//! put a container around it that the bundle here describes. The runtime ends
+//! when the container runs; nothing of the host stays between.
+
+pub(crate) mod bundle;
+pub(crate) mod launch;
+pub(crate) mod runtime;
+pub(crate) mod save;
 
 use std::path::PathBuf;
 
+use belljar_model::{Limits, Runtime};
 use serde::{Deserialize, Serialize};
 
 /// What a runtime is asked for.
@@ -11,4 +21,41 @@ pub(crate) struct Order {
     pub(crate) program: PathBuf,
     /// Where a sandbox lies that was put on disk, to be restored.
     pub(crate) from: Option<PathBuf>,
+}
+
+/// What gVisor's own kernel may use beside its sandbox's memory: the sentry and
+/// the gofer, idle, and what a busy sentry keeps about files and processes.
+const SENTRY_BYTES: u64 = 192 << 20;
+
+/// Host tasks beside those of the code. Each process and each thread inside has
+/// a stub process or thread outside, and the sentry one thread more for it; the
+/// rest are the Go runtimes of sentry and gofer.
+const SENTRY_TASKS: u32 = 128;
+const TASKS_FOR_ONE: u32 = 3;
+
+/// What runc needs while it starts: a Go program, twice.
+const LAUNCH_BYTES: u64 = 64 << 20;
+const LAUNCH_TASKS: u32 = 64;
+
+/// The limits of the host's cgroups for a sandbox with `limits`, for as long as
+/// it lives. Inside gVisor the guest keeps the limits themselves.
+pub(crate) fn outer_limits(runtime: Runtime, limits: &Limits) -> Limits {
+    match runtime {
+        Runtime::Crun | Runtime::Runc => limits.clone(),
+        Runtime::Runsc => Limits {
+            memory_bytes: limits.memory_bytes.saturating_add(SENTRY_BYTES),
+            pids: limits.pids.saturating_mul(TASKS_FOR_ONE).saturating_add(SENTRY_TASKS),
+            ..limits.clone()
+        },
+    }
+}
+
+/// The same while the runtime starts, which is in the sandbox's groups as well.
+pub(crate) fn launch_limits(runtime: Runtime, limits: &Limits) -> Limits {
+    let outer = outer_limits(runtime, limits);
+    Limits {
+        memory_bytes: outer.memory_bytes.saturating_add(LAUNCH_BYTES),
+        pids: outer.pids.saturating_add(LAUNCH_TASKS),
+        ..outer
+    }
 }

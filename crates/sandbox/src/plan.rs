@@ -12,6 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use belljar_confine::domain::Writable;
+use belljar_model::spec::Runtime;
 use belljar_model::{Disk, Spec, Tier};
 use belljar_sys::process::Namespaces;
 
@@ -67,6 +68,19 @@ pub enum Step {
     Terminals,
     SharedMemory,
     EnterRoot,
+    /// Take the host's cgroups out of sight of a runtime that would make some of
+    /// its own; one that insists on it gets the devices' hierarchy of version 1.
+    HideGroups {
+        leave_devices: bool,
+    },
+    /// Give the scratch to the root of a user namespace that is yet to be made.
+    OwnScratch,
+    /// Leave a bind where a runtime finds it, and shared memory and `/tmp`.
+    BindSource {
+        index: usize,
+    },
+    SharedMemorySource,
+    TemporarySource,
     Hostname,
     NewKeyring,
     /// Keep nothing but what the guest needs to start calls.
@@ -120,27 +134,36 @@ impl Plan {
         match spec.tier {
             Tier::Jail => Self::jail(spec, facts, weakened),
             Tier::Process => Self::process(spec, facts, weakened),
-            Tier::Oci(_) => Self::oci(spec, weakened),
+            Tier::Oci(runtime) => Self::oci(spec, runtime, weakened),
             Tier::Microvm => Self::microvm(spec, facts, weakened),
         }
     }
 
     /// The steps of what becomes an OCI runtime: the root filesystem is mounted
     /// where only the runtime and the container see it; the rest of the wall is
-    /// what the bundle asks of the runtime.
-    fn oci(spec: &Spec, weakened: &Weakened) -> Self {
+    /// what the bundle asks of the runtime. Nothing is attached below a name that
+    /// the template chose: here that would be done with the host's rights.
+    fn oci(spec: &Spec, runtime: Runtime, weakened: &Weakened) -> Self {
         let keeps = |defence| weakened.keeps(defence);
         let limits = &spec.limits;
         let mut steps = vec![Step::PrivateMounts, Step::OomScore, Step::AwaitParent];
         steps.push(Step::JoinGroups);
+        steps.push(Step::HideGroups { leave_devices: runtime == Runtime::Runc });
         steps.push(Step::Scratch {
             bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
             inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),
         });
+        if let Disk::Directory(path) = &spec.disk {
+            steps.push(Step::UpperDirectory(path.clone()));
+        }
+        steps.push(Step::OwnScratch);
         steps.push(Step::Layers { count: spec.root.layers.len() });
         steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
-        for (index, bind) in spec.root.binds.iter().enumerate() {
-            steps.push(Step::Bind { target: bind.target.clone(), index });
+        steps.extend((0..spec.root.binds.len()).map(|index| Step::BindSource { index }));
+        if runtime == Runtime::Runsc {
+            steps.push(Step::TemporarySource);
+        } else {
+            steps.push(Step::SharedMemorySource);
         }
         steps.push(Step::Descriptors { closed: true });
         steps.push(Step::RunGuest);

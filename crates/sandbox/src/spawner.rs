@@ -7,6 +7,7 @@
 //! spawner ends every sandbox before it exits.
 
 mod burial;
+mod containers;
 mod zygotes;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use belljar_model::{SandboxId, Spec, Tier};
 use belljar_sys::seccomp::Instruction;
 use belljar_sys::{fd, signal};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Pid;
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
@@ -46,6 +47,9 @@ pub fn hook() {
     }
 }
 
+/// How often runtimes that are under way are looked at.
+const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
 struct Spawner {
     socket: OwnedFd,
     /// Readable when a child has ended.
@@ -65,6 +69,10 @@ struct Spawner {
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     zygotes: BTreeMap<u32, Sandbox>,
     zygote_filter: Vec<Instruction>,
+    /// Whether what containers share has been made.
+    containers: bool,
+    /// User namespaces that map a range, by its first id, for containers.
+    maps: BTreeMap<u32, OwnedFd>,
 }
 
 /// What a new sandbox should be.
@@ -87,6 +95,8 @@ struct Sandbox {
     work: Option<PathBuf>,
     /// To a zygote.
     socket: Option<OwnedFd>,
+    /// While a runtime still makes it: then `pid` is the runtime's.
+    birth: Option<Box<containers::Unborn>>,
 }
 
 fn run() -> io::Result<()> {
@@ -130,6 +140,8 @@ fn run() -> io::Result<()> {
         sandboxes: BTreeMap::new(),
         zygotes: BTreeMap::new(),
         zygote_filter: seccomp::assemble(&seccomp::zygote()),
+        containers: false,
+        maps: BTreeMap::new(),
     };
     wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
     // Kernels without time namespaces show the host's uptime; nothing else.
@@ -147,7 +159,9 @@ impl Spawner {
                 PollFd::new(&self.socket, PollFlags::IN),
                 PollFd::new(&self.children, PollFlags::IN),
             ];
-            match rustix::event::poll(&mut fds, None) {
+            // A runtime that hangs is noticed without anybody asking.
+            let tick = self.expects().then_some(&TICK);
+            match rustix::event::poll(&mut fds, tick) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
@@ -156,6 +170,7 @@ impl Spawner {
             if ended {
                 self.reap()?;
             }
+            self.deliver()?;
             if asked && !self.obey()? {
                 return Ok(());
             }
@@ -176,7 +191,14 @@ impl Spawner {
                 let fork = fork.map(|entry| (entry, descriptors));
                 let runner = runner.as_deref();
                 let wish = Wish { spec: &spec, weakened: &weakened, archive, fork, runner };
-                self.answer_create(sequence, id, &wish, zygote)?;
+                match runner {
+                    Some(Runner::Oci(order)) => {
+                        self.begin_container(sequence, id, &wish, order)?;
+                    }
+                    Some(Runner::Microvm(_)) | None => {
+                        self.answer_create(sequence, id, &wish, zygote)?;
+                    }
+                }
             }
             ToSpawner::StartZygote { sequence, number, spec, argv, env } => {
                 let library = descriptors.pop().ok_or(io::ErrorKind::InvalidData)?;
@@ -201,7 +223,10 @@ impl Spawner {
         while rustix::io::read(&self.children, &mut discarded).is_ok() {}
         while let Some((pid, status, _)) = belljar_sys::process::reap_any()? {
             let mut known = self.sandboxes.values().chain(self.zygotes.values());
-            if !known.any(|sandbox| sandbox.pid.as_raw_nonzero().get() == pid) {
+            let known = known.find(|sandbox| sandbox.pid.as_raw_nonzero().get() == pid);
+            if let Some(birth) = known.and_then(|sandbox| sandbox.birth.as_ref()) {
+                birth.ended.set(Some(status));
+            } else if known.is_none() {
                 let pid = u32::try_from(pid).unwrap_or(0);
                 let ended = FromSpawner::Ended { pid, status: status.into() };
                 // An engine that is gone is noticed elsewhere.
@@ -240,10 +265,7 @@ impl Spawner {
         wish: &Wish<'_>,
         zygote: Option<u32>,
     ) -> Result<((u32, u32, Option<PathBuf>), OwnedFd, OwnedFd, Option<OwnedFd>), Failure> {
-        if self.sandboxes.contains_key(&id) {
-            let taken = io::ErrorKind::AlreadyExists.into();
-            return Err(Failure::new("make a sandbox whose id is in use", &taken));
-        }
+        self.refuse_twice(&id)?;
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
         let group =
@@ -258,7 +280,15 @@ impl Spawner {
             Ok(Born { pid, pidfd, stream, scratch }) => {
                 let number = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
                 let copy = pidfd.try_clone().doing("copy the pidfd");
-                let sandbox = Sandbox { pid, pidfd, slot, group, work: work.clone(), socket: None };
+                let sandbox = Sandbox {
+                    pid,
+                    pidfd,
+                    slot,
+                    group,
+                    work: work.clone(),
+                    socket: None,
+                    birth: None,
+                };
                 self.sandboxes.insert(id, sandbox);
                 Ok(((first_uid, number, work), stream, copy?, scratch))
             }
@@ -303,8 +333,17 @@ impl Spawner {
             archive: archive.as_ref(),
             owner,
             fork: fork.as_ref().map(|(entry, descriptors)| (&entry[..], &descriptors[..])),
+            idmap: None,
         };
         bear(spec, &plan, &cradle, group, first_uid)
+    }
+
+    fn refuse_twice(&self, id: &SandboxId) -> Result<(), Failure> {
+        if self.sandboxes.contains_key(id) {
+            let taken = io::ErrorKind::AlreadyExists.into();
+            return Err(Failure::new("make a sandbox whose id is in use", &taken));
+        }
+        Ok(())
     }
 
     fn take_slot(&mut self) -> Result<(u32, u32), Failure> {
@@ -328,6 +367,9 @@ impl Spawner {
         self.bury(sandbox)?;
         if let Some(sandbox) = self.sandboxes.remove(id) {
             self.free.push_back(sandbox.slot);
+            if let Some(birth) = &sandbox.birth {
+                self.abort(birth).doing("tell that a sandbox was ended")?;
+            }
         }
         Ok(())
     }

@@ -47,6 +47,7 @@ impl State {
             (dir.join("base"), 0o711),
             (dir.join("dev"), 0o755),
             (dir.join("work"), 0o711),
+            (dir.join("oci"), 0o755),
         ];
         for (part, mode) in parts {
             fs::DirBuilder::new().recursive(true).mode(mode).create(part)?;
@@ -97,6 +98,12 @@ impl State {
     /// namespace.
     pub(crate) fn devices(&self) -> PathBuf {
         self.dir.join("dev")
+    }
+
+    /// An empty directory that each spawner mounts over, in its own namespace,
+    /// what its containers share.
+    pub(crate) fn containers(&self) -> PathBuf {
+        self.dir.join("oci")
     }
 
     /// The working directory of a sandbox without a root of its own.

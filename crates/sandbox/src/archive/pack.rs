@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use belljar_sys::tree::names;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
@@ -33,6 +34,19 @@ pub(crate) fn pack_scratch(
         let out = io::BufWriter::with_capacity(PIECE, file);
         pack(scratch, &TOPS, first_uid, most, out)
     })
+}
+
+/// The same into a new file at `path`.
+pub(crate) fn write_scratch(
+    scratch: BorrowedFd<'_>,
+    first_uid: u32,
+    most: u64,
+    path: &Path,
+) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    let out = io::BufWriter::with_capacity(PIECE, &file);
+    pack(scratch, &TOPS, first_uid, most, out)
 }
 
 /// A file in memory that `fill` writes and nobody can change after.

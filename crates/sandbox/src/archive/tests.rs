@@ -60,11 +60,11 @@ fn too_many_bytes_and_too_deep_trees_are_refused() {
 
 #[test]
 fn nonsense_is_not_unpacked() {
-    assert!(unpack(Cursor::new(vec![0xff; 64])).is_err());
+    assert!(unpack(Cursor::new(vec![0xff; 64]), 0).is_err());
     let mut bytes = postcard::to_allocvec(&Record::Leave).unwrap();
     let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
     bytes.splice(0..0, length);
-    assert!(unpack(Cursor::new(bytes)).is_err());
+    assert!(unpack(Cursor::new(bytes), 0).is_err());
 }
 
 /// Whatever is forged, nothing is made outside.

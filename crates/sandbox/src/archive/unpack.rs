@@ -16,8 +16,9 @@ struct Level {
 }
 
 /// Lays out an archive, wherever its descriptor was read up to.
-pub(crate) fn unpack_descriptor(archive: &OwnedFd) -> io::Result<()> {
-    unpack(io::BufReader::with_capacity(PIECE, FromStart::new(archive)))
+/// Its ids count from `first`, as those of the process that does it.
+pub(crate) fn unpack_descriptor(archive: &OwnedFd, first: u32) -> io::Result<()> {
+    unpack(io::BufReader::with_capacity(PIECE, FromStart::new(archive)), first)
 }
 
 /// Reads a file without moving the offset that others share.
@@ -42,12 +43,13 @@ impl Read for FromStart<'_> {
 
 /// Lays the records of `input` out in the current directory, whose owner may
 /// give files away.
-pub(super) fn unpack(mut input: impl Read) -> io::Result<()> {
+pub(super) fn unpack(mut input: impl Read, first: u32) -> io::Result<()> {
     let mut levels: Vec<Level> = Vec::new();
     let mut file: Option<(OwnedFd, About)> = None;
     let mut piece = vec![0u8; PIECE];
-    while let Some(record) = next(&mut input)? {
+    while let Some(mut record) = next(&mut input)? {
         check(&record, levels.len())?;
+        record.count_from(first)?;
         if !matches!(record, Record::Data { .. }) {
             finish(&mut file)?;
         }

@@ -50,6 +50,16 @@ pub(crate) enum Program<'a> {
     /// A sandbox's guest, from a sealed file in memory.
     Guest(&'a OwnedFd),
     Zygote(&'a Interpreter),
+    /// A container runtime of the host, which makes the sandbox and ends.
+    Runtime(&'a Launch),
+}
+
+/// How a container runtime is started: with these arguments and nothing in its
+/// environment.
+pub(crate) struct Launch {
+    pub(crate) argv: Vec<CString>,
+    /// Where it says why it cannot; the container inherits this.
+    pub(crate) complaints: OwnedFd,
 }
 
 /// An interpreter of the template, to be forked from.
@@ -117,7 +127,11 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             Ok(())
         }
         Step::Unpack => match birth.archive {
-            Some(archive) => archive::unpack_descriptor(archive).doing("lay out the files"),
+            Some(archive) => {
+                let inside = birth.plan.namespaces.contains(process::Namespaces::USER);
+                let first = if inside { 0 } else { birth.first_uid };
+                archive::unpack_descriptor(archive, first).doing("lay out the files")
+            }
             None => Err(Failure::new("find the files", &io::ErrorKind::NotFound.into())),
         },
         Step::UpperDirectory(_) => match &hands.disk {
@@ -136,6 +150,11 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Terminals => mounts::terminals(),
         Step::SharedMemory => mounts::shared_memory(),
         Step::EnterRoot => mounts::enter_root(),
+        Step::HideGroups { leave_devices } => mounts::hide_groups(*leave_devices),
+        Step::OwnScratch => mounts::own_scratch(birth.first_uid),
+        Step::BindSource { index } => mounts::bind_source(hands.binds[*index].as_fd(), *index),
+        Step::SharedMemorySource => mounts::shared_memory_source(),
+        Step::TemporarySource => mounts::temporary_source(),
         Step::Hostname => rustix::system::sethostname(b"sandbox").doing("set the host name"),
         Step::NewKeyring => keyring::join_new_session().doing("join a new keyring"),
         Step::Capabilities { guest_keeps_some } => capabilities(*guest_keeps_some),
@@ -250,6 +269,13 @@ fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(),
     if let Program::Zygote(interpreter) = birth.program {
         fd::place_at(interpreter.complaints.as_fd(), 2).doing("place stderr")?;
     }
+    if let Program::Runtime(launch) = birth.program {
+        // The container's own standard streams: a runtime hands on these and no
+        // others.
+        fd::place_at(launch.complaints.as_fd(), 2).doing("place stderr")?;
+        fd::place_at(birth.stream.as_fd(), 0).doing("place the stream")?;
+        return fd::close_on_exec_from(3).doing("mark descriptors");
+    }
     // Everything else ends at the exec; the stream is placed after, because a
     // descriptor that is already at its number keeps its flag.
     if closed {
@@ -277,6 +303,11 @@ fn run_program(birth: &Birth<'_>) -> Result<(), Failure> {
             // The guest does this itself.
             signal::reset().doing("reset signals")?;
             Err(exec::exec_path(&argv[0], argv, env)).doing("run the interpreter")
+        }
+        Program::Runtime(Launch { argv, .. }) => {
+            signal::reset().doing("reset signals")?;
+            rustix::process::chdir("/").doing("go to the root")?;
+            Err(exec::exec_path(&argv[0], argv, &[])).doing("run the container runtime")
         }
     }
 }

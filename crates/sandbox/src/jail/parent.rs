@@ -47,6 +47,8 @@ pub(crate) struct Cradle<'a> {
     pub(crate) owner: Option<Owner<'a>>,
     /// What to ask of the owner as soon as there is a sandbox to enter.
     pub(crate) fork: Option<(&'a [u8], &'a [OwnedFd])>,
+    /// The map of a user namespace that the child does not make itself.
+    pub(crate) idmap: Option<BorrowedFd<'a>>,
 }
 
 /// A zygote, to which a sandbox belongs.
@@ -104,7 +106,7 @@ pub(crate) fn bear(
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let kind = match cradle.program {
-        Program::Guest(_) => SocketType::STREAM,
+        Program::Guest(_) | Program::Runtime(_) => SocketType::STREAM,
         Program::Zygote(_) => SocketType::SEQPACKET,
     };
     let (stream, guest_stream) = pair(kind).doing("make the guest's stream")?;
@@ -213,7 +215,7 @@ fn raise(
             descriptors.extend(hand_over(spec, cradle.weakened, Some(namespace.as_fd()))?);
         }
     } else if plan.namespaces.contains(Namespaces::MOUNT) {
-        descriptors.extend(hand_over(spec, cradle.weakened, None)?);
+        descriptors.extend(hand_over(spec, cradle.weakened, cradle.idmap)?);
     }
     let go = ToChild::Go {
         tasks,
@@ -251,7 +253,7 @@ fn raise(
 /// How long a sandbox may take to be built.
 const BIRTH_SECONDS: i64 = 30;
 
-fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Result<(), Failure> {
+pub(crate) fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Result<(), Failure> {
     let (uids, gids) = if privileged {
         let map = format!("0 {first_uid} {IDS}");
         (map.clone(), map)

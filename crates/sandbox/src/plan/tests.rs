@@ -1,4 +1,4 @@
-use belljar_model::{Bind, Disk, Limits, RootFs, Spec, Tier};
+use belljar_model::{Bind, Disk, Limits, RootFs, Runtime, Spec, Tier};
 use expect_test::{Expect, expect};
 
 use super::{Facts, Plan, Step};
@@ -99,7 +99,8 @@ fn a_build_keeps_its_writable_layer_in_a_directory() {
 
 #[test]
 fn nothing_but_leaving_follows_the_filter() {
-    for tier in Tier::ALL {
+    let runtimes = |tier: &Tier| matches!(tier, Tier::Oci(_));
+    for tier in Tier::ALL.into_iter().filter(|tier| !runtimes(tier)) {
         let plan = Plan::new(&spec(tier), ROOT, &Weakened::default());
         let at = plan.steps.iter().position(|step| *step == Step::Seccomp).unwrap();
         assert_eq!(plan.steps[at + 1..], [Step::Descriptors { closed: true }, Step::RunGuest]);
@@ -140,4 +141,41 @@ fn files_are_laid_out_before_the_overlay_looks_at_them() {
     let unpack = at(|step| *step == Step::Unpack);
     assert!(at(|step| matches!(step, Step::Scratch { .. })) < unpack);
     assert!(unpack < at(|step| matches!(step, Step::Overlay { .. })));
+}
+
+#[test]
+fn a_runtime_finds_a_root_and_sees_no_cgroup() {
+    let plan = Plan::new(&spec(Tier::Oci(Runtime::Crun)), ROOT, &Weakened::default());
+    expect![[r#"
+        namespaces mount
+        PrivateMounts
+        OomScore
+        AwaitParent
+        JoinGroups
+        HideGroups { leave_devices: false }
+        Scratch { bytes: Some(67108864), inodes: Some(1000) }
+        OwnScratch
+        Layers { count: 1 }
+        Overlay { neutral: true }
+        BindSource { index: 0 }
+        SharedMemorySource
+        Descriptors { closed: true }
+        RunGuest"#]].assert_eq(&plan.to_string());
+}
+
+#[test]
+fn runc_insists_on_devices_and_gvisor_on_a_directory_for_temporary_files() {
+    let plan = |runtime| Plan::new(&spec(Tier::Oci(runtime)), ROOT, &Weakened::default()).steps;
+    assert!(plan(Runtime::Runc).contains(&Step::HideGroups { leave_devices: true }));
+    assert!(plan(Runtime::Runsc).contains(&Step::HideGroups { leave_devices: false }));
+    assert!(plan(Runtime::Runsc).contains(&Step::TemporarySource));
+    assert!(!plan(Runtime::Crun).contains(&Step::TemporarySource));
+}
+
+#[test]
+fn nothing_is_attached_where_the_template_says_with_the_hosts_rights() {
+    for runtime in [Runtime::Crun, Runtime::Runc, Runtime::Runsc] {
+        let plan = Plan::new(&spec(Tier::Oci(runtime)), ROOT, &Weakened::default());
+        assert!(!plan.steps.iter().any(|step| matches!(step, Step::Bind { .. })));
+    }
 }

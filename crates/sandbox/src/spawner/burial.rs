@@ -58,7 +58,7 @@ impl Spawner {
         work: Option<PathBuf>,
     ) -> Result<(), Failure> {
         if let Some((pid, pidfd)) = left {
-            let sandbox = Sandbox { pid, pidfd, slot, group, work, socket: None };
+            let sandbox = Sandbox { pid, pidfd, slot, group, work, socket: None, birth: None };
             kill(&sandbox);
             return self.bury(&sandbox);
         }

@@ -79,6 +79,7 @@ impl Spawner {
             archive: None,
             owner: None,
             fork: None,
+            idmap: None,
         };
         let made = made.doing("make the zygote's cgroups").map_err(Stillborn::from);
         let born =
@@ -87,7 +88,7 @@ impl Spawner {
             Ok(Born { pid, pidfd, stream, .. }) => {
                 let number_of = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
                 let socket = Some(stream.try_clone().doing("copy the zygote's socket")?);
-                let zygote = Sandbox { pid, pidfd, slot, group, work: None, socket };
+                let zygote = Sandbox { pid, pidfd, slot, group, work: None, socket, birth: None };
                 self.zygotes.insert(number, zygote);
                 Ok((number_of, uid, stream))
             }

@@ -1,0 +1,140 @@
+//! What a container is to be, as the runtime reads it: `config.json`.
+//!
+//! A pure function of the spec and of where things are. Nothing in it is of a
+//! tenant's choice: no hook, no annotation, no variable, no path of the template.
+
+use std::path::Path;
+
+use belljar_model::{Bind, Runtime, Spec};
+use serde_json::{Value, json};
+
+use crate::defence::{Defence, Weakened};
+use crate::jail::mounts::{ROOT, SHARED_MEMORY, TEMPORARY, bind_name};
+use crate::jail::parent::IDS;
+use crate::plan::{Facts, GUEST_UID};
+
+/// Where the host keeps what the container is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    /// The scratch, as the runtime sees it.
+    pub(crate) base: &'a Path,
+    /// What all containers share.
+    pub(crate) shared: &'a Path,
+    /// The host's id of the container's root.
+    pub(crate) first_uid: u32,
+    /// The sandbox's group, below the root of each hierarchy.
+    pub(crate) group: &'a Path,
+}
+
+/// Where the guest finds what it needs.
+const OWN: &str = "/.belljar";
+
+/// What the guest keeps to start calls as other users and to signal them.
+const GUEST_KEEPS: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_KILL"];
+
+/// What it needs inside gVisor besides, until it has made itself a user with as
+/// little: its kernel alone answers to these.
+const BOOT_NEEDS: [&str; 5] =
+    ["CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_SYS_ADMIN"];
+
+pub(crate) fn config(
+    spec: &Spec,
+    runtime: Runtime,
+    facts: Facts,
+    weakened: &Weakened,
+    ground: Ground<'_>,
+) -> Value {
+    let gvisor = runtime == Runtime::Runsc;
+    let map = json!([{ "containerID": 0, "hostID": ground.first_uid, "size": IDS }]);
+    let namespaces = ["user", "mount", "pid", "network", "ipc", "uts", "cgroup"];
+    // gVisor's kernel has cgroups of its own, and the host's are never seen.
+    let namespaces = namespaces.into_iter().filter(|name| !gvisor || *name != "cgroup");
+    let mut linux = json!({
+        "namespaces": namespaces.map(|name| json!({ "type": name })).collect::<Vec<_>>(),
+        "uidMappings": map,
+        "gidMappings": map,
+    });
+    if !gvisor && facts.ipv6 {
+        linux["sysctl"] = json!({ "net.ipv6.conf.all.disable_ipv6": "1" });
+    }
+    if runtime == Runtime::Runc {
+        // It makes a group of devices whatever it is told, so it is told where.
+        linux["cgroupsPath"] = json!(ground.group);
+        linux["resources"] = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
+    }
+    json!({
+        "ociVersion": "1.0.2",
+        "hostname": "sandbox",
+        "root": { "path": ground.base.join(ROOT), "readonly": false },
+        "process": process(gvisor, facts, weakened),
+        "mounts": mounts(spec, gvisor, weakened, ground),
+        "linux": linux,
+    })
+}
+
+fn process(gvisor: bool, facts: Facts, weakened: &Weakened) -> Value {
+    let guest = format!("{OWN}/guest");
+    let abi = if weakened.keeps(Defence::Landlock) { facts.landlock_abi } else { 0 };
+    let args = if gvisor {
+        vec![guest, "gvisor".to_owned()]
+    } else {
+        vec![guest, "oci".to_owned(), abi.to_string()]
+    };
+    let keeps: &[&str] = if gvisor { &BOOT_NEEDS } else { &GUEST_KEEPS };
+    let id = if gvisor { 0 } else { GUEST_UID };
+    json!({
+        "terminal": false,
+        "user": { "uid": id, "gid": id },
+        "args": args,
+        // Without this, crun looks into the template's list of users.
+        "env": ["HOME=/"],
+        "cwd": "/",
+        "capabilities": {
+            "bounding": keeps,
+            "effective": keeps,
+            "permitted": keeps,
+            "inheritable": keeps,
+            "ambient": if gvisor { &[][..] } else { keeps },
+        },
+        "noNewPrivileges": weakened.keeps(Defence::NoNewPrivs),
+    })
+}
+
+fn mounts(spec: &Spec, gvisor: bool, weakened: &Weakened, ground: Ground<'_>) -> Vec<Value> {
+    let mount = |destination: &str, kind: &str, source: &Path, options: &[&str]| json!({ "destination": destination, "type": kind, "source": source, "options": options });
+    let hidden = !gvisor && weakened.keeps(Defence::ProcHiding);
+    let mut proc = vec!["nosuid", "nodev", "noexec"];
+    if hidden {
+        proc.extend(["hidepid=2", "subset=pid"]);
+    }
+    let own = ground.shared.join("own");
+    let mut list = vec![mount("/proc", "proc", Path::new("proc"), &proc)];
+    for (index, Bind { target, .. }) in spec.root.binds.iter().enumerate() {
+        let source = ground.base.join(bind_name(index));
+        list.push(mount(&target.to_string_lossy(), "bind", &source, &READ_ONLY));
+    }
+    list.push(mount(OWN, "bind", &own, &READ_ONLY));
+    if gvisor {
+        let size = format!("size={}", spec.limits.disk_bytes);
+        let shm = ["nosuid", "nodev", "noexec", "mode=1777", &size];
+        list.push(mount("/dev/shm", "tmpfs", Path::new("shm"), &shm));
+        // Where a runtime sees none, gVisor puts one that no disk limit knows.
+        let temporary = ground.base.join(TEMPORARY);
+        list.push(mount("/tmp", "bind", &temporary, &["bind", "nosuid", "nodev"]));
+        let groups = format!("{OWN}/cgroup");
+        list.push(mount(&groups, "cgroup", Path::new("cgroup"), &["nosuid", "nodev", "noexec"]));
+        return list;
+    }
+    let devices = ground.shared.join("dev");
+    list.push(mount("/dev", "bind", &devices, &["bind", "ro", "nosuid", "noexec"]));
+    let terminals = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "max=64"];
+    list.push(mount("/dev/pts", "devpts", Path::new("devpts"), &terminals));
+    let shared = ground.base.join(SHARED_MEMORY);
+    list.push(mount("/dev/shm", "bind", &shared, &["bind", "nosuid", "nodev", "noexec"]));
+    list
+}
+
+const READ_ONLY: [&str; 4] = ["bind", "ro", "nosuid", "nodev"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! Sandboxes that a container runtime makes.
+//!
+//! A runtime takes its time, and the spawner has one thread: it starts the
+//! runtime, goes on serving, and answers when the runtime has ended. Until then
+//! the sandbox is listed with the runtime as its process. Whatever the runtime
+//! starts is in the sandbox's cgroups from its first instruction, and comes to
+//! the spawner when the runtime ends, so an end at any moment is like any other.
+
+use std::cell::Cell;
+use std::collections::btree_map::Entry;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use belljar_model::{Runtime, SandboxId, Spec, Tier};
+use belljar_sys::process::{Forked, Namespaces, WaitStatus, die_with_parent, exit_now, fork};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+};
+use rustix::thread::ThreadNameSpaceType;
+
+use super::burial::kill;
+use super::{Sandbox, Spawner, Wish};
+use crate::cgroup::SandboxGroup;
+use crate::jail::apply::{Launch, Program};
+use crate::jail::parent::{Born, Cradle, Stillborn, bear, write_maps};
+use crate::jail::{Attempt, Failure, mounts};
+use crate::oci::bundle::{self, Ground};
+use crate::oci::launch::Desk;
+use crate::oci::{self, Order};
+use crate::plan::Plan;
+use crate::seccomp;
+use crate::state::Lease;
+use crate::wire::{self, FromSpawner};
+
+/// How long a runtime may take.
+const BIRTH: Duration = Duration::from_secs(30);
+
+/// How much of what a runtime says is passed on.
+const LONGEST_WORDS: usize = 1000;
+
+/// A sandbox whose runtime has not ended yet.
+pub(super) struct Unborn {
+    sequence: u64,
+    runtime: Runtime,
+    spec: Spec,
+    desk: Desk,
+    stream: OwnedFd,
+    scratch: Option<OwnedFd>,
+    /// What the runtime complains to.
+    complaints: OwnedFd,
+    since: Instant,
+    /// How the runtime ended.
+    pub(super) ended: Cell<Option<WaitStatus>>,
+}
+
+impl Unborn {
+    fn is_due(&self) -> bool {
+        self.ended.get().is_some() || self.since.elapsed() > BIRTH
+    }
+}
+
+impl Spawner {
+    /// Starts a runtime; whoever asked is answered when it ends.
+    pub(super) fn begin_container(
+        &mut self,
+        sequence: u64,
+        id: SandboxId,
+        wish: &Wish<'_>,
+        order: &Order,
+    ) -> io::Result<()> {
+        if let Err(failure) = self.start_container(sequence, id, wish, order) {
+            return wire::send(&self.socket, &FromSpawner::Failed { sequence, failure }, &[]);
+        }
+        Ok(())
+    }
+
+    fn start_container(
+        &mut self,
+        sequence: u64,
+        id: SandboxId,
+        wish: &Wish<'_>,
+        order: &Order,
+    ) -> Result<(), Failure> {
+        let unknown = || Failure::new("know the runtime", &io::ErrorKind::InvalidInput.into());
+        let Tier::Oci(runtime) = wish.spec.tier else { return Err(unknown()) };
+        self.refuse_twice(&id)?;
+        let slot = self.take_slot()?;
+        let first_uid = Lease::first_uid(slot.0, slot.1);
+        let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, None, &id));
+        let work = self.state.work(self.engine, id.as_str());
+        let desk = Desk::at(work.clone());
+        let made = self.prepare_containers(first_uid).map_err(Stillborn::from).and_then(|()| {
+            self.launch(&id, wish, (runtime, order), &desk, group.as_ref(), first_uid)
+        });
+        match made {
+            Ok((Born { pid, pidfd, stream, scratch }, complaints)) => {
+                let birth = Unborn {
+                    sequence,
+                    runtime,
+                    spec: wish.spec.clone(),
+                    desk,
+                    stream,
+                    scratch,
+                    complaints,
+                    since: Instant::now(),
+                    ended: Cell::default(),
+                };
+                let birth = Some(Box::new(birth));
+                let work = Some(work);
+                let sandbox = Sandbox { pid, pidfd, slot, group, work, socket: None, birth };
+                self.sandboxes.insert(id, sandbox);
+                Ok(())
+            }
+            Err(Stillborn { failure, left }) => {
+                if self.clear(left, slot, group, Some(work)).is_ok() {
+                    self.free.push_back(slot);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn launch(
+        &self,
+        id: &SandboxId,
+        wish: &Wish<'_>,
+        (runtime, order): (Runtime, &Order),
+        desk: &Desk,
+        group: Option<&SandboxGroup>,
+        first_uid: u32,
+    ) -> Result<(Born, OwnedFd), Stillborn> {
+        let Wish { spec, weakened, archive, .. } = wish;
+        let plan = Plan::new(spec, self.facts, weakened);
+        let plan = if archive.is_some() { plan.unpacking() } else { plan };
+        let (base, shared) = (self.state.base(), self.state.containers());
+        let path = group.map(SandboxGroup::path).unwrap_or_default();
+        let ground = Ground { base: &base, shared: &shared, first_uid, group: &path };
+        let config = bundle::config(spec, runtime, self.facts, weakened, ground);
+        desk.lay(&config).doing("write the container's bundle")?;
+        let (complaints, theirs) =
+            pipe_with(PipeFlags::CLOEXEC).doing("make a pipe for complaints")?;
+        let launch = Launch { argv: desk.argv(runtime, order, id), complaints: theirs };
+        let cradle = Cradle {
+            program: Program::Runtime(&launch),
+            filter: &[],
+            base: &base,
+            devices: None,
+            work: None,
+            privileged: true,
+            weakened,
+            archive: archive.as_ref(),
+            owner: None,
+            fork: None,
+            idmap: self.maps.get(&first_uid).map(AsFd::as_fd),
+        };
+        let wide = Spec { limits: oci::launch_limits(runtime, &spec.limits), ..(*spec).clone() };
+        Ok((bear(&wide, &plan, &cradle, group, first_uid)?, complaints))
+    }
+
+    /// Makes what is made once: the files that containers share, and the map of
+    /// a range of user ids.
+    fn prepare_containers(&mut self, first_uid: u32) -> Result<(), Failure> {
+        if self.devices.is_none() || self.hierarchies.is_none() {
+            let denied = io::ErrorKind::PermissionDenied.into();
+            return Err(Failure::new("make containers without root and cgroups", &denied));
+        }
+        if !self.containers {
+            let guest = read_all(&self.guest).doing("read the guest's program")?;
+            let filter = seccomp::to_bytes(&self.filter);
+            let files = [("guest", &guest[..], 0o555), ("filter", &filter[..], 0o444)];
+            mounts::shared_container(&self.state.containers(), &files)?;
+            self.containers = true;
+        }
+        if let Entry::Vacant(place) = self.maps.entry(first_uid) {
+            place.insert(map_of(first_uid)?);
+        }
+        Ok(())
+    }
+
+    /// Answers for runtimes that have ended, or that take too long.
+    pub(super) fn deliver(&mut self) -> io::Result<()> {
+        let is_due = |sandbox: &Sandbox| sandbox.birth.as_ref().is_some_and(|b| b.is_due());
+        let due = self.sandboxes.iter().filter(|(_, sandbox)| is_due(sandbox));
+        let due: Vec<SandboxId> = due.map(|(id, _)| id.clone()).collect();
+        for id in due {
+            let Some(mut sandbox) = self.sandboxes.remove(&id) else { continue };
+            let Some(birth) = sandbox.birth.take() else { continue };
+            let sequence = birth.sequence;
+            match settle(&mut sandbox, &birth) {
+                Ok(pidfd) => {
+                    let (lease, slot) = sandbox.slot;
+                    let created = FromSpawner::Created {
+                        sequence,
+                        first_uid: Lease::first_uid(lease, slot),
+                        pid: u32::try_from(sandbox.pid.as_raw_nonzero().get()).unwrap_or(0),
+                        work: sandbox.work.clone(),
+                    };
+                    self.sandboxes.insert(id, sandbox);
+                    let descriptors = [Some(&birth.stream), Some(&pidfd), birth.scratch.as_ref()];
+                    let descriptors: Vec<_> =
+                        descriptors.into_iter().flatten().map(AsFd::as_fd).collect();
+                    wire::send(&self.socket, &created, &descriptors)?;
+                }
+                Err(failure) => {
+                    self.forget(id, sandbox);
+                    wire::send(&self.socket, &FromSpawner::Failed { sequence, failure }, &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a sandbox whose birth failed. One that cannot be buried stays listed.
+    fn forget(&mut self, id: SandboxId, sandbox: Sandbox) {
+        kill(&sandbox);
+        if self.bury(&sandbox).is_ok() {
+            self.free.push_back(sandbox.slot);
+        } else {
+            self.sandboxes.insert(id, sandbox);
+        }
+    }
+
+    /// Tells whoever waits for a birth that it will not be.
+    pub(super) fn abort(&self, birth: &Unborn) -> io::Result<()> {
+        let failure = Failure::new(
+            "finish a sandbox that was ended while it was made",
+            &rustix::io::Errno::CANCELED.into(),
+        );
+        let answer = FromSpawner::Failed { sequence: birth.sequence, failure };
+        wire::send(&self.socket, &answer, &[])
+    }
+
+    /// Whether a runtime is awaited.
+    pub(super) fn expects(&self) -> bool {
+        self.sandboxes.values().any(|sandbox| sandbox.birth.is_some())
+    }
+}
+
+/// Puts the container's first process in the place of the runtime that made it.
+/// Answers another descriptor of it.
+fn settle(sandbox: &mut Sandbox, birth: &Unborn) -> Result<OwnedFd, Failure> {
+    let program = birth.runtime.program();
+    match birth.ended.get() {
+        Some(WaitStatus::Exited(0)) => {}
+        Some(how) => return Err(complaint(program, how, &birth.complaints)),
+        None => {
+            let late = io::ErrorKind::TimedOut.into();
+            return Err(Failure::new(format!("see {program} start the container"), &late));
+        }
+    }
+    let pid = birth.desk.pid().doing("read the container's pid")?;
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData);
+    let pid = pid.map_err(io::Error::from).doing("read the container's pid")?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|_| complaint(program, WaitStatus::Exited(0), &birth.complaints))?;
+    let number = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
+    if let Some(group) = &sandbox.group {
+        if !group.holds(number) {
+            let lost = io::ErrorKind::InvalidData.into();
+            return Err(Failure::new("find the container in its cgroups", &lost));
+        }
+        let limits = &birth.spec.limits;
+        let (launch, outer) =
+            (oci::launch_limits(birth.runtime, limits), oci::outer_limits(birth.runtime, limits));
+        group.relimit(&launch, &outer).doing("set the sandbox's limits")?;
+    }
+    if birth.runtime != Runtime::Runsc {
+        limit_namespace(&pidfd)?;
+    }
+    let copy = pidfd.try_clone().doing("copy the pidfd")?;
+    (sandbox.pid, sandbox.pidfd) = (pid, pidfd);
+    Ok(copy)
+}
+
+/// What a runtime said before it gave up.
+fn complaint(program: &str, how: WaitStatus, complaints: &OwnedFd) -> Failure {
+    let words = match rustix::fs::fcntl_setfl(complaints, OFlags::NONBLOCK) {
+        Ok(()) => read_some(complaints),
+        Err(_) => String::new(),
+    };
+    let words = match (words.is_empty(), how) {
+        (false, _) => format!("it says: {words}"),
+        (true, WaitStatus::Exited(code)) => format!("it exited with {code} and said nothing"),
+        (true, WaitStatus::Signaled(signal)) => format!("signal {signal} ended it"),
+    };
+    let canceled = rustix::io::Errno::CANCELED.into();
+    Failure::new(format!("start the container with {program}; {words}"), &canceled)
+}
+
+fn read_some(from: &OwnedFd) -> String {
+    let mut bytes = vec![0u8; 64 << 10];
+    let count = rustix::io::read(from, &mut bytes[..]).unwrap_or(0);
+    let text = String::from_utf8_lossy(&bytes[..count]);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words: String = lines.join("; ").chars().filter(|c| !c.is_control()).collect();
+    words.chars().take(LONGEST_WORDS).collect()
+}
+
+fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut crate::archive::FromStart::new(file), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Does for the container's user namespace what a jail does for its own. No OCI
+/// setting reaches these, and procfs inside does not show them.
+fn limit_namespace(pidfd: &OwnedFd) -> Result<(), Failure> {
+    let forked = fork(Namespaces::NONE, None).doing("enter the container's user namespace")?;
+    let Forked::Parent { pid, .. } = forked else {
+        let entered =
+            rustix::thread::move_into_thread_name_spaces(pidfd.as_fd(), ThreadNameSpaceType::USER);
+        let write =
+            |name: &str, value: &str| std::fs::write(format!("/proc/sys/user/{name}"), value);
+        let done = entered
+            .map_err(io::Error::from)
+            .and_then(|()| write("max_inotify_instances", "32"))
+            .and_then(|()| write("max_inotify_watches", "16384"))
+            .and_then(|()| write("max_user_namespaces", "0"));
+        exit_now(done.err().map_or(0, |error| error.raw_os_error().unwrap_or(1)));
+    };
+    let status = wait(pid).doing("wait for the limits of the user namespace")?;
+    match status {
+        Some(0) => Ok(()),
+        other => {
+            let errno = io::Error::from_raw_os_error(other.unwrap_or(1));
+            Err(Failure::new("limit the container's user namespace", &errno))
+        }
+    }
+}
+
+/// A user namespace with a range's map, and nobody in it: what shows ids on disk
+/// as those of the range.
+fn map_of(first_uid: u32) -> Result<OwnedFd, Failure> {
+    let forked = fork(Namespaces::USER, None).doing("make a user namespace")?;
+    let Forked::Parent { pid, pidfd } = forked else {
+        let _ = die_with_parent();
+        let long = rustix::thread::Timespec { tv_sec: 60, tv_nsec: 0 };
+        let _ = rustix::thread::nanosleep(&long);
+        exit_now(0);
+    };
+    let proc = std::path::Path::new("/proc").join(pid.as_raw_nonzero().to_string());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let opened = write_maps(&proc, true, first_uid).and_then(|()| {
+        rustix::fs::open(proc.join("ns/user"), flags, Mode::empty()).doing("open a user namespace")
+    });
+    let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+    let _ = wait(pid);
+    opened
+}
+
+/// Waits for a child of our own and answers its exit status.
+fn wait(pid: Pid) -> io::Result<Option<i32>> {
+    loop {
+        match waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(status.exit_status()),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
