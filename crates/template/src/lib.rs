@@ -23,6 +23,7 @@ pub mod digest;
 pub mod file;
 pub mod host;
 pub mod lay;
+pub mod machine;
 pub mod measure;
 pub mod oci;
 mod packages;

@@ -6,6 +6,7 @@
 //!        templates/<name>/<version>.json
 //!        templates/<name>/latest       link to the newest version
 //!        steps/<sha256>                which layer a build step gave
+//!        kernels/, images/             what virtual machines need: see `machine`
 //!        tmp/<random>/                 work under way; locked by its process
 //!        lock                          held during every change
 //! ```
@@ -258,7 +259,7 @@ impl Store {
         Ok(fs::rename(&fresh, &latest).map_err(at("create", &latest))?)
     }
 
-    fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
         let text = serde_json::to_vec_pretty(value)
             .map_err(|source| StoreError::Damaged { path: path.to_owned(), source })?;
         Ok(self.write_file(path, &text)?)
@@ -329,7 +330,7 @@ fn facts_path(layer: &Path) -> PathBuf {
     layer.with_extension("json")
 }
 
-fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
+pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, StoreError> {
     let text = fs::read(path).map_err(at("read", path))?;
     serde_json::from_slice(&text)
         .map_err(|source| StoreError::Damaged { path: path.to_owned(), source })

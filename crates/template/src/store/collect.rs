@@ -50,6 +50,7 @@ impl Store {
             collected.bytes += facts.map_or(0, |facts| facts.bytes);
         }
         self.forget_steps()?;
+        self.forget_images()?;
         self.clean_tmp()?;
         Ok(collected)
     }
@@ -71,6 +72,21 @@ impl Store {
             let text = fs::read_to_string(&path).map_err(at("read", &path))?;
             let digest: Option<Digest> = text.trim().parse().ok();
             if !digest.is_some_and(|digest| self.layer_path(&digest).is_dir()) {
+                remove_if_there(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops images whose layers are gone. A machine that has one open keeps it.
+    fn forget_images(&self) -> Result<(), StoreError> {
+        let Ok(entries) = fs::read_dir(self.root.join("images")) else { return Ok(()) };
+        for entry in entries.filter_map(Result::ok) {
+            let path = entry.path();
+            let Ok(facts) = read_json::<crate::machine::ImageFacts>(&path) else { continue };
+            let is_there = |layer: &String| self.root.join("layers").join(layer).is_dir();
+            if !facts.layers.iter().all(is_there) {
+                remove_if_there(&path.with_extension("erofs"))?;
                 remove_if_there(&path)?;
             }
         }
