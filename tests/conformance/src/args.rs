@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use belljar_model::Tier;
 use belljar_model::spec::{Runtime, UnknownTier};
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Chooses the moments of --kill-test
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Do random things to sandboxes of random tiers for this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    fleet: Option<u64>,
     /// Measure files of 1 GiB in and out against `cp`
     #[arg(long)]
     transfer: bool,
@@ -83,6 +87,7 @@ pub(crate) enum Mode {
     Suite,
     Churn(usize),
     KillTest(usize),
+    Fleet(Duration),
     Transfer,
     /// Started by the kill test, to be killed. Holds the template store.
     Victim(PathBuf),
@@ -125,6 +130,8 @@ impl Args {
             Mode::Churn(count)
         } else if let Some(count) = self.kill_test {
             Mode::KillTest(count)
+        } else if let Some(seconds) = self.fleet {
+            Mode::Fleet(Duration::from_secs(seconds))
         } else if self.transfer {
             Mode::Transfer
         } else {

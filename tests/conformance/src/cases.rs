@@ -11,6 +11,7 @@ mod languages;
 mod life;
 mod limits;
 mod ports;
+mod saved;
 mod streams;
 mod terminal;
 mod trees;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         isolation::CASES,
         ports::CASES,
         copies::CASES,
+        saved::CASES,
         contexts::CASES,
         languages::CASES,
     ];

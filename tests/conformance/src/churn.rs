@@ -16,7 +16,7 @@ use crate::verbs::until;
 
 /// Everything that could grow, where it can be told from other engines' doings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Counts {
+pub(crate) struct Counts {
     processes: usize,
     mounts: usize,
     groups: usize,
@@ -27,7 +27,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn take(ours: &Ours) -> anyhow::Result<Self> {
+    pub(crate) fn take(ours: &Ours) -> anyhow::Result<Self> {
         let footprint = Footprint::of_this_process()?;
         Ok(Self {
             processes: ours.processes()?.len(),
@@ -40,7 +40,7 @@ impl Counts {
         })
     }
 
-    fn rows<'a>(&'a self, after: &'a Self) -> [(&'static str, usize, usize); 7] {
+    pub(crate) fn rows<'a>(&'a self, after: &'a Self) -> [(&'static str, usize, usize); 7] {
         [
             ("processes", self.processes, after.processes),
             ("mounts", self.mounts, after.mounts),

@@ -165,6 +165,9 @@ impl Fixture {
                 Lack::Here("the template of all languages is not built"),
             ),
             Feature::Warm => self.warmth(),
+            Feature::CopiesFiles if tier == Tier::Microvm => {
+                Err(Lack::Tier("they lie on a disk that only its own kernel reads"))
+            }
             Feature::CopiesFiles => own("writes to a plain directory of the host"),
             Feature::CopiesMemory => match tier {
                 Tier::Process => Err(Lack::Tier("writes to a plain directory of the host")),

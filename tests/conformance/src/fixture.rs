@@ -83,10 +83,14 @@ impl Fixture {
 
     /// A sandbox of the warm template.
     pub(crate) async fn warm(&self, change: impl FnOnce(&mut Limits)) -> anyhow::Result<Sandbox> {
-        let Contexts { node, template, .. } = self.contexts()?;
-        let mut spec = Spec { root: template.root.clone(), ..self.spec() };
+        let mut spec = self.warm_spec()?;
         change(&mut spec.limits);
-        node.create(&spec).await.context("make a sandbox")
+        self.warm_node()?.create(&spec).await.context("make a sandbox")
+    }
+
+    /// What a sandbox of the warm template is, without changes.
+    pub(crate) fn warm_spec(&self) -> anyhow::Result<Spec> {
+        Ok(Spec { root: self.warm_template()?.root.clone(), ..self.spec() })
     }
 
     /// A Python context as the warm template has it.

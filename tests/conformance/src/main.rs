@@ -4,6 +4,7 @@
 //! belljar-conformance [--tier NAME,…|all] [--subset quick] [--table|--check] [filter]
 //! belljar-conformance --churn 1000 --parallel 8
 //! belljar-conformance --kill-test 50 [--seed 1]
+//! belljar-conformance --fleet 1800 --parallel 4 [--tier NAME,…] [--seed 1]
 //! belljar-conformance --transfer
 //! ```
 //!
@@ -18,6 +19,7 @@ mod cases;
 mod churn;
 mod features;
 mod fixture;
+mod fleet;
 mod kills;
 mod pace;
 mod random;
@@ -62,6 +64,7 @@ fn run(args: &Args) -> anyhow::Result<Verdict> {
             Mode::Suite => suite::run(args).await,
             Mode::Churn(count) => churn::run(args, count).await,
             Mode::KillTest(count) => kills::run(args, count).await,
+            Mode::Fleet(length) => fleet::run(args, length).await,
             Mode::Transfer => transfer::run(args).await,
             Mode::Victim(store) => kills::be_victim(args, &store).await,
             Mode::Sweeper => kills::be_sweeper().await,

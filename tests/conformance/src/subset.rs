@@ -35,6 +35,10 @@ const QUICK: &[&str] = &[
     "isolation::there_is_no_other_network",
     "ports::a_server_is_reached_wherever_it_listens",
     "copies::any_sandbox_can_be_copied",
+    "saved::a_variable_survives_on_disk",
+    "saved::forks_go_their_own_ways",
+    "saved::forks_draw_other_random_numbers",
+    "saved::the_clock_is_right_afterwards",
     "contexts::state_persists_between_cells",
     "languages::bash_keeps_state_and_goes_on_after_failures",
 ];

@@ -19,7 +19,7 @@ use crate::{cases, same};
 cases!["copies":
     any_sandbox_can_be_copied needs [CopiesFiles],
     files_on_the_host_are_not_copied,
-    executed_contexts_are_refused_by_name needs [CopiesFiles, Contexts, GuestProcess],
+    executed_contexts_are_refused_by_name needs [CopiesFiles, Contexts],
     a_copy_may_have_other_limits needs [CopiesFiles, SizedDisk],
     a_copy_can_be_kept_on_a_disk needs [CopiesFiles],
     what_is_no_copy_is_not_loaded needs [CopiesFiles],
@@ -37,7 +37,7 @@ const FILL: &str = "mkdir -p deep/er; printf content > deep/er/file; chmod 640 d
 const LOOK: &str = "cat deep/er/file; stat -c ' %a %U' deep/er/file; readlink link
     cat /dev/shm/shared; stat -c ' %F' fifo; stat -c %s sparse; stat -c %Y old; ls /etc/gone; true";
 
-async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
+pub(super) async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
     let sandbox = f.sandbox().await?;
     output(&sandbox, FILL).await?;
     let file = at_home(&sandbox, "noted");
@@ -49,7 +49,7 @@ async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
     Ok(sandbox)
 }
 
-async fn is_filled(copy: &Sandbox) -> anyhow::Result<()> {
+pub(super) async fn is_filled(copy: &Sandbox) -> anyhow::Result<()> {
     let want = "content 640 user\n../deep\nshared fifo\n52428803\n1000000000\n";
     same!(output(copy, LOOK).await?, want, "its files");
     ensure!(copy.stat(User::User, b"/etc/hosts").await.is_err(), "what was removed is back");
@@ -63,9 +63,18 @@ async fn is_filled(copy: &Sandbox) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A checkpoint of files alone; without contexts, that is what most tiers take.
+async fn files_of(f: &Fixture, sandbox: &Sandbox) -> anyhow::Result<Checkpoint> {
+    let taken = match f.tier.can_be_saved() {
+        true => sandbox.checkpoint_files().await,
+        false => sandbox.checkpoint().await,
+    };
+    Ok(taken?)
+}
+
 async fn any_sandbox_can_be_copied(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = filled(f).await?;
-    let checkpoint = sandbox.checkpoint().await?;
+    let checkpoint = files_of(f, &sandbox).await?;
     ensure!(checkpoint.is_files_only(), "it holds interpreters");
     output(&sandbox, "rm -r deep; echo later > later").await?;
     let (one, two) = (f.node.fork(&checkpoint).await?, f.node.fork(&checkpoint).await?);
@@ -83,12 +92,14 @@ async fn any_sandbox_can_be_copied(f: &Fixture) -> anyhow::Result<()> {
 async fn files_on_the_host_are_not_copied(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     let taken = sandbox.checkpoint_files().await;
-    if f.has(Feature::OwnRoot).is_ok() {
+    if f.has(Feature::CopiesFiles).is_ok() {
         same!(taken?.spec().root, f.spec().root, "the base");
         return Ok(());
     }
     match taken {
-        Err(ContextError::Copy(why)) => ensure!(why.contains("directory"), "{why}"),
+        Err(ContextError::Copy(why)) => {
+            ensure!(why.contains("directory") || why.contains("disk"), "{why}");
+        }
         other => bail!("{other:?}"),
     }
     Ok(())
@@ -102,8 +113,12 @@ async fn executed_contexts_are_refused_by_name(f: &Fixture) -> anyhow::Result<()
     let context = sandbox.context(f.python()?).await?;
     same!(context.facts().origin, Origin::Executed, "where it comes from");
     match sandbox.checkpoint().await {
-        Err(ContextError::Copy(why)) => {
+        Err(ContextError::Copy(why)) if !f.tier.can_be_saved() => {
             ensure!(why.contains(&format!("context {}", context.id())), "{why}");
+        }
+        // A kernel of its own is saved with all its processes.
+        Ok(checkpoint) if f.tier.can_be_saved() => {
+            ensure!(!checkpoint.is_files_only(), "the interpreter is missing");
         }
         other => bail!("{other:?}"),
     }
@@ -143,7 +158,7 @@ async fn a_copy_can_be_kept_on_a_disk(f: &Fixture) -> anyhow::Result<()> {
     let path = dir.path().join("kept");
     let spec = {
         let sandbox = filled(f).await?;
-        let checkpoint = sandbox.checkpoint().await?;
+        let checkpoint = files_of(f, &sandbox).await?;
         let written = checkpoint.save(&path).await?;
         same!(std::fs::metadata(&path)?.len(), written, "the file");
         same!(std::fs::read_dir(dir.path())?.count(), 1, "files beside it");
@@ -167,7 +182,7 @@ async fn what_is_no_copy_is_not_loaded(f: &Fixture) -> anyhow::Result<()> {
     let path = dir.path().join("kept");
     let sandbox = f.sandbox().await?;
     put(&sandbox, &at_home(&sandbox, "file"), &[7; 100_000]).await?;
-    sandbox.checkpoint().await?.save(&path).await?;
+    files_of(f, &sandbox).await?.save(&path).await?;
     let good = std::fs::read(&path)?;
     let load = async |bytes: &[u8]| {
         std::fs::write(&path, bytes)?;
@@ -209,7 +224,7 @@ async fn a_forged_copy_does_not_lead_out(f: &Fixture) -> anyhow::Result<()> {
     let mark = format!("{:08x}", std::process::id());
     let honest = format!("honest-forged-{mark}");
     put(&sandbox, &at_home(&sandbox, &honest), b"x").await?;
-    sandbox.checkpoint().await?.save(&path).await?;
+    files_of(f, &sandbox).await?.save(&path).await?;
     let good = std::fs::read(&path)?;
     let at = good.windows(honest.len()).position(|bytes| bytes == honest.as_bytes());
     let at = at.context("the name is not in the file")?;
