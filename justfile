@@ -47,6 +47,10 @@ churn count='1000' parallel='8':
 kills count='50':
     just conformance --kill-test {{ count }}
 
+# Random tiers, random acts, random kills: does anything end wrongly, is anything left behind?
+fleet seconds='1800' *args='':
+    just conformance --fleet {{ seconds }} --parallel 4 --tier jail,oci/crun,oci/runsc,microvm {{ args }}
+
 # A 1 GiB random file in and out: is it the same, and how fast beside cp?
 transfer:
     just conformance --transfer
