@@ -116,7 +116,7 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Services,
         "guest",
         "pid 1 of every sandbox: runs calls, moves files",
-        &["model", "guest-proto", "sys"],
+        &["model", "guest-proto", "sys", "confine"],
     ),
     row(
         Layer::Services,

@@ -95,6 +95,11 @@ impl Decoder {
         }
     }
 
+    /// Whether a part of a frame is held, of which the rest is to come.
+    pub fn holds_part(&self) -> bool {
+        self.end > self.start
+    }
+
     /// How many bytes the frame in front still lacks; 0 when it is whole.
     fn missing(&self) -> usize {
         let held = &self.buffer[self.start..self.end];

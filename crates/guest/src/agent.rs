@@ -1,29 +1,38 @@
 //! The loop: what the host asks, what calls do, what ends.
 
+mod requests;
+mod still;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use belljar_guest_proto::{Exit, Failure, FromGuest, GENERATION, Hello, Reply, Request, ToGuest};
+use belljar_guest_proto::{Exit, FromGuest, GENERATION, Hello, Reply, ToGuest};
 use belljar_sys::process::WaitStatus;
 use belljar_sys::{caps, process, signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
+use crate::boot::Booted;
 use crate::call::Call;
 use crate::confiner::Confiner;
 use crate::dial::Dial;
-use crate::outcome::{Attempt, Outcome, refuse};
+use crate::groups::Groups;
+use crate::rights::Rights;
 use crate::transfer::{Incoming, Outgoing};
 use crate::watch::Watch;
 use crate::wire::Wire;
-use crate::{files, walk};
 
 pub(crate) struct Agent {
     wire: Wire,
     signals: OwnedFd,
     /// Nothing runs before the host has said how it is confined.
     confiner: Option<Confiner>,
+    rights: Rights,
+    groups: Option<Groups>,
+    own_kernel: bool,
     calls: BTreeMap<u32, Call>,
     outgoing: BTreeMap<u32, Outgoing>,
     incoming: BTreeMap<u32, Incoming>,
@@ -32,6 +41,17 @@ pub(crate) struct Agent {
     started: (i64, i64),
     /// Whether anything was asked for that the profile decides about.
     settled: bool,
+    stillness: Stillness,
+}
+
+/// Whether the guest holds still to be put on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stillness {
+    Serving,
+    /// It will, when the frame in between is whole, and answer on this channel.
+    Asked(u32),
+    /// Nothing is sent unless it is asked for, and no call is read from.
+    Still,
 }
 
 /// What a descriptor in the poll list belongs to.
@@ -44,29 +64,21 @@ enum Source {
     Dial(u32),
 }
 
-/// Connections that may be open at once.
-const MOST_DIALS: usize = 1024;
-
 impl Agent {
-    pub(crate) fn new(stream: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(booted: Booted) -> io::Result<Self> {
+        let Booted { stream, rights, groups, own_kernel } = booted;
         let signals = signal::descriptor(&[signal::CHILD])?;
         // The clock that files are stamped with, which ticks more coarsely.
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let mut wire = Wire::new(stream)?;
-        let (seccomp, no_new_privs) = process::confinement()?;
-        let hello = Hello {
-            generation: GENERATION,
-            pid: std::process::id(),
-            uid: rustix::process::getuid().as_raw(),
-            capabilities: caps::effective()?.0,
-            no_new_privs: no_new_privs == 1,
-            seccomp: seccomp == 2,
-        };
-        wire.send(0, &FromGuest::Hello(hello));
+        wire.send(0, &FromGuest::Hello(hello()?));
         Ok(Self {
             wire,
             signals,
             confiner: None,
+            rights,
+            groups,
+            own_kernel,
             calls: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
@@ -74,6 +86,7 @@ impl Agent {
             dials: BTreeMap::new(),
             started: (now.tv_sec, now.tv_nsec),
             settled: false,
+            stillness: Stillness::Serving,
         })
     }
 
@@ -90,7 +103,10 @@ impl Agent {
 
     fn serve(&mut self) -> io::Result<()> {
         loop {
-            self.pump();
+            if self.stillness == Stillness::Serving {
+                self.tell_counters();
+                self.pump();
+            }
             self.wire.flush()?;
             if !self.wait()? {
                 return Ok(());
@@ -148,11 +164,12 @@ impl Agent {
             (Source::Wire, self.wire.as_fd(), wire_flags),
             (Source::Signals, self.signals.as_fd(), PollFlags::IN),
         ];
-        for (&channel, call) in &self.calls {
+        let serving = self.stillness == Stillness::Serving;
+        for (&channel, call) in self.calls.iter().filter(|_| serving) {
             if let Some(report) = &call.report {
                 watched.push((Source::Report(channel), report.as_fd(), PollFlags::IN));
             }
-            if call.credit > 0 && self.wire.has_room() {
+            if call.disowned || (call.credit > 0 && self.wire.has_room()) {
                 for stream in call.sources() {
                     watched.push((Source::Stream, stream.as_fd(), PollFlags::IN));
                 }
@@ -161,10 +178,10 @@ impl Agent {
                 watched.push((Source::Stream, stdin.as_fd(), PollFlags::OUT));
             }
         }
-        for (&channel, watch) in &self.watches {
+        for (&channel, watch) in self.watches.iter().filter(|_| serving) {
             watched.push((Source::Watch(channel), watch.inotify.as_fd(), PollFlags::IN));
         }
-        for (&channel, dial) in &self.dials {
+        for (&channel, dial) in self.dials.iter().filter(|_| serving) {
             let flags = dial.interest(self.wire.has_room());
             if !flags.is_empty() {
                 watched.push((Source::Dial(channel), dial.socket.as_fd(), flags));
@@ -173,8 +190,16 @@ impl Agent {
         let mut fds: Vec<_> =
             watched.iter().map(|&(_, fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
         let busy = self.wire.has_room() && self.outgoing.values().any(Outgoing::is_ready);
-        let at_once = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-        match poll(&mut fds, busy.then_some(&at_once)) {
+        let wait = match (busy, self.groups.as_ref().and_then(Groups::next_look)) {
+            _ if !serving => None,
+            (true, _) => Some(Duration::ZERO),
+            (false, next) => next.map(|next| next.saturating_duration_since(Instant::now())),
+        };
+        let wait = wait.map(|wait| Timespec {
+            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: wait.subsec_nanos().into(),
+        });
+        match poll(&mut fds, wait.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -194,194 +219,23 @@ impl Agent {
             self.take(header.channel, message)?;
         }
         self.wire.decoder = decoder;
+        self.hold_still();
         Ok(open)
     }
 
-    fn take(&mut self, channel: u32, message: ToGuest<'_>) -> io::Result<()> {
-        match message {
-            ToGuest::Configure(profile) => {
-                // Once anything was asked for, the profile stays.
-                if self.settled {
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-                self.confiner = Some(Confiner::new(profile));
-            }
-            ToGuest::Request(request) => {
-                self.settled |= !matches!(request, Request::Adopt { .. });
-                let outcome = self.request(channel, request);
-                if let Some(outcome) = outcome.transpose() {
-                    self.wire.send(channel, &FromGuest::Reply(outcome));
-                }
-            }
-            ToGuest::Data(bytes) => self.take_data(channel, bytes)?,
-            ToGuest::Eof => self.take_eof(channel),
-            ToGuest::Credit(bytes) => {
-                if let Some(call) = self.calls.get_mut(&channel) {
-                    call.credit = call.credit.saturating_add(bytes);
-                } else if let Some(file) = self.outgoing.get_mut(&channel) {
-                    file.credit = file.credit.saturating_add(bytes);
-                } else if let Some(dial) = self.dials.get_mut(&channel) {
-                    dial.credit = dial.credit.saturating_add(bytes);
-                }
-            }
-            ToGuest::Cancel => {
-                self.outgoing.remove(&channel);
-                self.watches.remove(&channel);
-                if let Some(dial) = self.dials.get_mut(&channel) {
-                    dial.abandoned = true;
-                }
-                self.abandon(channel);
+    /// Passes on what the guest's own groups have counted, when it is time.
+    fn tell_counters(&mut self) {
+        let Some(groups) = &mut self.groups else { return };
+        if groups.next_look().is_none_or(|next| next > Instant::now()) {
+            return;
+        }
+        for (channel, counters) in groups.look() {
+            // Nothing may come before the answer to the start.
+            let heard = |call: &&Call| call.report.is_none() && !call.disowned;
+            if self.calls.get(&channel).filter(heard).is_some() {
+                self.wire.send(channel, &FromGuest::Counters(counters));
             }
         }
-        Ok(())
-    }
-
-    /// Answers a request; `None` when the answer comes later.
-    fn request(&mut self, channel: u32, request: Request) -> Result<Option<Reply>, Failure> {
-        let Some(confiner) = &self.confiner else {
-            return refuse("do anything before the profile came", Errno::PERM);
-        };
-        let profile = &confiner.profile;
-        let started = self.started;
-        let as_user =
-            |user, act: &mut dyn FnMut() -> Outcome| files::as_user(profile, user, act).map(Some);
-        match request {
-            Request::Suspend | Request::Awaken(_) => refuse("hold still", Errno::OPNOTSUPP),
-            Request::Spawn(spawn) => {
-                let count = usize::from(spawn.descriptors).min(self.wire.descriptors.len());
-                let descriptors = self.wire.descriptors.drain(..count).collect();
-                let call = Call::start(&spawn, confiner, descriptors)?;
-                self.calls.insert(channel, call);
-                Ok(None)
-            }
-            Request::Context(spawn) => {
-                let count = usize::from(spawn.descriptors).min(self.wire.descriptors.len());
-                let descriptors = self.wire.descriptors.drain(..count).collect();
-                let call = Call::start_context(&spawn, confiner, descriptors)?;
-                self.calls.insert(channel, call);
-                Ok(None)
-            }
-            Request::Adopt { pid } => {
-                let count = Call::ADOPTED.min(self.wire.descriptors.len());
-                let call = Call::adopt(pid, self.wire.descriptors.drain(..count).collect())?;
-                self.calls.insert(channel, call);
-                Ok(Some(Reply::Started { pid }))
-            }
-            Request::Signal { call, signal } => self.signal(call, signal).map(Some),
-            Request::Resize { call, size } => match self.calls.get(&call) {
-                Some(call) => call.resize(size).map(|()| Some(Reply::Done)),
-                None => refuse("resize a call that is over", Errno::SRCH),
-            },
-            Request::Stat { user, path, attributes } => {
-                as_user(user, &mut || files::stat(&path, attributes.as_deref()))
-            }
-            Request::List { user, path, depth, limit, attributes } => {
-                as_user(user, &mut || walk::list(&path, depth, limit, attributes.as_deref()))
-            }
-            Request::MakeDir { user, path, new } => {
-                as_user(user, &mut || files::make_dir(&path, new))
-            }
-            Request::Rename { user, from, to } => as_user(user, &mut || files::rename(&from, &to)),
-            Request::Remove { user, path } => as_user(user, &mut || walk::remove(&path)),
-            Request::Changed { user, paths, limit } => {
-                as_user(user, &mut || walk::changed(&paths, limit, started))
-            }
-            Request::Read { user, path } => {
-                let (file, reply) = files::as_user(profile, user, || Outgoing::open(&path))?;
-                self.outgoing.insert(channel, file);
-                Ok(Some(reply))
-            }
-            Request::Write { user, path, mode, attributes } => {
-                let file = files::as_user(profile, user, || {
-                    let file = Incoming::create(user, &path, channel)?;
-                    file.describe(mode, &attributes).inspect_err(|_| file.abandon())?;
-                    Ok(file)
-                })?;
-                self.incoming.insert(channel, file);
-                Ok(None)
-            }
-            Request::Watch { user, path, recursive } => {
-                let watch = files::as_user(profile, user, || Watch::start(&path, recursive))?;
-                self.watches.insert(channel, watch);
-                Ok(Some(Reply::Done))
-            }
-            Request::Dial { port } => {
-                let dial = self.dial(port)?;
-                let reply = dial.is_connected().then_some(Reply::Done);
-                self.dials.insert(channel, dial);
-                Ok(reply)
-            }
-        }
-    }
-
-    fn dial(&mut self, port: u16) -> Result<Dial, Failure> {
-        if self.dials.len() >= MOST_DIALS {
-            // Those that only wait for a server to read may not keep others out.
-            self.dials.retain(|_, dial| !dial.abandoned);
-        }
-        if self.dials.len() >= MOST_DIALS {
-            return refuse("open more connections at once", Errno::MFILE);
-        }
-        Dial::start(port)
-    }
-
-    fn take_data(&mut self, channel: u32, bytes: &[u8]) -> io::Result<()> {
-        if let Some(call) = self.calls.get_mut(&channel) {
-            let within = call.take_input(bytes);
-            return if within { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) };
-        }
-        if let Some(dial) = self.dials.get_mut(&channel) {
-            let within = dial.take_input(bytes);
-            return if within { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) };
-        }
-        let Some(file) = self.incoming.get(&channel) else { return Ok(()) };
-        if let Err(failure) = file.write(bytes) {
-            self.abandon(channel);
-            self.wire.send(channel, &FromGuest::Reply(Err(failure)));
-        }
-        Ok(())
-    }
-
-    fn take_eof(&mut self, channel: u32) {
-        if let Some(call) = self.calls.get_mut(&channel) {
-            call.end_input();
-        } else if let Some(dial) = self.dials.get_mut(&channel) {
-            dial.end_input();
-        } else if let Some(file) = self.incoming.remove(&channel) {
-            let outcome = self.settle(&file, Incoming::finish);
-            self.wire.send(channel, &FromGuest::Reply(outcome));
-        }
-    }
-
-    /// Forgets a file that was coming in, and what had come of it.
-    fn abandon(&mut self, channel: u32) {
-        let Some(file) = self.incoming.remove(&channel) else { return };
-        // What cannot be removed stays inside and goes with the sandbox.
-        let _ = self.settle(&file, |file| {
-            file.abandon();
-            Ok(Reply::Done)
-        });
-    }
-
-    /// Does the last step of a file that came in, with its user's rights.
-    fn settle(&self, file: &Incoming, act: impl FnOnce(&Incoming) -> Outcome) -> Outcome {
-        match &self.confiner {
-            Some(confiner) => files::as_user(&confiner.profile, file.user, || act(file)),
-            None => refuse("write before the profile came", Errno::PERM),
-        }
-    }
-
-    /// Signals the call's whole process group, which every process of it is in
-    /// that did not leave on purpose; those the host ends by cgroup.
-    fn signal(&self, call: u32, number: i32) -> Outcome {
-        let Some(call) = self.calls.get(&call).filter(|call| call.exit.is_none()) else {
-            return refuse("signal a call that is over", Errno::SRCH);
-        };
-        if !(1..=64).contains(&number) {
-            return refuse("send a signal that does not exist", Errno::INVAL);
-        }
-        signal::send(-call.pid, number).doing("signal the call")?;
-        Ok(Reply::Done)
     }
 
     fn finish_start(&mut self, channel: u32) {
@@ -394,6 +248,9 @@ impl Agent {
             }
             Some(Err(failure)) => {
                 self.calls.remove(&channel);
+                if let Some(groups) = &mut self.groups {
+                    groups.discard(channel);
+                }
                 self.wire.send(channel, &FromGuest::Reply(Err(failure)));
             }
         }
@@ -404,21 +261,38 @@ impl Agent {
         while rustix::io::read(&self.signals, &mut discarded).is_ok_and(|count| count > 0) {}
         while let Some((pid, status, usage)) = process::reap_any()? {
             // What is not a call of ours is an orphan that some call left.
-            let Some(call) = self.calls.values_mut().find(|call| call.pid == pid) else {
-                continue;
-            };
+            let found = self.calls.iter_mut().find(|(_, call)| call.pid == pid);
+            let Some((&channel, call)) = found else { continue };
             let (code, signal) = match status {
                 WaitStatus::Exited(code) => (Some(code), None),
                 WaitStatus::Signaled(signal) => (None, Some(signal)),
             };
+            let groups = self.groups.as_mut();
+            let counters = groups.and_then(|groups| groups.finish(channel, usage.max_rss_bytes));
             call.exit = Some(Exit {
                 code,
                 signal,
                 cpu_micros: usage.cpu_micros,
                 max_rss_bytes: usage.max_rss_bytes,
-                counters: None,
+                counters,
             });
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.sweep();
         }
         Ok(())
     }
+}
+
+/// What the guest finds out about itself before it speaks.
+fn hello() -> io::Result<Hello> {
+    let (seccomp, no_new_privs) = process::confinement()?;
+    Ok(Hello {
+        generation: GENERATION,
+        pid: std::process::id(),
+        uid: rustix::process::getuid().as_raw(),
+        capabilities: caps::effective()?.0,
+        no_new_privs: no_new_privs == 1,
+        seccomp: seccomp == 2,
+    })
 }

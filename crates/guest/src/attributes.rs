@@ -2,13 +2,15 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use belljar_guest_proto::{ATTRIBUTE_BYTES, Attribute, EntryKind, Failure, MOST_ATTRIBUTES};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, XattrFlags};
+use rustix::fs::{FileType, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
 
 use crate::files::refuse_proc;
 use crate::outcome::{Attempt, refuse};
+use crate::resolve;
 
 /// The only names that are read or set: others mean something to the kernel.
 const USERS: &[u8] = b"user.";
@@ -57,8 +59,8 @@ pub(crate) fn of(dir: &OwnedFd, name: &OsStr, kind: EntryKind, prefix: &[u8]) ->
         return Vec::new();
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
-    let Ok(file) = rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) else {
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    let Ok(file) = resolve::open_at(dir.as_fd(), Path::new(name), flags, resolve) else {
         return Vec::new();
     };
     read(file.as_fd(), prefix).unwrap_or_default()

@@ -1,9 +1,11 @@
 //! One call: a process, its streams, its end.
 
+mod windows;
+
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
-use belljar_guest_proto::{Exit, Failure, FromGuest, Profile, PtySize, Spawn, Stdin, WINDOW};
+use belljar_guest_proto::{Exit, Failure, FromGuest, PtySize, Spawn, Stdin, WINDOW};
 use belljar_sys::process::{Forked, Namespaces, fork};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -14,6 +16,7 @@ use rustix::pty::OpenptFlags;
 use crate::child::{self, Start};
 use crate::confiner::Confiner;
 use crate::files;
+use crate::groups::Entry;
 use crate::outcome::{Attempt, refuse};
 use crate::wire::Wire;
 
@@ -42,7 +45,11 @@ pub(crate) struct Call {
     /// The terminal, when the call has one; it is also `stdout`.
     pub(crate) terminal: bool,
     input: Vec<u8>,
+    /// How much of it came in another life, and is not to be credited.
+    uncredited: usize,
     input_ended: bool,
+    /// Whether nobody hears of it any more.
+    pub(crate) disowned: bool,
     /// Output that the host is ready to take.
     pub(crate) credit: u32,
     pub(crate) exit: Option<Exit>,
@@ -62,24 +69,20 @@ impl Call {
     /// Descriptors that come with an adopted interpreter.
     pub(crate) const ADOPTED: usize = 3;
 
-    pub(crate) fn start(
-        spawn: &Spawn,
-        confiner: &Confiner,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<Self, Failure> {
-        Self::start_with(spawn, confiner, descriptors, None)
+    pub(crate) fn start(spawn: &Spawn, confiner: &Confiner, entry: Entry) -> Result<Self, Failure> {
+        Self::start_with(spawn, confiner, entry, None)
     }
 
     /// Starts a program with a stream of its own.
     pub(crate) fn start_context(
         spawn: &Spawn,
         confiner: &Confiner,
-        descriptors: Vec<OwnedFd>,
+        entry: Entry,
     ) -> Result<Self, Failure> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
                 .doing("make the context's stream")?;
-        let mut call = Self::start_with(spawn, confiner, descriptors, Some(theirs))?;
+        let mut call = Self::start_with(spawn, confiner, entry, Some(theirs))?;
         call.attach(ours)?;
         Ok(call)
     }
@@ -112,7 +115,9 @@ impl Call {
             adopted: false,
             terminal: false,
             input: Vec::new(),
+            uncredited: 0,
             input_ended: false,
+            disowned: false,
             credit: WINDOW,
             exit: None,
             exit_told: false,
@@ -131,17 +136,17 @@ impl Call {
     fn start_with(
         spawn: &Spawn,
         confiner: &Confiner,
-        mut descriptors: Vec<OwnedFd>,
+        entry: Entry,
         stream: Option<OwnedFd>,
     ) -> Result<Self, Failure> {
         if spawn.argv.is_empty() {
             return refuse("run an empty command", Errno::INVAL);
         }
-        let cgroup = (spawn.into_cgroup && !descriptors.is_empty()).then(|| descriptors.remove(0));
+        let Entry { cgroup, tasks } = entry;
         let (report_read, report_write) =
             pipe_with(PipeFlags::CLOEXEC).doing("make a pipe for the start")?;
         let (streams, stdio) = match spawn.pty {
-            Some(size) => open_terminal(size, spawn.user, &confiner.profile)?,
+            Some(size) => open_terminal(size, spawn.user, confiner)?,
             None => open_pipes(spawn.stdin)?,
         };
         let start = Start {
@@ -152,7 +157,7 @@ impl Call {
             user: spawn.user,
             stdio,
             terminal: spawn.pty.is_some(),
-            tasks: descriptors,
+            tasks,
             confiner,
             report: report_write,
             stream,
@@ -194,6 +199,9 @@ impl Call {
 
     /// Moves what the call wrote towards the host, as far as credit and room go.
     pub(crate) fn pump_output(&mut self, channel: u32, wire: &mut Wire) {
+        if self.disowned {
+            return self.throw_output_away();
+        }
         // Nothing may come before the answer to the start: whoever waits for
         // that takes no output yet.
         if self.report.is_some() {
@@ -304,7 +312,7 @@ impl Call {
         if self.stdin.is_some() {
             self.input.extend_from_slice(bytes);
         }
-        self.input.len() <= STDIN_LIMIT
+        self.input.len() - self.uncredited <= STDIN_LIMIT
     }
 
     pub(crate) fn end_input(&mut self) {
@@ -327,8 +335,12 @@ impl Call {
         match rustix::io::write(stdin, &self.input) {
             Ok(count) => {
                 self.input.drain(..count);
-                let count = u32::try_from(count).unwrap_or(0);
-                wire.send(channel, &FromGuest::Credit(count));
+                let old = self.uncredited.min(count);
+                self.uncredited -= old;
+                let new = u32::try_from(count - old).unwrap_or(0);
+                if new > 0 && !self.disowned {
+                    wire.send(channel, &FromGuest::Credit(new));
+                }
                 if self.input.is_empty() && self.input_ended && !self.terminal {
                     self.stdin = None;
                 }
@@ -336,6 +348,7 @@ impl Call {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => {
                 self.input.clear();
+                self.uncredited = 0;
                 self.stdin = None;
             }
         }
@@ -374,13 +387,22 @@ fn open_pipes(stdin: Stdin) -> Result<(Streams, [OwnedFd; 3]), Failure> {
 fn open_terminal(
     size: PtySize,
     user: u32,
-    profile: &Profile,
+    confiner: &Confiner,
 ) -> Result<(Streams, [OwnedFd; 3]), Failure> {
-    let (master, slave) = files::as_user(profile, user, || {
+    let (master, slave) = files::as_user(confiner, user, || {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = rustix::pty::openpt(flags).doing("open a terminal")?;
         rustix::pty::unlockpt(&master).doing("unlock the terminal")?;
-        let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).doing("open the terminal")?;
+        let slave = match rustix::pty::ioctl_tiocgptpeer(&master, flags) {
+            // gVisor: by its name, in a file system where nobody else makes any.
+            Err(Errno::NOTTY) => {
+                let name = rustix::pty::ptsname(&master, Vec::new()).doing("find the terminal")?;
+                let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+                rustix::fs::open(name, flags, Mode::empty())
+            }
+            opened => opened,
+        };
+        let slave = slave.doing("open the terminal")?;
         Ok((master, slave))
     })?;
     set_size(&master, size)?;

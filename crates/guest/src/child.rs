@@ -14,6 +14,7 @@ use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
 use rustix::fs::Mode;
 
 use crate::confiner::Confiner;
+use crate::rights::Rights;
 
 /// Everything that the child needs, made before the fork.
 pub(crate) struct Start<'a> {
@@ -82,7 +83,10 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
         if start.stream.is_some() && resource == process::resource::CPU {
             continue;
         }
-        step("set a resource limit", process::limit(resource, value))?;
+        match process::limit(resource, value) {
+            Err(_) if is_unknown(start, resource) => {}
+            limited => step("set a resource limit", limited)?,
+        }
     }
     let cwd = rustix::process::chdir(&start.cwd);
     step("change to the working directory", cwd.map_err(Into::into))?;
@@ -103,6 +107,13 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Limits that gVisor does not know, nor what they are about.
+fn is_unknown(start: &Start<'_>, resource: u32) -> bool {
+    use process::resource::{MSGQUEUE, NICE, RTPRIO, SIGPENDING};
+    let unknown = [MSGQUEUE, NICE, RTPRIO, SIGPENDING].contains(&resource);
+    unknown && matches!(start.confiner.rights, Rights::Effective { .. })
+}
+
 fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
     done.map(drop).map_err(|error| (doing, error))
 }
@@ -113,7 +124,7 @@ fn leave_domain(abi: u32) -> io::Result<()> {
 
 fn self_check(start: &Start<'_>) -> io::Result<()> {
     let (seccomp, no_new_privs) = process::confinement()?;
-    let Confiner { profile, filter } = start.confiner;
+    let Confiner { profile, filter, .. } = start.confiner;
     let filtered = filter.is_empty() || seccomp == 2;
     let user = rustix::process::getuid().as_raw();
     let is_user = !profile.switch_user || user == start.user;

@@ -6,15 +6,19 @@
 use belljar_guest_proto::Profile;
 use belljar_sys::seccomp::Instruction;
 
+use crate::rights::Rights;
+
 pub(crate) struct Confiner {
     pub(crate) profile: Profile,
     pub(crate) filter: Vec<Instruction>,
+    /// How the guest acts on files as a call's user would.
+    pub(crate) rights: Rights,
 }
 
 impl Confiner {
-    pub(crate) fn new(profile: Profile) -> Self {
+    pub(crate) fn new(profile: Profile, rights: Rights) -> Self {
         let filter = profile.seccomp.as_chunks::<{ Instruction::SIZE }>().0.iter();
         let filter = filter.map(|&bytes| Instruction::from_bytes(bytes)).collect();
-        Self { profile, filter }
+        Self { profile, filter, rights }
     }
 }

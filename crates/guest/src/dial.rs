@@ -104,6 +104,11 @@ impl Dial {
         room && self.credit > 0 && !self.read_closed && !self.abandoned
     }
 
+    /// Begins anew with a host that knows none of its windows.
+    pub(crate) fn renew(&mut self) {
+        self.credit = WINDOW;
+    }
+
     /// Takes what the host sends. `false`: it sent more than it may.
     pub(crate) fn take_input(&mut self, bytes: &[u8]) -> bool {
         if !self.write_closed {

@@ -1,7 +1,7 @@
 //! Files, with the rights of the user who asks and inside the sandbox's view.
 //!
 //! Paths may have been planted by hostile code while they are being walked. So
-//! every open goes through `openat2` without magic links, nothing on procfs is
+//! every open goes without magic links, nothing on procfs is
 //! touched (the guest's own entries are there), and what is opened for content
 //! must be a regular file.
 
@@ -10,32 +10,30 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use belljar_guest_proto::{Entry, EntryKind, Failure, PointsTo, Profile, Reply};
-use belljar_sys::identity;
+use belljar_guest_proto::{Entry, EntryKind, Failure, PointsTo, Reply};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::attributes;
+use crate::confiner::Confiner;
 use crate::outcome::{Attempt, Outcome, refuse};
+use crate::resolve;
 
 /// What procfs answers to `fstatfs`.
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
-/// The guest's own uid inside the sandbox.
-const GUEST: u32 = 999;
-
 /// Runs `act` with the file rights of `user`.
 pub(crate) fn as_user<T>(
-    profile: &Profile,
+    confiner: &Confiner,
     user: u32,
     act: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    if !profile.switch_user {
+    if !confiner.profile.switch_user {
         return act();
     }
-    identity::act_on_files_as(user, user).doing("act as the user")?;
+    confiner.rights.take(user).doing("act as the user")?;
     let outcome = act();
-    identity::act_on_files_as(GUEST, GUEST).doing("act as the guest again")?;
+    confiner.rights.give_back().doing("act as the guest again")?;
     outcome
 }
 
@@ -59,7 +57,7 @@ pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     if !flags.contains(OFlags::PATH) {
         flags |= OFlags::NOCTTY;
     }
-    let file = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
+    let file = resolve::open_at(CWD, path, flags, ResolveFlags::empty())?;
     refuse_proc(file.as_fd())?;
     Ok(file)
 }
@@ -127,8 +125,7 @@ pub(crate) fn look(
 /// Follows a link to its end, with the rights of the user who asks.
 fn points_to(dir: &OwnedFd, name: &OsStr) -> Option<PointsTo> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_MAGICLINKS;
-    let end = rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve).ok()?;
+    let end = resolve::open_at(dir.as_fd(), Path::new(name), flags, ResolveFlags::empty()).ok()?;
     refuse_proc(end.as_fd()).ok()?;
     let stat = rustix::fs::fstat(&end).ok()?;
     // The kernel knows the name by which it got there; one without a name is

@@ -1,9 +1,9 @@
 //! Pid 1 of every sandbox.
 //!
-//! It speaks `guest-proto` on the stream that it inherits as descriptor 3, runs
-//! commands, moves files and reaps what the commands leave behind. One thread,
-//! one poll loop, no HTTP, no configuration, no environment. When the stream
-//! ends it exits, and with it everything in its pid namespace.
+//! It speaks `guest-proto` on a stream to the host, runs commands, moves files
+//! and reaps what the commands leave behind. One thread, one poll loop, no HTTP,
+//! no configuration, no environment. When the stream ends it exits, and with it
+//! everything in its pid namespace, or the machine.
 //!
 //! The code that it runs may be hostile: the guest has another uid than that
 //! code, cannot be traced by it, and touches files only with that code's own
@@ -11,12 +11,16 @@
 
 mod agent;
 mod attributes;
+mod boot;
 mod call;
 mod child;
 mod confiner;
 mod dial;
 mod files;
+mod groups;
 mod outcome;
+mod resolve;
+mod rights;
 mod transfer;
 mod walk;
 mod watch;
@@ -24,19 +28,32 @@ mod wire;
 
 use std::process::ExitCode;
 
-use belljar_sys::{fd, process, signal};
+use belljar_sys::{process, signal};
 
-/// Where the stream to the host is.
-const STREAM: i32 = 3;
+use boot::{Booted, Stage};
 
 fn main() -> ExitCode {
-    let Ok(stream) = fd::inherited(STREAM) else { return ExitCode::from(2) };
+    let Some(stage) = Stage::of(std::env::args_os()) else { return ExitCode::from(2) };
+    let status = match stage.boot() {
+        Ok(booted) => serve(booted, stage),
+        Err(failure) => {
+            stage.complain(&failure);
+            ExitCode::from(2)
+        }
+    };
+    if stage == Stage::Machine {
+        boot::end_machine();
+    }
+    status
+}
+
+fn serve(booted: Booted, stage: Stage) -> ExitCode {
     // Second locks: the host kills by cgroup, the end of the stream is noticed
     // anyway, and pid 1 gets orphans without asking.
     let mut prepared = process::set_dumpable(false).and_then(|()| process::become_subreaper());
-    if std::process::id() == 1 {
+    if stage == Stage::Jail && std::process::id() == 1 {
         // Elsewhere the guest has to end its calls itself, and needs to live
-        // long enough for that.
+        // long enough for that; or its parent is a runtime that ends at once.
         prepared = prepared.and_then(|()| process::die_with_parent());
     }
     if prepared.is_err() {
@@ -47,7 +64,7 @@ fn main() -> ExitCode {
         return ExitCode::from(3);
     }
     signal::ignore_broken_pipes();
-    match agent::Agent::new(stream).and_then(agent::Agent::run) {
+    match agent::Agent::new(booted).and_then(agent::Agent::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(4),
     }

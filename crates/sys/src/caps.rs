@@ -14,6 +14,9 @@ impl Set {
     pub const SETGID: Self = Self(1 << 6);
     pub const SETUID: Self = Self(1 << 7);
     pub const SETPCAP: Self = Self(1 << 8);
+    pub const SYS_ADMIN: Self = Self(1 << 21);
+    pub const SYS_BOOT: Self = Self(1 << 22);
+    pub const SYS_TIME: Self = Self(1 << 25);
 
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -102,10 +105,22 @@ pub fn raise_ambient(set: Set) -> io::Result<()> {
     Ok(())
 }
 
-/// Empties the ambient set.
+/// Empties the ambient set. A kernel that knows no such set (gVisor) has nothing
+/// to empty.
 pub fn clear_ambient() -> io::Result<()> {
     // SAFETY: PR_CAP_AMBIENT takes integers.
     let ret = unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    match check(ret.into()) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Keeps permitted capabilities when this thread stops being root, until its
+/// next exec. The effective ones are lost all the same.
+pub fn keep_over_setuid() -> io::Result<()> {
+    // SAFETY: PR_SET_KEEPCAPS takes one integer.
+    let ret = unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) };
     check(ret.into()).map(drop)
 }
 

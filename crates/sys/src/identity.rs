@@ -22,6 +22,15 @@ pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) }).map(drop)
 }
 
+/// Takes `uid` and `gid` as effective ids; real and saved ones stay.
+pub fn become_effective(uid: u32, gid: u32) -> io::Result<()> {
+    let keep = libc::uid_t::MAX;
+    // SAFETY: setresgid takes three integers.
+    check(unsafe { libc::syscall(libc::SYS_setresgid, keep, gid, keep) })?;
+    // SAFETY: setresuid takes three integers.
+    check(unsafe { libc::syscall(libc::SYS_setresuid, keep, uid, keep) }).map(drop)
+}
+
 /// Acts on files as `uid` and `gid` until the next call; signals and other
 /// rights stay the thread's own.
 pub fn act_on_files_as(uid: u32, gid: u32) -> io::Result<()> {

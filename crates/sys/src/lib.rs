@@ -19,6 +19,7 @@ pub mod net;
 pub mod packet;
 pub mod process;
 pub mod ptrace;
+pub mod random;
 pub mod remote;
 pub mod seccomp;
 pub mod signal;

@@ -1,0 +1,72 @@
+//! In a container on gVisor's kernel, started as its root.
+//!
+//! The host sees one process there, so calls are told apart by gVisor's own
+//! cgroups, which only the guest gets to see.
+
+use std::os::fd::OwnedFd;
+
+use belljar_confine::{Attempt as _, Failure};
+use belljar_sys::{caps, fd};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+
+use super::{Booted, steps};
+use crate::groups::Groups;
+use crate::rights::Rights;
+
+/// The directory that is the guest's alone.
+const PLACE: &str = "/.belljar/groups";
+
+pub(super) fn boot() -> Result<Booted, Failure> {
+    let stream = fd::inherited(steps::STREAM).doing("find the stream")?;
+    let (tasks, pids) = hierarchies()?;
+    let _ = belljar_sys::keyring::join_new_session();
+    steps::become_guest(steps::GUEST_KEEPS)?;
+    caps::set_no_new_privs().doing("forbid new privileges")?;
+    let groups = Groups::version_1(tasks, pids).doing("make groups for calls")?;
+    Ok(Booted {
+        stream,
+        rights: Rights::effective(steps::GUEST_KEEPS),
+        groups: Some(groups),
+        // Its randomness and its clocks are the host's: `getrandom` is passed
+        // on, so two copies of one memory draw different numbers.
+        own_kernel: false,
+    })
+}
+
+/// Mounts a hierarchy that counts what each call uses, and one that limits how
+/// many tasks all of them have together: gVisor charges a new task to its own
+/// group and to none above it, so such a limit has to be on one group for all.
+fn hierarchies() -> Result<(OwnedFd, OwnedFd), Failure> {
+    for dir in ["/.belljar", PLACE] {
+        match rustix::fs::mkdir(dir, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno).doing("make a place for groups"),
+        }
+    }
+    // Calls share the guest's mounts. The directory above keeps them out.
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("groups", PLACE, "tmpfs", flags, c"mode=0700").doing("hide the groups")?;
+    let tasks = hierarchy("tasks", c"cpuacct,memory")?;
+    let pids = hierarchy("pids", c"pids")?;
+    own(PLACE)?;
+    Ok((tasks, pids))
+}
+
+fn hierarchy(name: &str, controllers: &std::ffi::CStr) -> Result<OwnedFd, Failure> {
+    let place = format!("{PLACE}/{name}");
+    rustix::fs::mkdir(&*place, Mode::from_raw_mode(0o700)).doing("make a place for groups")?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("groups", &*place, "cgroup", flags, controllers).doing("mount gVisor's groups")?;
+    own(&place)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(&*place, flags, Mode::empty()).doing("open gVisor's groups")
+}
+
+/// Makes a directory the guest's, for when it is not root any more.
+fn own(place: &str) -> Result<(), Failure> {
+    let (uid, gid) = (Uid::from_raw(steps::GUEST_UID), Gid::from_raw(steps::GUEST_UID));
+    rustix::fs::chmod(place, Mode::from_raw_mode(0o700)).doing("close the groups to others")?;
+    rustix::fs::chown(place, Some(uid), Some(gid)).doing("own the groups")
+}
