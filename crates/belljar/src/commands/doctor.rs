@@ -2,10 +2,10 @@
 //!
 //! Tiers are judged by starting them, not by guessing from versions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use belljar_model::{RootFs, Spec, Tier};
-use belljar_node::{Command, Node};
+use belljar_model::Tier;
+use belljar_node::Node;
 use belljar_template::host as host_template;
 use belljar_template::{Store, Template};
 use serde::Serialize;
@@ -18,6 +18,7 @@ use crate::session::find_template;
 
 mod host;
 mod settings;
+mod tiers;
 mod warm;
 
 /// One thing that was looked at.
@@ -80,14 +81,12 @@ pub(crate) async fn run(
     let node = Node::start(config.state.as_deref()).await;
     let landlock = node.as_ref().ok().map(|node| node.engine().facts().landlock_abi);
     let template = find_template(host_template::NAME, Tier::Jail, config);
-    let mut tiers = Vec::new();
-    for tier in [Tier::Jail, Tier::Process] {
-        tiers.push(tier_finding(tier, &node, &template).await);
+    let mut tiers = tiers::findings(&node, &template, config, printer).await;
+    let works = tiers.first().is_some_and(|jail| jail.state == State::Ok);
+    if let Ok(node) = node {
+        node.stop().await;
     }
-    let works = tiers[0].state == State::Ok;
-    drop(node);
-    let missing = ["oci", "microvm", "wasm"];
-    tiers.extend(missing.map(|name| Finding::new(name, State::Info, "not in this version")));
+    tiers.push(Finding::new("wasm", State::Info, "not in this version"));
     let report = Report {
         host: host::findings(landlock, works),
         tiers,
@@ -131,54 +130,6 @@ fn print(report: &Report, printer: &Printer) -> anyhow::Result<()> {
         printer.note(format_args!("hint: {command}"));
     }
     Ok(())
-}
-
-/// Starts a sandbox, runs `true` in it, ends it.
-async fn tier_finding(
-    tier: Tier,
-    node: &Result<Node, belljar_node::NodeError>,
-    template: &anyhow::Result<Template>,
-) -> Finding {
-    let (node, template) = match (node, template) {
-        (Ok(node), Ok(template)) => (node, template),
-        (Err(error), _) => return failed(tier, error),
-        (_, Err(error)) => return failed(tier, error.as_ref()),
-    };
-    let began = Instant::now();
-    match attempt(tier, node, template.root.clone()).await {
-        Ok(created) => {
-            let total = began.elapsed();
-            let detail = format!(
-                "started in {}, ran `true` and was gone after {}",
-                milliseconds(created),
-                milliseconds(total)
-            );
-            Finding::new(tier.as_str(), State::Ok, detail)
-        }
-        Err(error) => failed(tier, error.as_ref()),
-    }
-}
-
-async fn attempt(tier: Tier, node: &Node, root: RootFs) -> anyhow::Result<Duration> {
-    let began = Instant::now();
-    let sandbox = node.create(&Spec::new(tier, root)).await?;
-    let created = began.elapsed();
-    let finished = sandbox.execute(&Command::new(["/bin/true"])).await;
-    sandbox.destroy().await?;
-    let end = finished?.end;
-    anyhow::ensure!(end.status() == 0, "`true` ended with {} ({})", end.status(), end.reason);
-    Ok(created)
-}
-
-fn failed(tier: Tier, error: &(dyn std::error::Error + 'static)) -> Finding {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let why: Vec<String> = chain.map(ToString::to_string).collect();
-    let finding = Finding::new(tier.as_str(), State::No, why.join(": "));
-    match tier {
-        Tier::Jail if !rustix::process::geteuid().is_root() => finding.fix("run belljar as root"),
-        Tier::Jail => finding.fix("see the marks under `Host`"),
-        Tier::Process | Tier::Oci(_) | Tier::Microvm => finding,
-    }
 }
 
 fn milliseconds(time: Duration) -> String {
