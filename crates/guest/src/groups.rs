@@ -56,9 +56,9 @@ trait Kernel {
     }
     /// How long counters may go unread while nothing seems to happen.
     fn patience(&self) -> Duration;
-    /// Whether limits are close, so that counters are to be read often.
-    fn is_close(&self) -> bool {
-        false
+    /// How long they may go unread because of what they said last.
+    fn at_most(&self) -> Duration {
+        Duration::MAX
     }
 }
 
@@ -66,6 +66,7 @@ struct Member {
     name: String,
     counters: Counters,
     told: Counters,
+    told_at: Option<Instant>,
     /// Its call has ended; processes may be left.
     over: bool,
     /// It is to end, and is not yet empty.
@@ -82,13 +83,13 @@ pub(crate) struct Groups {
 
 /// How often counters are told while they change.
 const OFTEN: Duration = Duration::from_millis(50);
-/// How often they are read when a limit is close.
+/// How often they are read at most.
 const CLOSE: Duration = Duration::from_millis(10);
 
 impl Groups {
-    /// gVisor's groups: `tasks` has cpuacct and memory, `pids` the other one.
-    pub(crate) fn version_1(tasks: OwnedFd, pids: OwnedFd) -> io::Result<Self> {
-        Ok(Self::new(Box::new(Version1::new(tasks, pids)?)))
+    /// gVisor's groups: the roots of cpuacct, memory and pids.
+    pub(crate) fn version_1(hierarchies: [OwnedFd; 3]) -> io::Result<Self> {
+        Ok(Self::new(Box::new(Version1::new(hierarchies)?)))
     }
 
     /// Linux's groups; `disk` is where the writable layer lies.
@@ -109,7 +110,8 @@ impl Groups {
         let name = format!("c{channel}");
         let entry = self.kernel.create(&name)?;
         let counters = Counters::default();
-        let member = Member { name, counters, told: counters, over: false, dying: false };
+        let told_at = None;
+        let member = Member { name, counters, told: counters, told_at, over: false, dying: false };
         self.members.insert(channel, member);
         self.hurry();
         Ok(entry)
@@ -180,8 +182,10 @@ impl Groups {
     }
 
     fn interval(&self) -> Duration {
-        let dying = self.members.values().any(|member| member.dying);
-        if dying || self.kernel.is_close() { CLOSE } else { self.pause }
+        if self.members.values().any(|member| member.dying) {
+            return CLOSE;
+        }
+        self.pause.min(self.kernel.at_most()).max(CLOSE)
     }
 
     /// Nothing runs: nothing to look at.
@@ -202,16 +206,22 @@ impl Groups {
         self.count();
         let mut changed = Vec::new();
         for (&channel, member) in &mut self.members {
-            if !member.over && member.counters != member.told {
+            // Deaths are told at once, the rest now and then.
+            let rested = member.told_at.is_none_or(|at| begun - at >= OFTEN);
+            let urgent = member.counters.oom_kills != member.told.oom_kills;
+            if !member.over && member.counters != member.told && (rested || urgent) {
+                member.told_at = Some(begun);
                 member.told = member.counters;
                 changed.push((channel, member.counters));
             }
         }
-        self.pause = if changed.is_empty() { self.pause * 2 } else { OFTEN };
+        let moved = self.members.values().any(|member| member.counters != member.told);
+        let quiet = changed.is_empty() && !moved;
+        self.pause = if quiet { self.pause * 2 } else { OFTEN };
         self.pause = self.pause.min(self.kernel.patience());
-        // Looking may take at most a tenth of the time.
+        // However long looking takes, there is time for something else.
         let now = Instant::now();
-        self.next = Some(now + self.interval().max((now - begun) * 10));
+        self.next = Some(now + self.interval().max((now - begun) * 2));
         self.sweep();
         changed
     }

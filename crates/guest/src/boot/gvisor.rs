@@ -3,6 +3,7 @@
 //! The host sees one process there, so calls are told apart by gVisor's own
 //! cgroups, which only the guest gets to see.
 
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
 use belljar_confine::{Attempt as _, Failure};
@@ -20,11 +21,12 @@ const PLACE: &str = "/.belljar/groups";
 
 pub(super) fn boot() -> Result<Booted, Failure> {
     let stream = fd::inherited(steps::STREAM).doing("find the stream")?;
-    let (tasks, pids) = hierarchies()?;
+    mount_all()?;
     let _ = belljar_sys::keyring::join_new_session();
     steps::become_guest(steps::GUEST_KEEPS)?;
     caps::set_no_new_privs().doing("forbid new privileges")?;
-    let groups = Groups::version_1(tasks, pids).doing("make groups for calls")?;
+    let groups = [open("cpuacct")?, open("memory")?, open("pids")?];
+    let groups = Groups::version_1(groups).doing("make groups for calls")?;
     Ok(Booted {
         stream,
         rights: Rights::effective(steps::GUEST_KEEPS),
@@ -35,10 +37,9 @@ pub(super) fn boot() -> Result<Booted, Failure> {
     })
 }
 
-/// Mounts a hierarchy that counts what each call uses, and one that limits how
-/// many tasks all of them have together: gVisor charges a new task to its own
-/// group and to none above it, so such a limit has to be on one group for all.
-fn hierarchies() -> Result<(OwnedFd, OwnedFd), Failure> {
+/// Mounts what counts CPU time and memory of each call, and what limits tasks.
+/// The kernel has a hierarchy for each controller, whoever else may see it.
+fn mount_all() -> Result<(), Failure> {
     for dir in ["/.belljar", PLACE] {
         match rustix::fs::mkdir(dir, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -46,22 +47,28 @@ fn hierarchies() -> Result<(OwnedFd, OwnedFd), Failure> {
         }
     }
     // Calls share the guest's mounts. The directory above keeps them out.
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("groups", PLACE, "tmpfs", flags, c"mode=0700").doing("hide the groups")?;
-    let tasks = hierarchy("tasks", c"cpuacct,memory")?;
-    let pids = hierarchy("pids", c"pids")?;
-    own(PLACE)?;
-    Ok((tasks, pids))
+    mount("groups", PLACE, "tmpfs", QUIET, c"mode=0700").doing("hide the groups")?;
+    for controller in ["cpuacct", "memory", "pids"] {
+        mount_one(controller)?;
+    }
+    own(PLACE)
 }
 
-fn hierarchy(name: &str, controllers: &std::ffi::CStr) -> Result<OwnedFd, Failure> {
-    let place = format!("{PLACE}/{name}");
+const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
+fn mount_one(controller: &str) -> Result<(), Failure> {
+    let place = format!("{PLACE}/{controller}");
     rustix::fs::mkdir(&*place, Mode::from_raw_mode(0o700)).doing("make a place for groups")?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("groups", &*place, "cgroup", flags, controllers).doing("mount gVisor's groups")?;
-    own(&place)?;
+    let option = CString::new(controller).unwrap_or_default();
+    mount("groups", &*place, "cgroup", QUIET, &*option).doing("mount gVisor's groups")?;
+    own(&place)
+}
+
+/// Opens what was mounted, as the guest that it belongs to by then.
+fn open(controller: &str) -> Result<OwnedFd, Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(&*place, flags, Mode::empty()).doing("open gVisor's groups")
+    rustix::fs::open(format!("{PLACE}/{controller}"), flags, Mode::empty())
+        .doing("open gVisor's groups")
 }
 
 /// Makes a directory the guest's, for when it is not root any more.

@@ -10,9 +10,13 @@
 //!   seen to have that one more has asked for too many. Whoever was refused, and
 //!   has fewer again when it is looked at, is not noticed.
 //!
+//! A new task is charged to its own group and to none above it, so a limit for
+//! all calls together has to be on one group that all of them are in.
+//!
 //! ```text
-//! tasks/          the guest            pids/        the guest
-//! tasks/c<N>      one call             pids/calls   all calls
+//! cpuacct/        the guest      pids/        the guest
+//! cpuacct/c<N>    one call       pids/calls   all calls
+//! memory/c<N>     one call
 //! ```
 
 use std::collections::BTreeSet;
@@ -23,16 +27,20 @@ use std::time::{Duration, Instant};
 use belljar_guest_proto::{Counters, InnerGroups};
 use belljar_sys::signal;
 use rustix::fs::AtFlags;
+use rustix::io::Errno;
 
 use super::files::{make_dir, number, open_dir, open_write, read, write};
 use super::{Entry, Kernel};
 
 pub(super) struct Version1 {
-    tasks: OwnedFd,
+    cpu: OwnedFd,
+    memory: OwnedFd,
     calls: OwnedFd,
     limits: Option<InnerGroups>,
-    /// Whether calls use much of the memory that they may use.
-    close: bool,
+    /// When the limit on memory may be passed at the earliest, by all that is
+    /// known: the sum so far, and when that was.
+    memory_left: Duration,
+    summed: (u64, Instant),
     /// When the last process was killed for want of memory, which takes a while
     /// to show.
     starved: Option<Instant>,
@@ -45,14 +53,23 @@ const DYING: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 3;
 
 impl Version1 {
-    pub(super) fn new(tasks: OwnedFd, pids: OwnedFd) -> io::Result<Self> {
+    pub(super) fn new([cpu, memory, pids]: [OwnedFd; 3]) -> io::Result<Self> {
         let calls = make_dir(&pids, "calls")?;
-        Ok(Self { tasks, calls, limits: None, close: false, starved: None })
+        let summed = (0, Instant::now());
+        Ok(Self {
+            cpu,
+            memory,
+            calls,
+            limits: None,
+            memory_left: Duration::MAX,
+            summed,
+            starved: None,
+        })
     }
 
     /// The processes of a call, by pid.
     fn processes(&self, name: &str) -> Vec<i32> {
-        let list = open_dir(&self.tasks, name).ok().and_then(|dir| read(&dir, "cgroup.procs"));
+        let list = open_dir(&self.cpu, name).ok().and_then(|dir| read(&dir, "cgroup.procs"));
         let list = list.unwrap_or_default();
         list.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid > 1).collect()
     }
@@ -70,9 +87,10 @@ impl Version1 {
     }
 
     fn enforce_memory(&mut self, members: &mut [(&str, &mut Counters)], limit: u64) {
-        let usage: Vec<u64> = members.iter().map(|(name, _)| self.memory_now(name)).collect();
+        let usage: Vec<u64> =
+            members.iter().map(|(name, _)| self.memory_now(name).unwrap_or(0)).collect();
         let sum: u64 = usage.iter().sum();
-        self.close = sum > limit / 8;
+        self.predict(sum, limit);
         let waits = self.starved.is_some_and(|at| at.elapsed() < DYING);
         if sum <= limit || (waits && sum <= limit + limit / 4) {
             return;
@@ -86,9 +104,20 @@ impl Version1 {
         }
     }
 
-    fn memory_now(&self, name: &str) -> u64 {
-        let dir = open_dir(&self.tasks, name).ok();
-        dir.and_then(|dir| number(&dir, "memory.usage_in_bytes")).unwrap_or(0)
+    /// Guesses when to look again: half of the time that the memory that is left
+    /// lasts at the pace of late, or at a brisk one.
+    fn predict(&mut self, sum: u64, limit: u64) {
+        const BRISK: u64 = 500 << 20;
+        let (before, at) = self.summed;
+        let millis = u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let pace = (sum.saturating_sub(before).saturating_mul(1000) / millis).max(BRISK);
+        let left = limit.saturating_sub(sum).saturating_mul(1000) / pace;
+        self.memory_left = Duration::from_millis(left / 2);
+        self.summed = (sum, Instant::now());
+    }
+
+    fn memory_now(&self, name: &str) -> Option<u64> {
+        number(&open_dir(&self.memory, name).ok()?, "memory.usage_in_bytes")
     }
 
     fn enforce_pids(&self, members: &mut [(&str, &mut Counters)], limit: u32) {
@@ -96,7 +125,7 @@ impl Version1 {
             return;
         }
         let count = |name: &str| {
-            let dir = open_dir(&self.tasks, name).ok();
+            let dir = open_dir(&self.cpu, name).ok();
             dir.and_then(|dir| read(&dir, "tasks")).map_or(0, |list| list.lines().count())
         };
         if let Some((_, counters)) = members.iter_mut().max_by_key(|(name, _)| count(name)) {
@@ -126,13 +155,20 @@ impl Kernel for Version1 {
     }
 
     fn create(&self, name: &str) -> io::Result<Entry> {
-        let dir = make_dir(&self.tasks, name)?;
-        let tasks = vec![open_write(&dir, "tasks")?, open_write(&self.calls, "tasks")?];
+        let groups = [&make_dir(&self.cpu, name)?, &make_dir(&self.memory, name)?, &self.calls];
+        let tasks = groups.into_iter().map(|group| open_write(group, "tasks"));
+        let tasks = tasks.collect::<io::Result<_>>()?;
         Ok(Entry { cgroup: None, tasks })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.tasks, name, AtFlags::REMOVEDIR)?)
+        for parent in [&self.cpu, &self.memory] {
+            match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Kills one by one. That no fork outruns this, nobody forks during the last
@@ -154,11 +190,10 @@ impl Kernel for Version1 {
     }
 
     fn count(&self, name: &str, counters: &mut Counters) {
-        let Ok(dir) = open_dir(&self.tasks, name) else { return };
-        let nanos = number(&dir, "cpuacct.usage").unwrap_or(0);
+        let dir = open_dir(&self.cpu, name).ok();
+        let nanos = dir.and_then(|dir| number(&dir, "cpuacct.usage")).unwrap_or(0);
         counters.cpu_micros = (nanos / 1000).max(counters.cpu_micros);
-        let memory = number(&dir, "memory.usage_in_bytes");
-        counters.peak_memory_bytes = counters.peak_memory_bytes.max(memory);
+        counters.peak_memory_bytes = counters.peak_memory_bytes.max(self.memory_now(name));
     }
 
     fn enforce(&mut self, members: &mut [(&str, &mut Counters)]) {
@@ -171,7 +206,7 @@ impl Kernel for Version1 {
         Duration::from_millis(200)
     }
 
-    fn is_close(&self) -> bool {
-        self.close
+    fn at_most(&self) -> Duration {
+        self.memory_left
     }
 }
