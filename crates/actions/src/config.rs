@@ -7,6 +7,8 @@ use std::time::Duration;
 use belljar_node::PoolSize;
 use belljar_template::measure::Amount;
 
+use crate::tier::Tiers;
+
 /// Settings of the actions.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -25,6 +27,8 @@ pub struct Config {
     /// here. Tags of images are not looked at.
     pub images: BTreeMap<String, String>,
     pub builds: BuildLimits,
+    /// What sandboxes are kept in.
+    pub tiers: Tiers,
     /// Under which name this server is reached, for hosts like `8080-<id>.<domain>`.
     pub domain: Option<String>,
 }
@@ -119,6 +123,7 @@ impl Config {
             quota: Quota::default(),
             images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
             builds: BuildLimits::default(),
+            tiers: Tiers::default(),
             domain: None,
         }
     }

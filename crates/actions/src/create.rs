@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::SandboxId;
+use belljar_model::{SandboxId, Tier};
 
 use crate::clock::now;
 use crate::events::EventKind;
@@ -16,6 +16,7 @@ use crate::sandbox::{Facts, Live, Sandbox, State};
 use crate::secret::Secret;
 use crate::start::Actions;
 use crate::template::Known;
+use crate::tier::not_made;
 
 /// What somebody asks for.
 #[derive(Debug, Clone, Default, Hash)]
@@ -32,6 +33,17 @@ pub struct Create {
     pub private_traffic: bool,
     /// What servers inside see as their host.
     pub mask_host: Option<String>,
+    /// What it must be kept in; `None`: what its template or the server says.
+    pub tier: Option<Tier>,
+}
+
+/// A machine that was made for somebody.
+struct Begun {
+    machine: belljar_node::Sandbox,
+    template: Arc<Known>,
+    tier: Tier,
+    /// What its template starts with does not run yet.
+    is_new: bool,
 }
 
 /// How long a sandbox lives when nobody says.
@@ -62,7 +74,7 @@ impl Actions {
         check_texts("metadata", &wish.metadata)?;
         check_env(&wish.env)?;
         let place = self.registry().reserve(tenant, self.config().quota.sandboxes)?;
-        let (machine, template) = self.machine(tenant, &wish.template).await?;
+        let Begun { machine, template, tier, is_new } = self.machine(tenant, wish).await?;
         let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
         let facts = Facts {
             tenant: tenant.clone(),
@@ -76,9 +88,12 @@ impl Actions {
             token: token()?,
             traffic_token: if wish.private_traffic { Some(token()?) } else { None },
             mask_host: wish.mask_host.clone(),
+            tier,
         };
         let sandbox = self.enter(machine, facts, template, life, place)?;
-        self.begin(&sandbox).await;
+        if is_new {
+            self.begin(&sandbox).await;
+        }
         Ok(sandbox)
     }
 
@@ -155,19 +170,19 @@ impl Actions {
         Ok(life)
     }
 
-    async fn machine(
-        &self,
-        tenant: &Tenant,
-        name: &str,
-    ) -> Result<(belljar_node::Sandbox, Arc<Known>), Problem> {
-        if let Some(snapshot) = self.snapshots().find(tenant, name) {
-            let machine = self.make_from(&snapshot.taken, &snapshot.template).await?;
-            return Ok((machine, snapshot.template.clone()));
+    async fn machine(&self, tenant: &Tenant, wish: &Create) -> Result<Begun, Problem> {
+        if let Some(snapshot) = self.snapshots().find(tenant, &wish.template) {
+            let tier = self.keep_tier(tenant, wish.tier, snapshot.tier)?;
+            let template = snapshot.template.clone();
+            let machine = self.make_from(&snapshot.taken, &template, tier).await?;
+            let is_new = !snapshot.taken.is_whole(tier);
+            return Ok(Begun { machine, template, tier, is_new });
         }
-        let template = self.templates().find(tenant, name)?;
-        let made = self.node().create(&template.spec).await;
-        let machine = made.map_err(|error| Problem::internal("make a sandbox", &error))?;
-        Ok((machine, template))
+        let template = self.templates().find(tenant, &wish.template)?;
+        let tier = self.choose_tier(tenant, wish.tier, template.tier())?;
+        let made = self.node().create(&template.spec(tier)).await;
+        let machine = made.map_err(|error| not_made(&error))?;
+        Ok(Begun { machine, template, tier, is_new: true })
     }
 
     /// Puts a machine that runs on the books.

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! <state>/sandboxes/<id>.json    one for each sandbox that has not ended
-//! <state>/sandboxes/<id>.files   what was saved of a paused one
+//! <state>/sandboxes/<id>.files   what was saved of a paused one: its files
+//! <state>/sandboxes/<id>.memory/ or all of it
 //! <state>/ended.jsonl            one line for each that has ended
 //! ```
 //!
-//! The jail ends with its engine, so whatever stands in `sandboxes/` when a
-//! server starts is gone, unless its files were saved; it is put down as lost.
+//! Sandboxes end with their engine, so whatever stands in `sandboxes/` when a
+//! server starts is gone, unless it was put on disk; it is put down as lost.
 
 mod ends;
 
@@ -16,15 +17,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use belljar_model::{EndReason, SandboxId};
+use belljar_model::{EndReason, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 
 use ends::Ends;
 
 use crate::clock::{Moment, now};
 use crate::keys::Tenant;
-use crate::private;
-use crate::sandbox::Facts;
+use crate::private::{self, remove};
+use crate::sandbox::{Facts, Paused, State, first_tier};
 use crate::template::Reference;
 
 /// How a sandbox ended.
@@ -36,6 +37,9 @@ pub struct Ended {
     pub started_at: Moment,
     pub ended_at: Moment,
     pub reason: EndReason,
+    /// What it was kept in.
+    #[serde(default = "first_tier")]
+    pub tier: Tier,
 }
 
 #[derive(Debug)]
@@ -54,6 +58,26 @@ pub(crate) struct Written {
     /// Its files were saved, and it can be resumed from them.
     #[serde(default)]
     pub(crate) saved: bool,
+    /// All of it was put on disk, and it goes on from there.
+    #[serde(default)]
+    pub(crate) suspended: bool,
+}
+
+impl Written {
+    /// Where it can be resumed from, if that is still there.
+    pub(crate) fn paused(&self, journal: &Journal) -> Option<Paused> {
+        let (files, memory) = (journal.saved_files(&self.id), journal.memory(&self.id));
+        match (self.suspended, self.saved) {
+            (true, _) if memory.is_dir() => Some(Paused::Suspended(memory)),
+            (false, true) if files.exists() => Some(Paused::Saved(files)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a sandbox is there again after a restart.
+pub(crate) fn outlives_the_server(state: &State) -> bool {
+    matches!(state, State::Paused(Paused::Saved(_) | Paused::Suspended(_)))
 }
 
 impl Journal {
@@ -71,6 +95,17 @@ impl Journal {
     /// Where the files of a paused sandbox are saved.
     pub(crate) fn saved_files(&self, id: &SandboxId) -> PathBuf {
         self.dir.join(format!("{id}.files"))
+    }
+
+    /// The directory of a sandbox that was put on disk with its memory.
+    pub(crate) fn memory(&self, id: &SandboxId) -> PathBuf {
+        self.dir.join(format!("{id}.memory"))
+    }
+
+    /// Removes what is on disk of a sandbox that runs.
+    pub(crate) fn forget_saved(&self, id: &SandboxId) -> io::Result<()> {
+        remove(&self.saved_files(id))?;
+        remove(&self.memory(id))
     }
 
     pub(crate) fn write(&self, written: &Written) -> io::Result<()> {
@@ -91,9 +126,10 @@ impl Journal {
                 started_at: facts.started_at,
                 ended_at: now(),
                 reason,
+                tier: facts.tier,
             })?;
         }
-        remove(&self.saved_files(id))?;
+        self.forget_saved(id)?;
         remove(&self.path(id))
     }
 
@@ -104,7 +140,7 @@ impl Journal {
             let path = entry?.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json") => {}
-                Some("files") if path.with_extension("json").exists() => continue,
+                Some("files" | "memory") if path.with_extension("json").exists() => continue,
                 _ => {
                     remove(&path)?;
                     continue;
@@ -114,8 +150,9 @@ impl Journal {
                 Ok(written) => left.push(written),
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot read a record");
-                    remove(&path)?;
-                    remove(&path.with_extension("files"))?;
+                    for extension in ["json", "files", "memory"] {
+                        remove(&path.with_extension(extension))?;
+                    }
                 }
             }
         }
@@ -128,9 +165,5 @@ impl Journal {
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
+#[cfg(test)]
+mod tests;

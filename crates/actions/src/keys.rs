@@ -3,6 +3,10 @@
 //! The file has one key a line, then the tenant's name; `#` begins a comment.
 //! A key may stand there as itself or as `sha256:<hex>`. Only hashes are kept in
 //! memory. A key that is taken out of the file is dead within a second or two.
+//!
+//! `floor=TIER` after the name is the weakest wall that the tenant's sandboxes
+//! may have. It is the tenant's, not the key's: of several, the strictest holds
+//! for all of its keys, or the one without would be the way around it.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -12,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use belljar_model::Tier;
+use belljar_model::spec::UnknownTier;
 use sha2::{Digest as _, Sha256};
 
 use crate::secret::{Secret, hex};
@@ -40,8 +46,10 @@ pub enum KeyError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write a first key to `{path}`")]
     Write { path: PathBuf, source: io::Error },
-    #[error("line {line} of `{path}` is not `KEY TENANT`")]
+    #[error("line {line} of `{path}` is not `KEY TENANT` or `KEY TENANT floor=TIER`")]
     Line { path: PathBuf, line: usize },
+    #[error("the floor in line {line} of `{path}` is none")]
+    Floor { path: PathBuf, line: usize, source: UnknownTier },
     #[error("there is no key in `{0}`")]
     Empty(PathBuf),
 }
@@ -52,8 +60,15 @@ type Hash = [u8; 32];
 #[derive(Debug)]
 pub struct Keys {
     path: PathBuf,
-    known: RwLock<HashMap<Hash, Tenant>>,
+    known: RwLock<Known>,
     read_at: Mutex<Option<SystemTime>>,
+}
+
+/// What the file says.
+#[derive(Debug, Default)]
+struct Known {
+    tenants: HashMap<Hash, Tenant>,
+    floors: HashMap<Tenant, Tier>,
 }
 
 impl Keys {
@@ -82,7 +97,8 @@ impl Keys {
             .map_err(cannot)?;
         writeln!(
             file,
-            "# KEY TENANT; a key may be written as sha256:<hex>\nsha256:{hashed} default"
+            "# KEY TENANT [floor=TIER]; a key may be written as sha256:<hex>\n\
+             sha256:{hashed} default"
         )
         .map_err(cannot)?;
         Ok((Self::read(path)?, Some(key)))
@@ -90,13 +106,21 @@ impl Keys {
 
     /// Whose key this is.
     pub fn tenant(&self, key: &str) -> Option<Tenant> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&hash(key)).cloned()
+        self.known().tenants.get(&hash(key)).cloned()
     }
 
     pub fn has(&self, tenant: &Tenant) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.values().any(|other| other == tenant)
+        self.known().tenants.values().any(|other| other == tenant)
+    }
+
+    /// The weakest wall that a tenant's sandboxes may have, if it has one of its
+    /// own.
+    pub fn floor(&self, tenant: &Tenant) -> Option<Tier> {
+        self.known().floors.get(tenant).copied()
+    }
+
+    fn known(&self) -> std::sync::RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the file again if it changed. A file that cannot be read or makes
@@ -122,16 +146,28 @@ fn hash(key: &str) -> Hash {
     Sha256::digest(key).into()
 }
 
-fn parse(path: &Path) -> Result<HashMap<Hash, Tenant>, KeyError> {
+fn parse(path: &Path) -> Result<Known, KeyError> {
     let text = fs::read_to_string(path);
     let text = text.map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
-    let mut known = HashMap::new();
+    let mut known = Known::default();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split_whitespace();
         let Some(key) = words.next() else { continue };
         let wrong = || KeyError::Line { path: path.to_owned(), line: index + 1 };
-        let tenant = words.next().ok_or_else(wrong)?;
+        let tenant = Tenant::new(words.next().ok_or_else(wrong)?);
+        if let Some(word) = words.next() {
+            let floor = word.strip_prefix("floor=").ok_or_else(wrong)?.parse();
+            let floor: Tier = floor.map_err(|source| KeyError::Floor {
+                path: path.to_owned(),
+                line: index + 1,
+                source,
+            })?;
+            let held = known.floors.entry(tenant.clone()).or_insert(floor);
+            if !held.is_at_least(floor) {
+                *held = floor;
+            }
+        }
         if words.next().is_some() {
             return Err(wrong());
         }
@@ -139,9 +175,9 @@ fn parse(path: &Path) -> Result<HashMap<Hash, Tenant>, KeyError> {
             Some(hex) => unhex(hex).ok_or_else(wrong)?,
             None => hash(key),
         };
-        known.insert(hash, Tenant::new(tenant));
+        known.tenants.insert(hash, tenant);
     }
-    if known.is_empty() { Err(KeyError::Empty(path.to_owned())) } else { Ok(known) }
+    if known.tenants.is_empty() { Err(KeyError::Empty(path.to_owned())) } else { Ok(known) }
 }
 
 fn unhex(text: &str) -> Option<Hash> {
@@ -180,6 +216,30 @@ mod tests {
     fn a_line_that_makes_no_sense_is_named() {
         let file = file("e2b_aa one\ne2b_bb\n");
         assert!(matches!(Keys::read(file.path()), Err(KeyError::Line { line: 2, .. })));
+    }
+
+    #[test]
+    fn a_floor_is_the_tenants_and_the_strictest_of_its_lines() {
+        let file = file(
+            "k1 one floor=gvisor # at least\nk2 one\nk3 one floor=microvm\nk4 one floor=jail\nk5 two\n",
+        );
+        let keys = Keys::read(file.path()).unwrap();
+        assert_eq!(keys.floor(&Tenant::new("one")), Some(Tier::Microvm));
+        assert_eq!(keys.floor(&Tenant::new("two")), None);
+        assert_eq!(keys.tenant("k2"), Some(Tenant::new("one")));
+    }
+
+    #[test]
+    fn a_floor_that_makes_no_sense_is_an_error_and_not_none() {
+        let floor = file("k1 one\nk2 two floor=strong\n");
+        assert!(matches!(Keys::read(floor.path()), Err(KeyError::Floor { line: 2, .. })));
+        for text in ["k1 one gvisor", "k1 one Floor=jail", "k1 one floor=jail more"] {
+            let file = file(text);
+            assert!(
+                matches!(Keys::read(file.path()), Err(KeyError::Line { line: 1, .. })),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub enum OnTimeout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseMode {
-    /// Memory and processes: they stand still.
+    /// Memory and processes: they stand still, in memory or on disk.
     Full,
     /// Files only: what ran is gone, the machine starts anew.
     Filesystem,
@@ -170,18 +170,24 @@ impl Actions {
     /// For whoever holds the lock.
     async fn pause_now(&self, sandbox: &Arc<Sandbox>, mode: PauseMode) -> Result<(), Problem> {
         let live = sandbox.live()?;
-        let frozen = live.machine.pause();
-        frozen.map_err(|error| sandbox.failed(&live, "pause the sandbox", &error))?;
         let paused = match mode {
-            PauseMode::Full => Paused::Frozen(live),
-            PauseMode::Filesystem => match self.put_away(sandbox, &live).await {
-                Ok(paused) => paused,
-                Err(problem) => {
-                    let thawed = live.machine.resume();
-                    thawed.map_err(|error| sandbox.failed(&live, "resume the sandbox", &error))?;
-                    return Err(problem);
+            PauseMode::Full if sandbox.facts().tier.can_be_saved() => {
+                self.suspend(sandbox, &live).await?
+            }
+            PauseMode::Full => {
+                freeze(sandbox, &live)?;
+                Paused::Frozen(live)
+            }
+            PauseMode::Filesystem => {
+                freeze(sandbox, &live)?;
+                match self.put_away(sandbox, &live).await {
+                    Ok(paused) => paused,
+                    Err(problem) => {
+                        thaw(sandbox, &live)?;
+                        return Err(problem);
+                    }
                 }
-            },
+            }
         };
         sandbox.set_state(State::Paused(paused));
         self.write_down(sandbox)?;
@@ -241,15 +247,26 @@ impl Actions {
             (State::Running(_), _) => return Ok(Resumed::RanAlready),
             (State::Ended(_), _) => return Err(Problem::unknown_sandbox(sandbox.id().as_str())),
             (State::Paused(Paused::Frozen(live)), ResumeMode::Kept) => {
-                let thawed = live.machine.resume();
-                thawed.map_err(|error| sandbox.failed(&live, "resume the sandbox", &error))?;
+                thaw(sandbox, &live)?;
                 live
             }
             (State::Paused(Paused::Frozen(live)), ResumeMode::Reboot) => {
                 let saved = self.put_away(sandbox, &live).await?;
-                sandbox.set_state(State::Paused(saved.clone()));
-                self.write_down(sandbox)?;
-                self.bring_back(sandbox, saved).await?
+                self.reboot(sandbox, saved).await?
+            }
+            (State::Paused(Paused::Suspended(dir)), ResumeMode::Kept) => {
+                self.awaken(sandbox, &dir).await?
+            }
+            (State::Paused(Paused::Suspended(dir)), ResumeMode::Reboot) => {
+                let live = self.awaken(sandbox, &dir).await?;
+                match self.put_away(sandbox, &live).await {
+                    Ok(saved) => self.reboot(sandbox, saved).await?,
+                    Err(problem) => {
+                        // What is on disk is as it was.
+                        self.remove_machine(sandbox, &live).await;
+                        return Err(problem);
+                    }
+                }
             }
             (State::Paused(saved @ Paused::Saved(_)), _) => self.bring_back(sandbox, saved).await?,
         };
@@ -262,16 +279,34 @@ impl Actions {
         Ok(if rebooted { Resumed::Rebooted } else { Resumed::Thawed })
     }
 
+    /// A new machine for one whose files are on disk, which is written down first.
+    async fn reboot(&self, sandbox: &Arc<Sandbox>, saved: Paused) -> Result<Arc<Live>, Problem> {
+        sandbox.set_state(State::Paused(saved.clone()));
+        self.write_down(sandbox)?;
+        self.bring_back(sandbox, saved).await
+    }
+
     /// What runs, for traffic that comes in: resumed first if its owner wished
-    /// so. Only what stands still is woken: what was put away takes a request
-    /// of its own.
+    /// so. Only what kept its memory is woken: what lost it takes a request of
+    /// its own.
     pub async fn wake(&self, sandbox: &Arc<Sandbox>) -> Result<Arc<Live>, Problem> {
-        let frozen = matches!(sandbox.state(), State::Paused(Paused::Frozen(_)));
-        if frozen && sandbox.facts().auto_resume {
+        let goes_on =
+            matches!(sandbox.state(), State::Paused(Paused::Frozen(_) | Paused::Suspended(_)));
+        if goes_on && sandbox.facts().auto_resume {
             self.resume(sandbox, crate::create::DEFAULT_LIFE, ResumeMode::Kept).await?;
         }
         sandbox.live()
     }
+}
+
+fn freeze(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
+    let frozen = live.machine.pause();
+    frozen.map_err(|error| sandbox.failed(live, "pause the sandbox", &error))
+}
+
+fn thaw(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
+    let thawed = live.machine.resume();
+    thawed.map_err(|error| sandbox.failed(live, "resume the sandbox", &error))
 }
 
 /// Goes through with it, whether or not anybody still waits.

@@ -45,6 +45,19 @@ pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path) -> io::Result<Vec<T>> {
     Ok(all)
 }
 
+/// A file, or a directory and all in it; nothing, if nothing is there.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,19 +3,21 @@
 //! ```text
 //!            pause               resume
 //!   Running ───────► Paused ───────────► Running
-//!      │               │  frozen: memory and processes stay
-//!      │ kill, deadline, death │  stored: files only; it starts anew
+//!      │               │  frozen: memory and processes stay where they are
+//!      │               │  saved: files only, on disk; it starts anew
+//!      │               │  suspended: memory and files, on disk; it goes on
+//!      │ kill, deadline, death
 //!      └──────► Ended ◄┘
 //! ```
 //!
-//! What runs ([`Live`]) may be replaced: a sandbox that was paused without its
-//! memory gets a new machine under the same id.
+//! What runs ([`Live`]) may be replaced: a sandbox that was put on disk gets a new
+//! machine under the same id.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_model::{EndReason, SandboxId};
+use belljar_model::{EndReason, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -55,6 +57,14 @@ pub struct Facts {
     /// by; `${PORT}` stands for the port.
     #[serde(default)]
     pub mask_host: Option<String>,
+    /// What it is kept in.
+    #[serde(default = "first_tier")]
+    pub tier: Tier,
+}
+
+/// What everything was kept in before there was a choice.
+pub(crate) fn first_tier() -> Tier {
+    Tier::Jail
 }
 
 /// What runs.
@@ -82,6 +92,8 @@ pub enum Paused {
     Frozen(Arc<Live>),
     /// Nothing runs; the files are on disk.
     Saved(PathBuf),
+    /// Nothing runs; all of it, memory included, is in a directory on disk.
+    Suspended(PathBuf),
 }
 
 #[derive(Debug)]

@@ -3,10 +3,12 @@
 //! ```text
 //! <state>/snapshots/<id>.json     whose it is, and of what
 //! <state>/snapshots/<id>.files    the files of that moment
+//! <state>/snapshots/<id>.memory/  or all of it
 //! ```
 //!
 //! A snapshot with interpreters is held in memory and ends with the server; one
-//! of files only is on disk and stays.
+//! of files only is on disk and stays, and so is one of a sandbox with a kernel
+//! of its own, memory and all.
 
 mod fork;
 mod moment;
@@ -16,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use belljar_model::Tier;
 use serde::{Deserialize, Serialize};
 
 pub use fork::MOST_FORKS;
@@ -44,11 +47,13 @@ pub struct Snapshot {
     pub sandbox: String,
     pub taken_at: Moment,
     pub mode: PauseMode,
+    /// What its sandbox was kept in; what is made of it is kept in the same.
+    pub tier: Tier,
     pub(crate) taken: Taken,
     pub(crate) template: Arc<Known>,
 }
 
-/// A snapshot of files, as it is written down.
+/// A snapshot that is on disk, as it is written down.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     id: String,
@@ -57,6 +62,8 @@ pub(crate) struct Record {
     sandbox: String,
     taken_at: Moment,
     template: Reference,
+    #[serde(default = "crate::sandbox::first_tier")]
+    tier: Tier,
 }
 
 #[derive(Debug)]
@@ -80,7 +87,7 @@ impl Snapshots {
             let path = entry?.path();
             let is_record = path.extension().is_some_and(|extension| extension == "json");
             if !is_record && !path.with_extension("json").exists() {
-                std::fs::remove_file(path)?;
+                private::remove(&path)?;
             }
         }
         private::read_all(&self.dir)
@@ -118,6 +125,20 @@ impl Snapshots {
         self.dir.join(format!("{id}.files"))
     }
 
+    fn memory(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.memory"))
+    }
+
+    /// What is on disk of it.
+    fn saved(&self, id: &str) -> Option<Taken> {
+        let (files, memory) = (self.files(id), self.memory(id));
+        match (memory.is_dir(), files.is_file()) {
+            (true, _) => Some(Taken::Whole(memory)),
+            (false, true) => Some(Taken::Saved(files)),
+            (false, false) => None,
+        }
+    }
+
     /// By id, or by name: then the newest of that name.
     pub(crate) fn find(&self, tenant: &Tenant, name: &str) -> Option<Arc<Snapshot>> {
         let known = self.lock();
@@ -129,13 +150,10 @@ impl Snapshots {
     }
 
     fn remove_from_disk(&self, id: &str) -> io::Result<()> {
-        for path in [self.record(id), self.files(id)] {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        // The record last: whatever is left of the rest is known to be somebody's.
+        private::remove(&self.files(id))?;
+        private::remove(&self.memory(id))?;
+        private::remove(&self.record(id))
     }
 }
 
@@ -210,7 +228,8 @@ impl Actions {
         if self.snapshots().bytes(tenant).saturating_add(taken.bytes()) > quota.snapshot_bytes {
             return Err(too_many(&format!("{} bytes of snapshots", quota.snapshot_bytes)));
         }
-        let taken = taken.kept_at(&self.snapshots().files(&id)).await?;
+        let taken =
+            taken.kept_at(&self.snapshots().files(&id), &self.snapshots().memory(&id)).await?;
         let snapshot = Snapshot {
             id,
             tenant: tenant.clone(),
@@ -218,6 +237,7 @@ impl Actions {
             sandbox: sandbox.id().to_string(),
             taken_at: now(),
             mode: taken.mode(),
+            tier: sandbox.facts().tier,
             taken,
             template: sandbox.template().clone(),
         };
@@ -229,7 +249,7 @@ impl Actions {
     }
 
     fn write_snapshot(&self, snapshot: &Snapshot) -> Result<(), Problem> {
-        if snapshot.mode != PauseMode::Filesystem {
+        if matches!(snapshot.taken, Taken::Held(_)) {
             return Ok(());
         }
         let record = Record {
@@ -239,6 +259,7 @@ impl Actions {
             sandbox: snapshot.sandbox.clone(),
             taken_at: snapshot.taken_at,
             template: Reference::from(&*snapshot.template),
+            tier: snapshot.tier,
         };
         private::write(&self.snapshots().record(&snapshot.id), &record)
             .map_err(|error| Problem::internal("write the snapshot down", &error))
@@ -247,15 +268,23 @@ impl Actions {
     /// Knows a snapshot of the last server again. What it stood on, or its files,
     /// may be gone: then it is too.
     pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
-        let Record { id, tenant, name, sandbox, taken_at, template } = record;
-        let path = self.snapshots().files(&id);
+        let Record { id, tenant, name, sandbox, taken_at, template, tier } = record;
+        let taken = self.snapshots().saved(&id);
         let template = self.templates().exactly(&template);
-        let (true, Ok(template)) = (path.exists(), template) else {
+        let (Some(taken), Ok(template)) = (taken, template) else {
             return self.snapshots().remove_from_disk(&id);
         };
-        let (mode, taken) = (PauseMode::Filesystem, Taken::Saved(path));
-        let snapshot =
-            Snapshot { id: id.clone(), tenant, name, sandbox, taken_at, mode, taken, template };
+        let snapshot = Snapshot {
+            id: id.clone(),
+            tenant,
+            name,
+            sandbox,
+            taken_at,
+            mode: taken.mode(),
+            tier,
+            taken,
+            template,
+        };
         self.snapshots().lock().insert(id, Arc::new(snapshot));
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::builds::Builds;
 use crate::config::Config;
 use crate::create::Idempotency;
 use crate::events::{EventKind, Events};
-use crate::journal::{Ended, Journal, Written};
+use crate::journal::{Ended, Journal, Written, outlives_the_server};
 use crate::keys::{Keys, Tenant};
 use crate::problem::{Kind, Problem};
 use crate::registry::Registry;
@@ -95,21 +95,22 @@ impl Actions {
         Ok(actions)
     }
 
-    /// Warms up the templates that are asked for most. Sandboxes can be made
-    /// before this answers, only not as quickly.
-    pub async fn warm_up(&self) {
-        self.0.templates.warm_up(&self.0.node, self.0.config.pool).await;
+    /// Warms up the templates that are asked for most, and answers how many that
+    /// are. Sandboxes can be made before this answers, only not as quickly.
+    pub async fn warm_up(&self) -> usize {
+        let Inner { templates, node, config, .. } = &*self.0;
+        templates.warm_up(node, &config.tiers, config.pool).await
     }
 
-    /// A sandbox of the last server: there again if its files were saved, else
-    /// put down as lost.
+    /// A sandbox of the last server: there again if it was put on disk, else put
+    /// down as lost.
     fn take_over(&self, written: Written) -> io::Result<()> {
-        let Written { id, facts, deadline, template, saved } = written;
-        let files = self.journal().saved_files(&id);
+        let paused = written.paused(self.journal());
+        let Written { id, facts, deadline, template, .. } = written;
         let template = self.templates().exactly(&template);
         let place = self.registry().reserve(&facts.tenant, usize::MAX);
-        if let (true, true, Ok(template), Ok(place)) = (saved, files.exists(), template, place) {
-            let state = State::Paused(Paused::Saved(files));
+        if let (Some(paused), Ok(template), Ok(place)) = (paused, template, place) {
+            let state = State::Paused(paused);
             let sandbox = Arc::new(Sandbox::new(id, facts, template, state, deadline));
             self.registry().enter(sandbox.clone(), place);
             self.guard(&sandbox);
@@ -143,8 +144,8 @@ impl Actions {
         let ends = self.registry().all().into_iter().map(|sandbox| {
             let actions = self.clone();
             tokio::spawn(async move {
-                // What is saved stays for the next server.
-                if !matches!(sandbox.state(), State::Paused(Paused::Saved(_))) {
+                // What is on disk stays for the next server.
+                if !outlives_the_server(&sandbox.state()) {
                     actions.end(&sandbox, EndReason::Killed).await;
                 }
             })
@@ -250,6 +251,7 @@ impl Actions {
             deadline: sandbox.deadline(),
             template: (&**sandbox.template()).into(),
             saved: matches!(sandbox.state(), State::Paused(Paused::Saved(_))),
+            suspended: matches!(sandbox.state(), State::Paused(Paused::Suspended(_))),
         };
         let done = self.journal().write(&written);
         done.map_err(|error| Problem::internal("write the sandbox down", &error))

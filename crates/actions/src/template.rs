@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use belljar_model::{Limits, Spec, Tier, User};
-use belljar_node::{ContextOptions, Language, Node, PoolSize, Warmth};
+use belljar_node::{ContextOptions, Language, Node, NodeError, PoolSize, Warmth};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::start::StartError;
+use crate::tier::Tiers;
 
 pub(crate) use name::{DEFAULT_TAG, Name, new_build, tags};
 pub(crate) use own::Own;
@@ -25,7 +26,8 @@ pub use own::{BuildRecord, BuildStatus, Reason, Record, Tag};
 #[derive(Debug)]
 pub struct Known {
     pub template: Template,
-    pub spec: Spec,
+    /// Of each sandbox, unless it says otherwise.
+    pub limits: Limits,
     id: String,
     _lease: Lease,
 }
@@ -34,6 +36,17 @@ impl Known {
     /// What its owner knows it by; a recipe's template is known by its name.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// What its sandboxes are kept in unless they say otherwise; `None`: what the
+    /// server says.
+    pub fn tier(&self) -> Option<Tier> {
+        self.template.defaults.tier
+    }
+
+    /// A sandbox of it in this tier.
+    pub(crate) fn spec(&self, tier: Tier) -> Spec {
+        Spec { limits: self.limits.clone(), ..Spec::new(tier, self.template.root.clone()) }
     }
 
     /// Who calls run as unless they say otherwise.
@@ -168,9 +181,8 @@ impl Templates {
         let lease =
             template.lease().map_err(|error| Problem::internal("use a template", &error))?;
         let limits = template.limits.over(Limits::default());
-        let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
         let everybodys = template.defaults.owner.is_none();
-        let new = Arc::new(Known { template, spec, id, _lease: lease });
+        let new = Arc::new(Known { template, limits, id, _lease: lease });
         known.retain(|_, known| known.strong_count() > 0);
         known.insert(key.clone(), Arc::downgrade(&new));
         if everybodys {
@@ -179,39 +191,64 @@ impl Templates {
         Ok(new)
     }
 
-    /// Warms up what is built of the templates that have other names.
-    pub(crate) async fn warm_up(&self, node: &Node, pool: PoolSize) {
+    /// Warms up what is built of the templates that have other names, each in the
+    /// tier that its sandboxes have when nobody names one.
+    /// Answers how many are warm.
+    pub(crate) async fn warm_up(&self, node: &Node, tiers: &Tiers, pool: PoolSize) -> usize {
+        let mut warmed = 0;
         let mut done: Vec<String> = Vec::new();
         for alias in self.aliases.keys() {
             let Ok(Some(known)) = self.built_in(alias) else { continue };
             let template = &known.template;
-            let (Some(code), Some(interpreter)) =
-                (&template.warm, template.languages.get("python"))
-            else {
-                continue;
-            };
             if done.contains(&template.name) {
                 continue;
             }
             done.push(template.name.clone());
-            let warmth = Warmth {
-                root: template.root.clone(),
-                interpreter: interpreter.clone(),
-                code: code.clone(),
-                env: template.env.clone(),
-            };
-            let size = Some((pool, known.spec.limits.clone()));
-            if let Err(error) = node.warm_up(warmth, size).await {
-                // Sandboxes of it start all the same, only later.
-                tracing::warn!(
+            let Some(warmth) = warmth(template) else { continue };
+            let Ok(tier) = tiers.choose(None, known.tier(), None) else { continue };
+            match warm(node, tier, warmth, &known, pool).await {
+                Ok(is_warm) => warmed += usize::from(is_warm),
+                // Sandboxes of it start all the same, only later, if the host can
+                // run that tier at all.
+                Err(error) => tracing::warn!(
                     template = template.name,
+                    %tier,
                     error = &error as &dyn std::error::Error,
                     "cannot warm up `{}`",
                     template.name
-                );
+                ),
             }
         }
+        warmed
     }
+}
+
+/// How the interpreter of a template is warmed, if it wants to be.
+fn warmth(template: &Template) -> Option<Warmth> {
+    Some(Warmth {
+        root: template.root.clone(),
+        interpreter: template.languages.get("python")?.clone(),
+        code: template.warm.clone()?,
+        env: template.env.clone(),
+    })
+}
+
+/// The jail's sandboxes are forked from a zygote and wait in a pool; those with a
+/// kernel of their own begin from one that was warmed up and put on disk. The
+/// rest starts cold, which is answered with `false`.
+async fn warm(
+    node: &Node,
+    tier: Tier,
+    warmth: Warmth,
+    known: &Known,
+    pool: PoolSize,
+) -> Result<bool, NodeError> {
+    match tier {
+        Tier::Jail => node.warm_up(warmth, Some((pool, known.limits.clone()))).await?,
+        tier if tier.can_be_saved() => node.warm_up_saved(warmth, known.spec(tier)).await?,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

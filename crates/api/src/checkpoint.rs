@@ -1,5 +1,6 @@
 //! Checkpoints: moments of sandboxes, kept to make others from.
 
+use belljar_model::Tier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,9 @@ pub struct Checkpoint {
     /// Of which sandbox.
     pub sandbox: String,
     pub taken_at: DateTime,
+    /// What that sandbox was kept in; what is made from this is kept in the same.
+    #[schemars(schema_with = "crate::sandbox::tiers")]
+    pub tier: Tier,
 }
 
 /// One page of checkpoints, the newest first.

@@ -1,7 +1,7 @@
 //! Sandboxes.
 
-use belljar_model::EndReason;
-use schemars::JsonSchema;
+use belljar_model::{EndReason, Runtime, Tier};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{DateTime, Name, Number, PageSize, Pairs, Seconds, pairs};
@@ -34,10 +34,11 @@ pub struct CreateSandbox {
     /// Whether traffic to its ports must show the token that is answered.
     #[serde(default)]
     pub private_traffic: bool,
-    /// How strong the wall around it must be. A tier that this server lacks is
-    /// refused; it is never replaced by a weaker one.
+    /// What it is kept in; what the template or the server says, if nothing is
+    /// said. A tier that this server lacks, or that is weaker than you must have,
+    /// is refused; none is ever replaced by a weaker one.
     #[serde(default)]
-    pub tier: Option<Tier>,
+    pub tier: Option<TierName>,
 }
 
 fn base() -> Name {
@@ -57,12 +58,44 @@ pub enum OnTimeout {
     PauseFiles,
 }
 
-/// The tiers that this server offers to others.
+/// What can stand between a sandbox and its host, from the weakest up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Tier {
+pub enum TierName {
     /// Namespaces, cgroups, seccomp and Landlock; shares the host's kernel.
     Jail,
+    /// A container of crun; shares the host's kernel.
+    #[serde(rename = "oci/crun")]
+    Crun,
+    /// A container of runc; shares the host's kernel.
+    #[serde(rename = "oci/runc")]
+    Runc,
+    /// gVisor: a kernel of its own, in user space.
+    #[serde(rename = "oci/runsc")]
+    Runsc,
+    /// Another name of `oci/runsc`.
+    Gvisor,
+    /// A virtual machine with a kernel of its own.
+    Microvm,
+}
+
+impl From<TierName> for Tier {
+    fn from(name: TierName) -> Self {
+        match name {
+            TierName::Jail => Self::Jail,
+            TierName::Crun => Self::Oci(Runtime::Crun),
+            TierName::Runc => Self::Oci(Runtime::Runc),
+            TierName::Runsc | TierName::Gvisor => Self::Oci(Runtime::Runsc),
+            TierName::Microvm => Self::Microvm,
+        }
+    }
+}
+
+/// The tiers that a sandbox of a server can have, each by its one name.
+pub(crate) fn tiers(_: &mut SchemaGenerator) -> Schema {
+    let served = Tier::ALL.into_iter().filter(|tier| *tier != Tier::Process);
+    let names: Vec<&str> = served.map(Tier::as_str).collect();
+    json_schema!({ "type": "string", "enum": names })
 }
 
 /// A new end of a sandbox: one of the two.
@@ -172,6 +205,8 @@ pub struct Sandbox {
     pub deadline: DateTime,
     pub on_timeout: OnTimeout,
     pub auto_resume: bool,
+    /// What it is kept in.
+    #[schemars(schema_with = "tiers")]
     pub tier: Tier,
     pub limits: Limits,
     /// What traffic to its ports must show, if anything.
@@ -240,4 +275,7 @@ pub struct Ended {
     pub ended_at: DateTime,
     #[schemars(schema_with = "crate::call::reasons")]
     pub reason: EndReason,
+    /// What it was kept in.
+    #[schemars(schema_with = "tiers")]
+    pub tier: Tier,
 }

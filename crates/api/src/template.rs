@@ -1,5 +1,6 @@
 //! Templates.
 
+use belljar_model::Tier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,11 @@ pub struct Template {
     pub limits: Limits,
     /// Whether an interpreter of it can wait warm.
     pub warm: bool,
+    /// What its sandboxes are kept in unless they say otherwise; left out: what the
+    /// server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::sandbox::tiers")]
+    pub tier: Option<Tier>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

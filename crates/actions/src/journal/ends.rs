@@ -122,6 +122,7 @@ mod tests {
             started_at: now(),
             ended_at: now(),
             reason: EndReason::Killed,
+            tier: belljar_model::Tier::Jail,
         }
     }
 

@@ -1,12 +1,15 @@
-//! Sandboxes of which only the files are kept.
+//! Sandboxes that are on disk: all of them, or their files.
 
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
+
+use belljar_node::ContextError;
 
 use crate::problem::Problem;
 use crate::sandbox::{Live, Paused, Sandbox};
 use crate::snapshots::{Taken, cannot_copy, save};
 use crate::start::Actions;
+use crate::tier::not_made;
 
 impl Actions {
     /// Saves the files of a sandbox that stands still, and ends its machine.
@@ -31,19 +34,47 @@ impl Actions {
     ) -> Result<Arc<Live>, Problem> {
         let saved = match paused {
             Paused::Saved(path) => Taken::Saved(path),
+            Paused::Suspended(dir) => return self.awaken(sandbox, &dir).await,
             Paused::Frozen(live) => return Ok(live),
         };
-        let machine = self.make_from(&saved, sandbox.template()).await?;
+        let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
+        let machine = self.make_from(&saved, sandbox.template(), tier).await?;
+        Ok(Arc::new(Live::new(machine)))
+    }
+
+    /// Puts all of a sandbox on disk; its machine is gone after. One that cannot
+    /// be put there runs on, if it still can.
+    pub(super) async fn suspend(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        live: &Live,
+    ) -> Result<Paused, Problem> {
+        self.forget_saved(sandbox);
+        let dir = self.journal().memory(sandbox.id());
+        let suspended = live.machine.suspend(&dir).await;
+        suspended.map_err(|error| match error {
+            ContextError::Copy(_) if !live.machine.is_gone() => cannot_copy(&error),
+            _ => sandbox.failed(live, "put the sandbox on disk", &error),
+        })?;
+        Ok(Paused::Suspended(dir))
+    }
+
+    /// A machine that goes on where the one was that was put on disk.
+    pub(super) async fn awaken(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        dir: &Path,
+    ) -> Result<Arc<Live>, Problem> {
+        let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
+        let made = self.node().resume_from(dir, sandbox.template().spec(tier)).await;
+        let machine = made.map_err(|error| not_made(&error))?;
         Ok(Arc::new(Live::new(machine)))
     }
 
     /// Removes what was saved of a sandbox that runs again.
     pub(super) fn forget_saved(&self, sandbox: &Sandbox) {
-        match std::fs::remove_file(self.journal().saved_files(sandbox.id())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(sandbox.id = %sandbox.id(), %error, "cannot remove saved files");
-            }
-            _ => {}
+        if let Err(error) = self.journal().forget_saved(sandbox.id()) {
+            tracing::warn!(sandbox.id = %sandbox.id(), %error, "cannot remove what was saved");
         }
     }
 }

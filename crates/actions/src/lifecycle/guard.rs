@@ -23,7 +23,7 @@ impl Actions {
                     State::Ended(_) => return,
                     State::Running(live) => (Some(live), true),
                     State::Paused(Paused::Frozen(live)) => (Some(live), false),
-                    State::Paused(Paused::Saved(_)) => (None, false),
+                    State::Paused(Paused::Saved(_) | Paused::Suspended(_)) => (None, false),
                 };
                 let gone = async {
                     match &live {
@@ -52,7 +52,7 @@ impl Actions {
         let _changing = sandbox.changing.lock().await;
         let same = match sandbox.state() {
             State::Running(live) | State::Paused(Paused::Frozen(live)) => Arc::ptr_eq(&live, dead),
-            State::Paused(Paused::Saved(_)) | State::Ended(_) => false,
+            State::Paused(Paused::Saved(_) | Paused::Suspended(_)) | State::Ended(_) => false,
         };
         if same {
             let oom = dead.machine.ran_out_of_memory();

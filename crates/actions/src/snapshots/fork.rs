@@ -33,6 +33,7 @@ impl Actions {
             return Err(Problem::invalid(format!("count must be between 1 and {MOST_FORKS}")));
         }
         let sandbox = self.registry().find(tenant, id)?;
+        self.keep_tier(tenant, None, sandbox.facts().tier)?;
         let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
         let taken = self.take(&sandbox, PauseMode::Full).await?;
         let mut copies = Vec::new();
@@ -51,12 +52,14 @@ impl Actions {
     ) -> Result<Arc<Sandbox>, Problem> {
         let facts = original.facts();
         let place = self.registry().reserve(&facts.tenant, self.config().quota.sandboxes)?;
-        let machine = self.make_from(taken, original.template()).await?;
+        let machine = self.make_from(taken, original.template(), facts.tier).await?;
         let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
         let traffic_token = facts.traffic_token.as_ref().map(|_| token()).transpose()?;
         let facts = Facts { started_at: now(), token: token()?, traffic_token, ..facts.clone() };
         let copy = self.enter(machine, facts, original.template().clone(), life, place)?;
-        self.begin(&copy).await;
+        if !taken.is_whole(copy.facts().tier) {
+            self.begin(&copy).await;
+        }
         Ok(copy)
     }
 }

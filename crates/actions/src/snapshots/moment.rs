@@ -1,8 +1,10 @@
 //! A moment of a sandbox: its interpreters and files, or its files alone.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_model::Tier;
 use belljar_node::{Checkpoint, ContextError};
 
 use crate::lifecycle::PauseMode;
@@ -10,20 +12,31 @@ use crate::problem::{Kind, Problem};
 use crate::sandbox::Sandbox;
 use crate::start::Actions;
 use crate::template::Known;
+use crate::tier::not_made;
 
 #[derive(Debug)]
 pub(crate) enum Taken {
     Held(Checkpoint),
     /// Files, on disk.
     Saved(PathBuf),
+    /// All of it, in a directory.
+    Whole(PathBuf),
 }
 
 impl Taken {
     pub(super) fn mode(&self) -> PauseMode {
         match self {
             Self::Held(checkpoint) if !checkpoint.is_files_only() => PauseMode::Full,
+            Self::Whole(_) => PauseMode::Full,
             Self::Held(_) | Self::Saved(_) => PauseMode::Filesystem,
         }
+    }
+
+    /// Whether it holds every process, so that what its template starts with runs
+    /// in what is made of it. The memory of interpreters is all that there is of
+    /// a sandbox that shares the host's kernel.
+    pub(crate) fn is_whole(&self, tier: Tier) -> bool {
+        tier.can_be_saved() && self.mode() == PauseMode::Full
     }
 
     /// How much it takes, in memory or on disk.
@@ -31,25 +44,43 @@ impl Taken {
         match self {
             Self::Held(checkpoint) => checkpoint.held_bytes(),
             Self::Saved(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
+            Self::Whole(dir) => on_disk(dir),
         }
     }
 
-    /// Moves files out of memory; interpreters stay there.
-    pub(super) async fn kept_at(self, path: &Path) -> Result<Self, Problem> {
+    /// Moves what can be on disk there: files, or a whole sandbox. Interpreters
+    /// stay in memory.
+    pub(super) async fn kept_at(self, files: &Path, memory: &Path) -> Result<Self, Problem> {
         match self {
             Self::Held(checkpoint) if checkpoint.is_files_only() => {
-                save(&checkpoint, path).await?;
-                Ok(Self::Saved(path.to_owned()))
+                save(&checkpoint, files).await?;
+                Ok(Self::Saved(files.to_owned()))
+            }
+            Self::Held(checkpoint) if checkpoint.can_be_saved() => {
+                save(&checkpoint, memory).await?;
+                Ok(Self::Whole(memory.to_owned()))
             }
             other => Ok(other),
         }
     }
 }
 
-/// Writes files to disk, whole or not at all.
+/// Bytes of all files below a directory, holes not counted. Nobody but the server
+/// writes there.
+fn on_disk(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(about) if about.is_dir() => on_disk(&entry.path()),
+        Ok(about) => about.blocks() * 512,
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
+/// Writes it to disk, complete or not at all.
 pub(crate) async fn save(files: &Checkpoint, path: &Path) -> Result<(), Problem> {
     let saved = files.save(path).await;
-    saved.map(drop).map_err(|error| Problem::internal("save the files", &error))
+    saved.map(drop).map_err(|error| Problem::internal("save the sandbox", &error))
 }
 
 /// Why a sandbox cannot be copied, for its owner.
@@ -82,16 +113,17 @@ impl Actions {
         &self,
         taken: &Taken,
         template: &Known,
+        tier: Tier,
     ) -> Result<belljar_node::Sandbox, Problem> {
         let made = match taken {
             Taken::Held(checkpoint) => self.node().fork(checkpoint).await,
-            Taken::Saved(path) => {
-                let loaded = Checkpoint::load(path, template.spec.clone()).await;
+            Taken::Saved(path) | Taken::Whole(path) => {
+                let loaded = Checkpoint::load(path, template.spec(tier)).await;
                 let loaded =
-                    loaded.map_err(|error| Problem::internal("load the saved files", &error))?;
+                    loaded.map_err(|error| Problem::internal("load what was saved", &error))?;
                 self.node().fork(&loaded).await
             }
         };
-        made.map_err(|error| Problem::internal("make a sandbox", &error))
+        made.map_err(|error| not_made(&error))
     }
 }

@@ -84,7 +84,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     fn new(sandbox: &Sandbox) -> Self {
-        let (facts, limits) = (sandbox.facts(), &sandbox.template().spec.limits);
+        let (facts, limits) = (sandbox.facts(), &sandbox.template().limits);
         Self {
             template: facts.template.clone(),
             id: sandbox.id().to_string(),
@@ -136,7 +136,9 @@ impl Detail {
     fn new(actions: &Actions, sandbox: &Arc<Sandbox>) -> Self {
         let facts = sandbox.facts();
         let pause_mode = match sandbox.state() {
-            belljar_actions::State::Paused(Paused::Frozen(_)) => Some("full"),
+            belljar_actions::State::Paused(Paused::Frozen(_) | Paused::Suspended(_)) => {
+                Some("full")
+            }
             belljar_actions::State::Paused(Paused::Saved(_)) => Some("filesystem"),
             belljar_actions::State::Running(_) | belljar_actions::State::Ended(_) => None,
         };

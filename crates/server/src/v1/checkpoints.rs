@@ -21,5 +21,6 @@ fn view(snapshot: &Snapshot) -> api::Checkpoint {
         name: snapshot.name.clone(),
         sandbox: snapshot.sandbox.clone(),
         taken_at: date_time(snapshot.taken_at),
+        tier: snapshot.tier,
     }
 }

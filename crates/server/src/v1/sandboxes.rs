@@ -42,8 +42,8 @@ pub(super) fn view(sandbox: &Sandbox) -> api::Sandbox {
             OnTimeout::Pause(PauseMode::Filesystem) => api::OnTimeout::PauseFiles,
         },
         auto_resume: facts.auto_resume,
-        tier: api::Tier::Jail,
-        limits: limits(&sandbox.template().spec.limits),
+        tier: facts.tier,
+        limits: limits(&sandbox.template().limits),
         traffic_token: facts.traffic_token.as_ref().map(|token| token.expose().to_owned()),
     }
 }

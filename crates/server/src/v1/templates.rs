@@ -17,7 +17,8 @@ fn view(known: &Known) -> api::Template {
         name: known.id().to_owned(),
         version: template.version.clone(),
         languages: template.languages.keys().cloned().collect(),
-        limits: limits(&known.spec.limits),
+        limits: limits(&known.limits),
         warm: template.warm.is_some(),
+        tier: known.tier(),
     }
 }

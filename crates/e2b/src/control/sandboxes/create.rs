@@ -134,6 +134,8 @@ impl NewSandbox {
             auto_resume,
             private_traffic: network.allow_public_traffic == Some(false),
             mask_host: network.mask_request_host,
+            // Clients have no word for it: the template's, or the server's.
+            tier: None,
         })
     }
 }

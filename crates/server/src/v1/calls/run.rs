@@ -56,7 +56,7 @@ fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Prob
     }
     let args = argv.split_off(1);
     let asked = wish.timeout_ms.map(|millis| Duration::from_millis(millis.get()));
-    let limit = sandbox.template().spec.limits.wall;
+    let limit = sandbox.template().limits.wall;
     Ok(StartProcess {
         cmd: argv.pop().unwrap_or_default(),
         args,

@@ -29,10 +29,8 @@ pub(in crate::v1) async fn create(
 }
 
 fn translate(wish: api::CreateSandbox) -> Create {
-    // Every tier that can be asked for is the one that sandboxes have.
-    let api::CreateSandbox { template, tier: None | Some(api::Tier::Jail), .. } = &wish;
     Create {
-        template: template.as_str().to_owned(),
+        template: wish.template.as_str().to_owned(),
         timeout: wish.timeout_seconds.map(|seconds| Duration::from_secs(seconds.get())),
         metadata: wish.metadata,
         env: wish.env,
@@ -43,6 +41,7 @@ fn translate(wish: api::CreateSandbox) -> Create {
         },
         auto_resume: wish.auto_resume,
         private_traffic: wish.private_traffic,
+        tier: wish.tier.map(Into::into),
         ..Create::default()
     }
 }

@@ -1,0 +1,232 @@
+//! Which wall a sandbox gets.
+//!
+//! ```text
+//!   session ─► template ─► server's default        the first that names one
+//!                  │
+//!                  ▼
+//!   as strong as every floor? ── yes ─► that tier
+//!                  │ no
+//!                  ├─ somebody named it: refused, with both names
+//!                  └─ nobody did: the weakest on offer that reaches the floor
+//! ```
+//!
+//! Choosing is pure: what this host can run is found out when a sandbox is made,
+//! and what it cannot run is refused there. No answer is ever a weaker tier.
+
+use belljar_model::Tier;
+use belljar_node::NodeError;
+use belljar_sandbox::StartError;
+
+use crate::keys::Tenant;
+use crate::problem::{Kind, Problem};
+use crate::start::Actions;
+
+/// What an operator says about tiers; made by [`Tiers::new`], which checks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tiers {
+    default: Tier,
+    floor: Tier,
+    /// In the order in which they are preferred among equals.
+    offered: Vec<Tier>,
+}
+
+/// Why a server cannot work with such settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TiersError {
+    #[error("the `{0}` tier has no root of its own, so no sandbox of a template can have it")]
+    Rootless(Tier),
+    #[error("the default tier `{0}` is not among those that are offered")]
+    DefaultNotOffered(Tier),
+    #[error("no tier that is offered is as strong as the floor `{0}`")]
+    FloorNotOffered(Tier),
+}
+
+/// Who named a tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Session,
+    Template,
+    /// It is a copy, or comes back: it has what it had.
+    Original,
+}
+
+/// Why a sandbox gets no wall, and so is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    TooWeak {
+        named: Tier,
+        by: By,
+        floor: Tier,
+    },
+    NotOffered {
+        named: Tier,
+    },
+    NothingOffered {
+        floor: Tier,
+    },
+    /// A copy was asked for with another wall than its original's.
+    Fixed {
+        asked: Tier,
+        original: Tier,
+    },
+}
+
+impl Default for Tiers {
+    fn default() -> Self {
+        Self { default: Tier::Jail, floor: Tier::Jail, offered: Self::all() }
+    }
+}
+
+impl Tiers {
+    /// `offered`: `None` is everything that this host turns out to run.
+    pub fn new(default: Tier, floor: Tier, offered: Option<Vec<Tier>>) -> Result<Self, TiersError> {
+        let offered = offered.unwrap_or_else(Self::all);
+        if let Some(rootless) = offered.iter().chain([&default]).find(|tier| is_rootless(**tier)) {
+            return Err(TiersError::Rootless(*rootless));
+        }
+        if !offered.contains(&default) {
+            return Err(TiersError::DefaultNotOffered(default));
+        }
+        if !offered.iter().any(|tier| tier.is_at_least(floor)) {
+            return Err(TiersError::FloorNotOffered(floor));
+        }
+        Ok(Self { default, floor, offered })
+    }
+
+    /// What a sandbox gets when nobody says anything.
+    pub fn default_tier(&self) -> Tier {
+        self.default
+    }
+
+    /// Every tier that a server can have.
+    fn all() -> Vec<Tier> {
+        Tier::ALL.into_iter().filter(|tier| !is_rootless(*tier)).collect()
+    }
+
+    /// The tier of a new sandbox. `floor` is that of its tenant.
+    pub(crate) fn choose(
+        &self,
+        asked: Option<Tier>,
+        template: Option<Tier>,
+        floor: Option<Tier>,
+    ) -> Result<Tier, Refusal> {
+        let by_template = template.map(|tier| (tier, By::Template));
+        if let Some((named, by)) = asked.map(|tier| (tier, By::Session)).or(by_template) {
+            return self.allow(named, by, floor);
+        }
+        let floor = self.strictest(floor);
+        if self.default.is_at_least(floor) {
+            return Ok(self.default);
+        }
+        let enough = self.offered.iter().filter(|tier| tier.is_at_least(floor));
+        let weakest = enough.min_by_key(|tier| tier.strength()).copied();
+        weakest.ok_or(Refusal::NothingOffered { floor })
+    }
+
+    /// The tier of a copy, or of what was on disk: that of its original, if one
+    /// of that kind may be made now.
+    pub(crate) fn copy(
+        &self,
+        asked: Option<Tier>,
+        original: Tier,
+        floor: Option<Tier>,
+    ) -> Result<Tier, Refusal> {
+        match asked {
+            Some(asked) if asked != original => Err(Refusal::Fixed { asked, original }),
+            _ => self.allow(original, By::Original, floor),
+        }
+    }
+
+    fn allow(&self, named: Tier, by: By, floor: Option<Tier>) -> Result<Tier, Refusal> {
+        let floor = self.strictest(floor);
+        if !named.is_at_least(floor) {
+            return Err(Refusal::TooWeak { named, by, floor });
+        }
+        if !self.offered.contains(&named) {
+            return Err(Refusal::NotOffered { named });
+        }
+        Ok(named)
+    }
+
+    fn strictest(&self, floor: Option<Tier>) -> Tier {
+        floor.filter(|floor| !self.floor.is_at_least(*floor)).unwrap_or(self.floor)
+    }
+}
+
+fn is_rootless(tier: Tier) -> bool {
+    tier == Tier::Process
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::TooWeak { named, by, floor } => {
+                let who = match by {
+                    By::Session => "was asked for",
+                    By::Template => "is the template's",
+                    By::Original => "is that of the original",
+                };
+                let message =
+                    format!("the tier `{named}` {who}, and you must have at least `{floor}`");
+                let problem = Self::new(Kind::Unsupported, "tier_too_weak", message);
+                match by {
+                    By::Original => problem.hint("make a new sandbox"),
+                    By::Session | By::Template => problem.hint("ask for a stronger tier"),
+                }
+            }
+            Refusal::NotOffered { named } => {
+                let message = format!("this server does not offer the tier `{named}`");
+                Self::new(Kind::Unsupported, "tier_not_offered", message)
+            }
+            Refusal::NothingOffered { floor } => {
+                let message = format!(
+                    "you must have at least the tier `{floor}`, and this server offers none"
+                );
+                Self::new(Kind::Unsupported, "tier_not_offered", message)
+            }
+            Refusal::Fixed { asked, original } => {
+                let message = format!(
+                    "the tier `{asked}` was asked for, and a copy has that of its original, \
+                     `{original}`"
+                );
+                Self::new(Kind::Unsupported, "tier_fixed", message)
+            }
+        }
+    }
+}
+
+/// What its owner is told of a machine that could not be made. Why a host cannot
+/// run a tier names what is the host's: that is for the log.
+pub(crate) fn not_made(error: &NodeError) -> Problem {
+    let NodeError::Start(StartError::Unsupported { tier, why }) = error else {
+        return Problem::internal("make a sandbox", error);
+    };
+    tracing::error!(%tier, why, "this host cannot run the `{tier}` tier: {why}");
+    let message = format!("this server cannot run the tier `{tier}`");
+    Problem::new(Kind::Unsupported, "tier_unavailable", message).hint("the server's log says why")
+}
+
+impl Actions {
+    /// The tier of a new sandbox.
+    pub(crate) fn choose_tier(
+        &self,
+        tenant: &Tenant,
+        asked: Option<Tier>,
+        template: Option<Tier>,
+    ) -> Result<Tier, Problem> {
+        Ok(self.config().tiers.choose(asked, template, self.keys().floor(tenant))?)
+    }
+
+    /// The tier of a copy of what has this one, or of its return.
+    pub(crate) fn keep_tier(
+        &self,
+        tenant: &Tenant,
+        asked: Option<Tier>,
+        original: Tier,
+    ) -> Result<Tier, Problem> {
+        Ok(self.config().tiers.copy(asked, original, self.keys().floor(tenant))?)
+    }
+}
+
+#[cfg(test)]
+mod tests;
