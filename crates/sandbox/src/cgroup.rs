@@ -423,7 +423,10 @@ pub(crate) fn remove_tree(hierarchies: &Hierarchies, name: &Path) -> io::Result<
     for site in hierarchies.all_sites() {
         remove_dirs(&site.root.join(name))?;
     }
-    Ok(())
+    match &hierarchies.devices {
+        Some(devices) => remove_dirs(&devices.join(name)),
+        None => Ok(()),
+    }
 }
 
 fn remove_dirs(dir: &Path) -> io::Result<()> {

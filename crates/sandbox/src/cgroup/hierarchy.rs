@@ -37,6 +37,9 @@ pub struct Hierarchies {
     pub unified: Option<Site>,
     pub v1: Vec<Site>,
     pub counts_swap: bool,
+    /// The devices' hierarchy of version 1, in which runc makes groups whatever
+    /// it is told. We only remove them.
+    pub(super) devices: Option<PathBuf>,
     /// The directory of all our groups, below each hierarchy's root.
     ours: String,
 }
@@ -61,7 +64,8 @@ impl Hierarchies {
 
     fn parse(mountinfo: &str, controllers: impl Fn(&Path) -> String) -> Self {
         let ours = OURS.to_owned();
-        let mut found = Self { unified: None, v1: Vec::new(), counts_swap: false, ours };
+        let mut found =
+            Self { unified: None, v1: Vec::new(), counts_swap: false, devices: None, ours };
         for line in mountinfo.lines() {
             let Some((left, right)) = line.split_once(" - ") else { continue };
             let Some(root) = left.split(' ').nth(4).map(PathBuf::from) else { continue };
@@ -80,6 +84,8 @@ impl Hierarchies {
                     let names = wanted(options.split(','));
                     if !names.is_empty() {
                         found.v1.push(Site { root, v2: false, controllers: names });
+                    } else if options.split(',').any(|name| name == "devices") {
+                        found.devices = Some(root);
                     }
                 }
                 _ => {}
@@ -191,6 +197,9 @@ impl Hierarchies {
         for site in self.all_sites() {
             let _ = fs::remove_dir(site.root.join(&self.ours));
         }
+        if let Some(devices) = &self.devices {
+            let _ = fs::remove_dir(devices.join(&self.ours));
+        }
     }
 
     /// Whether groups can be made here at all.
@@ -215,6 +224,7 @@ mod tests {
     const HYBRID: &str = "\
 30 24 0:26 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs rw,mode=755
 31 30 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:5 - cgroup2 cgroup2 rw
+32 30 0:28 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices
 33 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 34 30 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
 35 30 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids
@@ -229,6 +239,7 @@ mod tests {
             roots,
             ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/pids"]
         );
+        assert_eq!(found.devices.as_deref(), Some(Path::new("/sys/fs/cgroup/devices")));
         assert!(!found.unified.as_ref().unwrap().has_controllers());
         assert!(!found.site("memory").unwrap().v2);
     }

@@ -351,7 +351,7 @@ pub(crate) fn shared_container(dir: &Path, files: &[(&str, &[u8], u32)]) -> Done
     links_and_places(&devices)?;
     let own = format!("{place}/own");
     mkdir(&own, 0o755).doing("make the guest's directory")?;
-    mkdir(&format!("{own}/cgroup"), 0o755).doing("make a place for cgroups")?;
+    mkdir(&format!("{own}/groups"), 0o755).doing("make a place for groups")?;
     for (name, content, mode) in files {
         let path = format!("{own}/{name}");
         std::fs::write(&path, content).doing("write what the guest needs")?;

@@ -29,13 +29,14 @@ pub(crate) struct Ground<'a> {
 /// Where the guest finds what it needs.
 const OWN: &str = "/.belljar";
 
-/// What the guest keeps to start calls as other users and to signal them.
-const GUEST_KEEPS: [&str; 3] = ["CAP_SETUID", "CAP_SETGID", "CAP_KILL"];
+/// What the guest needs to start calls as other users and to signal them; and to
+/// empty its bounding set, which it does first.
+const GUEST_NEEDS: [&str; 4] = ["CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"];
 
-/// What it needs inside gVisor besides, until it has made itself a user with as
-/// little: its kernel alone answers to these.
-const BOOT_NEEDS: [&str; 5] =
-    ["CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_CHOWN", "CAP_SYS_ADMIN"];
+/// What it needs inside gVisor besides, until it has mounted its groups and made
+/// itself a user with as little: its kernel alone answers to these.
+const BOOT_NEEDS: [&str; 6] =
+    ["CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP", "CAP_CHOWN", "CAP_SYS_ADMIN"];
 
 pub(crate) fn config(
     spec: &Spec,
@@ -54,9 +55,6 @@ pub(crate) fn config(
         "uidMappings": map,
         "gidMappings": map,
     });
-    if !gvisor && facts.ipv6 {
-        linux["sysctl"] = json!({ "net.ipv6.conf.all.disable_ipv6": "1" });
-    }
     if runtime == Runtime::Runc {
         // It makes a group of devices whatever it is told, so it is told where.
         linux["cgroupsPath"] = json!(ground.group);
@@ -80,7 +78,7 @@ fn process(gvisor: bool, facts: Facts, weakened: &Weakened) -> Value {
     } else {
         vec![guest, "oci".to_owned(), abi.to_string()]
     };
-    let keeps: &[&str] = if gvisor { &BOOT_NEEDS } else { &GUEST_KEEPS };
+    let keeps: &[&str] = if gvisor { &BOOT_NEEDS } else { &GUEST_NEEDS };
     let id = if gvisor { 0 } else { GUEST_UID };
     json!({
         "terminal": false,
@@ -121,8 +119,6 @@ fn mounts(spec: &Spec, gvisor: bool, weakened: &Weakened, ground: Ground<'_>) ->
         // Where a runtime sees none, gVisor puts one that no disk limit knows.
         let temporary = ground.base.join(TEMPORARY);
         list.push(mount("/tmp", "bind", &temporary, &["bind", "nosuid", "nodev"]));
-        let groups = format!("{OWN}/cgroup");
-        list.push(mount(&groups, "cgroup", Path::new("cgroup"), &["nosuid", "nodev", "noexec"]));
         return list;
     }
     let devices = ground.shared.join("dev");

@@ -84,6 +84,8 @@ pub(crate) fn global_flags(runtime: Runtime) -> &'static [&'static str] {
             "--platform=systrap",
             "--host-uds=none",
             "--host-fifo=none",
+            // Nobody else changes what is mounted, so its kernel may cache it.
+            "--file-access-mounts=exclusive",
         ],
     }
 }

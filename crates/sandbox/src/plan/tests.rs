@@ -160,7 +160,8 @@ fn a_runtime_finds_a_root_and_sees_no_cgroup() {
         BindSource { index: 0 }
         SharedMemorySource
         Descriptors { closed: true }
-        RunGuest"#]].assert_eq(&plan.to_string());
+        RunGuest"#]]
+    .assert_eq(&plan.to_string());
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl Spawner {
             let Some(mut sandbox) = self.sandboxes.remove(&id) else { continue };
             let Some(birth) = sandbox.birth.take() else { continue };
             let sequence = birth.sequence;
-            match settle(&mut sandbox, &birth) {
+            match settle(&mut sandbox, &birth, self.facts.ipv6) {
                 Ok(pidfd) => {
                     let (lease, slot) = sandbox.slot;
                     let created = FromSpawner::Created {
@@ -241,7 +241,7 @@ impl Spawner {
 
 /// Puts the container's first process in the place of the runtime that made it.
 /// Answers another descriptor of it.
-fn settle(sandbox: &mut Sandbox, birth: &Unborn) -> Result<OwnedFd, Failure> {
+fn settle(sandbox: &mut Sandbox, birth: &Unborn, ipv6: bool) -> Result<OwnedFd, Failure> {
     let program = birth.runtime.program();
     match birth.ended.get() {
         Some(WaitStatus::Exited(0)) => {}
@@ -268,7 +268,7 @@ fn settle(sandbox: &mut Sandbox, birth: &Unborn) -> Result<OwnedFd, Failure> {
         group.relimit(&launch, &outer).doing("set the sandbox's limits")?;
     }
     if birth.runtime != Runtime::Runsc {
-        limit_namespace(&pidfd)?;
+        limit_namespaces(&pidfd, ipv6)?;
     }
     let copy = pidfd.try_clone().doing("copy the pidfd")?;
     (sandbox.pid, sandbox.pidfd) = (pid, pidfd);
@@ -305,30 +305,32 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Does for the container's user namespace what a jail does for its own. No OCI
-/// setting reaches these, and procfs inside does not show them.
-fn limit_namespace(pidfd: &OwnedFd) -> Result<(), Failure> {
-    let forked = fork(Namespaces::NONE, None).doing("enter the container's user namespace")?;
+/// Does for the container's namespaces what a jail does for its own. The procfs
+/// inside shows none of these settings, so no runtime could be asked to.
+fn limit_namespaces(pidfd: &OwnedFd, ipv6: bool) -> Result<(), Failure> {
+    let forked = fork(Namespaces::NONE, None).doing("enter the container's namespaces")?;
     let Forked::Parent { pid, .. } = forked else {
-        let entered =
-            rustix::thread::move_into_thread_name_spaces(pidfd.as_fd(), ThreadNameSpaceType::USER);
-        let write =
-            |name: &str, value: &str| std::fs::write(format!("/proc/sys/user/{name}"), value);
-        let done = entered
-            .map_err(io::Error::from)
-            .and_then(|()| write("max_inotify_instances", "32"))
-            .and_then(|()| write("max_inotify_watches", "16384"))
-            .and_then(|()| write("max_user_namespaces", "0"));
+        let done = limit_from_within(pidfd, ipv6);
         exit_now(done.err().map_or(0, |error| error.raw_os_error().unwrap_or(1)));
     };
-    let status = wait(pid).doing("wait for the limits of the user namespace")?;
+    let status = wait(pid).doing("wait for the limits of the container's namespaces")?;
     match status {
         Some(0) => Ok(()),
         other => {
             let errno = io::Error::from_raw_os_error(other.unwrap_or(1));
-            Err(Failure::new("limit the container's user namespace", &errno))
+            Err(Failure::new("limit the container's namespaces", &errno))
         }
     }
+}
+
+fn limit_from_within(pidfd: &OwnedFd, ipv6: bool) -> io::Result<()> {
+    let namespaces = ThreadNameSpaceType::USER | ThreadNameSpaceType::NETWORK;
+    rustix::thread::move_into_thread_name_spaces(pidfd.as_fd(), namespaces)?;
+    let write = |name: &str, value: &str| std::fs::write(format!("/proc/sys/{name}"), value);
+    write("user/max_inotify_instances", "32")?;
+    write("user/max_inotify_watches", "16384")?;
+    write("user/max_user_namespaces", "0")?;
+    if ipv6 { write("net/ipv6/conf/all/disable_ipv6", "1") } else { Ok(()) }
 }
 
 /// A user namespace with a range's map, and nobody in it: what shows ids on disk
