@@ -1,10 +1,12 @@
 //! The attacks, one file for each class.
 
+pub(crate) mod applies;
 pub(crate) mod table;
 
 mod fs;
 mod krn;
 mod lng;
+mod oci;
 mod out;
 mod proc;
 mod res;
@@ -25,6 +27,7 @@ fn all() -> Vec<Attack> {
         out::attacks(),
         lng::attacks(),
         zyg::attacks(),
+        oci::attacks(),
     ];
     classes.into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! Escape attempts against the jail.
+//! Escape attempts against the jail and the stronger tiers.
 //!
 //! Each attack runs a hostile payload in a sandbox and must be contained. Then
 //! the same attack runs once more with the defence that stopped it switched
@@ -19,6 +19,7 @@ mod suite;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use belljar_model::Tier;
 use clap::Parser;
 
 use crate::harness::launch::{self, Planted};
@@ -46,6 +47,9 @@ struct Options {
     /// Runs as many attacks side by side; those that measure still run alone.
     #[arg(short, value_name = "COUNT", default_value_t = 2)]
     jobs: usize,
+    /// What stands around the code; what cannot be staged there says why.
+    #[arg(long, value_name = "TIER", default_value = "jail")]
+    tier: Tier,
     /// How sandboxes are made. Those that are not plain come from a warm
     /// template, and no control runs: nothing of them can be switched off.
     #[arg(long, value_name = "HOW", default_value = "plain")]
@@ -67,6 +71,10 @@ fn main() -> anyhow::Result<ExitCode> {
         // Made in their own way already.
         attacks.retain(|attack| !attack.is_warm());
     }
+    anyhow::ensure!(
+        options.stage == Made::Plain || options.tier == Tier::Jail,
+        "only the jail has warm sandboxes"
+    );
     if options.list {
         for attack in &attacks {
             println!("{:<8} P{} {}", attack.id, attack.priority, attack.title);

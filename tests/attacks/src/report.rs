@@ -24,6 +24,19 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// One that was not run at all.
+    pub(crate) fn elsewhere(id: &'static str, why: &str) -> Self {
+        Self {
+            id,
+            control: None,
+            said: format!("not here: {why}"),
+            wrong: Vec::new(),
+            not_here: true,
+            as_expected: true,
+            took: Duration::ZERO,
+        }
+    }
+
     fn passed(&self) -> bool {
         self.as_expected && self.wrong.is_empty()
     }
@@ -33,6 +46,8 @@ impl Outcome {
 pub(crate) struct Results {
     pub(crate) attacks: Vec<Attack>,
     pub(crate) runs: Vec<Outcome>,
+    /// Attacks of which no control could be staged on this tier, and why.
+    pub(crate) uncontrolled: Vec<(&'static str, &'static str)>,
     pub(crate) took: Duration,
 }
 
@@ -95,7 +110,7 @@ fn print_class(class: &str, attacks: &[&Attack], results: &Results) {
         "{class:<5} contained {:<3} control-proven {:<3} control n/a {:<3} not applicable {:<3} open {}",
         count(&|attack| here(attack) && results.contained(attack)),
         count(&|attack| here(attack) && results.proven(attack)),
-        count(&|attack| here(attack) && matches!(attack.control, Control::Because(_))),
+        count(&|attack| here(attack) && !results.proven(attack)),
         count(&elsewhere),
         count(&|attack| here(attack) && !results.contained(attack)),
     );
@@ -107,7 +122,10 @@ fn print_reasons(results: &Results) {
         let reason = match (results.elsewhere(attack), attack.control) {
             (Some(why), _) => format!("not applicable: {why}"),
             (None, Control::Because(why)) => why.to_owned(),
-            _ => continue,
+            (None, _) => match results.uncontrolled.iter().find(|(id, _)| *id == attack.id) {
+                Some((_, why)) => (*why).to_owned(),
+                None => continue,
+            },
         };
         if let Some(heading) = heading.take() {
             println!("{heading}");

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
+use belljar_model::Tier;
 use belljar_node::{Defence, Node, Weakened};
 use tokio::task::JoinSet;
 
 use crate::Options;
 use crate::attack::{Act, Attack, Control, Seen};
+use crate::catalogue::applies;
 use crate::harness::canary::Canaries;
 use crate::harness::launch::Planted;
 use crate::harness::neighbour::Neighbour;
@@ -48,20 +50,30 @@ pub(crate) async fn run(
     let _lease = template.lease()?;
     let node = Node::start(None).await?;
     let canaries = Arc::new(Mutex::new(Canaries::set_out(planted)?));
-    let wants_warm = options.stage != Made::Plain || attacks.iter().any(Attack::is_warm);
+    let is_staged = |attack: &&Attack| applies::attack(attack, options.tier).is_ok();
+    let wants_warm = options.stage != Made::Plain
+        || attacks.iter().filter(is_staged).any(Attack::is_warm)
+        || options.tier == Tier::Microvm;
     let warm = match Warm::find() {
         Ok(warm) if wants_warm => Some(Arc::new(warm)),
         Ok(_) => None,
         Err(_) if options.skip_without_template || !wants_warm => None,
         Err(error) => return Err(error),
     };
+    let root = match &warm {
+        // Directories of the host cannot be shown in a machine of its own.
+        Some(warm) if options.tier == Tier::Microvm => warm.root(),
+        _ => template.root,
+    };
+    let warm = warm.filter(|_| options.tier == Tier::Jail);
     if let Some(warm) = &warm {
         warm.up(&node, options.stage).await?;
     }
     anyhow::ensure!(options.stage == Made::Plain || warm.is_some(), "there is no warm template");
     let stage = Stage {
         node,
-        root: template.root,
+        tier: options.tier,
+        root,
         warm,
         made: options.stage,
         weakened: Weakened::default(),
@@ -74,7 +86,14 @@ pub(crate) async fn run(
     warm_up(&stage).await?;
     let mut suite = Suite { oracle: Oracle::new(canaries), stage, results: Results::default() };
     let mut waiting: Vec<Job> = Vec::new();
-    for job in jobs(&attacks, options) {
+    let staged: Vec<Attack> = attacks.iter().filter(is_staged).copied().collect();
+    let (jobs, uncontrolled) = jobs(&staged, options);
+    suite.results.uncontrolled = uncontrolled;
+    suite.results.runs.extend(attacks.iter().filter_map(|attack| {
+        let why = applies::attack(attack, options.tier).err()?;
+        Some(Outcome::elsewhere(attack.id, why))
+    }));
+    for job in jobs {
         if job.attack.stress {
             suite.batch(std::mem::take(&mut waiting)).await;
             suite.batch(vec![job]).await;
@@ -107,25 +126,42 @@ async fn warm_up(stage: &Stage) -> anyhow::Result<()> {
     stage.at_rest().await
 }
 
-fn jobs(attacks: &[Attack], options: &Options) -> Vec<Job> {
-    let mut jobs = Vec::new();
+/// The runs to do, and attacks whose control cannot be staged, and why.
+type Jobs = (Vec<Job>, Vec<(&'static str, &'static str)>);
+
+fn jobs(attacks: &[Attack], options: &Options) -> Jobs {
+    let (mut jobs, mut uncontrolled) = (Vec::new(), Vec::new());
     for &attack in attacks {
         jobs.push(Job { attack, mode: Mode::Real });
         if options.no_control || options.stage != Made::Plain {
             continue;
         }
-        match attack.control {
-            Control::Without(defences) => jobs.push(Job { attack, mode: Mode::Control(defences) }),
-            Control::Each(sets) => {
-                jobs.extend(sets.iter().map(|set| Job { attack, mode: Mode::Control(set) }));
+        let sets: &[&[Defence]] = match attack.control {
+            Control::Without(defences) => &[defences],
+            Control::Each(sets) => sets,
+            // Those of the jail switch its own defences off.
+            Control::Own(_)
+                if options.tier != Tier::Jail && !["OCI", "VM"].contains(&attack.class()) =>
+            {
+                uncontrolled.push((attack.id, "its control is one of the jail"));
+                continue;
             }
-            Control::Own(_) => jobs.push(Job { attack, mode: Mode::OwnControl }),
-            Control::Because(_) => {}
+            Control::Own(_) => {
+                jobs.push(Job { attack, mode: Mode::OwnControl });
+                continue;
+            }
+            Control::Because(_) => continue,
+        };
+        for set in sets {
+            match applies::control(set, options.tier) {
+                Ok(()) => jobs.push(Job { attack, mode: Mode::Control(set) }),
+                Err(why) => uncontrolled.push((attack.id, why)),
+            }
         }
     }
     // Controls come last: while one runs, canaries may be touched.
     jobs.sort_by_key(|job| job.mode != Mode::Real);
-    jobs
+    (jobs, uncontrolled)
 }
 
 struct Suite {
@@ -216,7 +252,11 @@ async fn perform(job: Job, stage: Stage) -> Report {
             (_, Act::Driven(run), _) => run(stage.clone()).await,
         }
     };
+    let inside_only = applies::is_inside_only(&job.attack, stage.tier);
     let seen = match tokio::time::timeout(LONGEST, act).await {
+        Ok(Ok(Seen::Breach(text))) if inside_only && job.mode == Mode::Real => {
+            Ok(Seen::Held(format!("in its own kernel only: {text}")))
+        }
         Ok(seen) => seen,
         Err(_) => Err(anyhow!("it was not over after {} s", LONGEST.as_secs())),
     };

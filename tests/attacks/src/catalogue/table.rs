@@ -1,7 +1,8 @@
-//! Every attack of the threat model that the jail answers for, by id.
+//! Every attack of the threat model that a tier answers for, by id.
 
 /// The classes in the order of the report.
-pub(crate) const CLASSES: [&str; 8] = ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG"];
+pub(crate) const CLASSES: [&str; 9] =
+    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -19,7 +20,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 139] = [
+pub(crate) static ALL: [Row; 147] = [
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -159,4 +160,12 @@ pub(crate) static ALL: [Row; 139] = [
     row("ZYG-11", 1, "have a zygote stay for good"),
     row("ZYG-12", 1, "find connections and handles of the zygote"),
     row("ZYG-13", 1, "attack from the warm-up"),
+    row("OCI-01", 0, "overwrite the runtime by way of /proc/self/exe"),
+    row("OCI-02", 0, "leave by a descriptor or directory of the runtime"),
+    row("OCI-03", 0, "an image whose devices lead out"),
+    row("OCI-04", 0, "an image whose terminals lead out"),
+    row("OCI-08", 0, "have a bundle say more than was agreed to"),
+    row("OCI-09", 0, "variables for programs of the host"),
+    row("OCI-12", 0, "have the host run a cgroup's release agent"),
+    row("OCI-14", 0, "a runtime that is missing, broken or too old"),
 ];

@@ -17,7 +17,9 @@ use crate::harness::warm::{Made, Warm};
 #[derive(Debug, Clone)]
 pub(crate) struct Stage {
     pub(crate) node: Node,
-    /// The `host` template.
+    /// What the sandboxes are.
+    pub(crate) tier: Tier,
+    /// The `host` template, or one of layers for machines.
     pub(crate) root: RootFs,
     /// The template with a warm interpreter, if it was asked for.
     pub(crate) warm: Option<Arc<Warm>>,
@@ -102,7 +104,7 @@ impl Stage {
 
     /// The usual sandbox of the suite.
     pub(crate) fn spec(&self) -> Spec {
-        let mut spec = Spec::new(Tier::Jail, self.root.clone());
+        let mut spec = Spec::new(self.tier, self.root.clone());
         spec.limits = Limits {
             memory_bytes: 256 * MIB,
             disk_bytes: 128 * MIB,

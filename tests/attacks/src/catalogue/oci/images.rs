@@ -1,0 +1,115 @@
+//! Images whose files lead the runtime astray while it makes the container.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use belljar_model::User;
+use belljar_node::{Command, PtySize, Sandbox};
+use tempfile::TempDir;
+
+use super::ended_well;
+use crate::attack::Seen;
+use crate::harness::stage::Stage;
+
+/// What a runtime that follows the link would write to.
+const PATTERN: &str = "/proc/sys/kernel/core_pattern";
+
+/// A layer with these links in it: where each is, and where it leads.
+fn layer(links: &[(&str, &str)]) -> anyhow::Result<TempDir> {
+    let dir = tempfile::Builder::new().prefix("belljar-hostile-").tempdir()?;
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+    for (path, target) in links {
+        let path = dir.path().join(path);
+        let above = path.parent().context("no directory")?;
+        fs::create_dir_all(above)?;
+        symlink(target, &path)?;
+    }
+    Ok(dir)
+}
+
+/// A sandbox on a hostile layer; `None` where that is refused.
+async fn on(stage: &Stage, layer: &Path) -> anyhow::Result<Option<Arc<Sandbox>>> {
+    let mut spec = stage.spec();
+    spec.root.layers.insert(0, layer.to_owned());
+    match stage.node.create_weakened(&spec, &stage.weakened).await {
+        Ok(sandbox) => stage.keep(sandbox).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// What a sandbox on each of the layers does to the host; canaries are looked at
+/// after the run as always.
+async fn all(stage: &Stage, sets: &[&[(&str, &str)]]) -> anyhow::Result<Seen> {
+    let before = fs::read_to_string(PATTERN)?;
+    let (mut refused, mut made) = (0, 0);
+    for links in sets {
+        let layer = layer(links)?;
+        let Some(sandbox) = on(stage, layer.path()).await? else {
+            refused += 1;
+            continue;
+        };
+        made += 1;
+        for user in [User::User, User::Root] {
+            let write = "echo '|/tmp/evil' > /dev/null; echo x > /dev/pts/0; echo x > /dev/console
+                echo x > /dev/tty; stat -L -c '%F %t,%T' /dev/null";
+            let command = Command { user, ..Command::shell(write) };
+            let ran = stage.exec(&sandbox, &command).await?;
+            let null = ran.text();
+            if null.trim() != "character special file 1,3" {
+                return Ok(Seen::Breach(format!("{links:?}: /dev/null is {null:?}")));
+            }
+        }
+        // A terminal is the guest's own business, on a devpts of its own.
+        let tty = Command {
+            pty: Some(PtySize { rows: 24, cols: 80 }),
+            ..Command::shell("tty; stat -c %F /dev/pts/0")
+        };
+        let ran = stage.exec(&sandbox, &tty).await?;
+        ended_well(&ran)?;
+        ensure!(ran.text().starts_with("/dev/pts/"), "{links:?}: a terminal: {}", ran.ending());
+        ensure!(fs::read_to_string(PATTERN)? == before, "{links:?}: {PATTERN} was changed");
+        stage.destroy(sandbox).await?;
+    }
+    ensure!(fs::read_to_string(PATTERN)? == before, "{PATTERN} was changed");
+    Ok(Seen::Held(format!("{refused} images refused, {made} made with devices of their own")))
+}
+
+/// CVE-2025-31133, and the same with whole directories.
+pub(super) async fn null_is_a_link(stage: Stage) -> anyhow::Result<Seen> {
+    let sets: [&[(&str, &str)]; 6] = [
+        &[("dev/null", PATTERN)],
+        &[("dev/zero", PATTERN), ("dev/full", PATTERN), ("dev/random", PATTERN)],
+        &[("dev", "/proc/sys/kernel")],
+        &[("proc", "/etc")],
+        &[(".belljar", "/etc")],
+        &[(".belljar/guest", "/proc/self/exe")],
+    ];
+    all(&stage, &sets).await
+}
+
+/// CVE-2025-52565: no console is ever bound, so there is nothing to swap.
+pub(super) async fn terminals_are_links(stage: Stage) -> anyhow::Result<Seen> {
+    let sets: [&[(&str, &str)]; 4] = [
+        &[("dev/console", PATTERN)],
+        &[("dev/pts/0", PATTERN), ("dev/pts/ptmx", PATTERN)],
+        &[("dev/pts", "/proc/sys/kernel")],
+        &[("dev/ptmx", PATTERN), ("dev/tty", PATTERN)],
+    ];
+    all(&stage, &sets).await
+}
+
+/// The same act finds a device that is none: a file of the code's own in its
+/// place, where the code may write.
+pub(super) async fn detected(stage: Stage) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(|_| {}).await?;
+    let look = "ln -s /etc/hostname /tmp/null; stat -L -c '%F %t,%T' /tmp/null";
+    let ran = stage.exec(&sandbox, &Command::shell(look)).await?;
+    ended_well(&ran)?;
+    Ok(match ran.text().trim() {
+        "character special file 1,3" => Seen::Held("a link to a file passes for a device".into()),
+        other => Seen::Breach(format!("a link is seen for what it leads to: {other}")),
+    })
+}
