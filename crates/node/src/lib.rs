@@ -12,6 +12,7 @@ mod copy;
 mod dial;
 mod files;
 mod link;
+mod machines;
 mod node;
 mod pool;
 mod profile;

@@ -14,6 +14,7 @@ use crate::GUEST;
 use crate::context::{ContextError, forking};
 use crate::copy::SaveError;
 use crate::link::LinkError;
+use crate::machines::FromStore;
 use crate::pool::{Pool, PoolFigures, PoolSize};
 use crate::sandbox::Sandbox;
 use crate::warm::{Family, Saved, WarmError, Warmth};
@@ -67,7 +68,7 @@ impl Node {
         let state_dir =
             state_dir.map_or_else(|| State::default_dir(runtime_dir().as_deref()), Path::to_owned);
         let runtimes = Runtimes::from_environment();
-        let config = Config { state_dir, guest: GUEST, runtimes };
+        let config = Config { state_dir, guest: GUEST, runtimes, machines: Some(&FromStore) };
         let engine = Engine::start(config).await.map_err(NodeError::Engine)?;
         let maker = Maker { engine, busy: Arc::default() };
         Ok(Self { maker, warm: Arc::default(), saved: Arc::default() })

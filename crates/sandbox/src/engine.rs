@@ -22,6 +22,8 @@ use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::jail::Failure;
 use crate::machine::{Files, Machine, Saver};
+use crate::microvm::workshop::{Blueprint, Workshop};
+use crate::microvm::{Accelerator, Supplier};
 use crate::oci::runtime::{Judge, Judged, Runtimes};
 use crate::oci::{self, launch::Desk};
 use crate::plan::Facts;
@@ -50,6 +52,8 @@ pub struct Config {
     pub guest: &'static [u8],
     /// Where programs of the host are that run sandboxes.
     pub runtimes: Runtimes,
+    /// Who keeps what virtual machines are made of.
+    pub machines: Option<&'static dyn Supplier>,
 }
 
 /// Why an engine did not start.
@@ -132,6 +136,8 @@ pub(crate) struct Inner {
     pub(crate) hierarchies: Option<Hierarchies>,
     /// What it thinks of the host's container runtimes.
     judge: Judge,
+    /// Where machines are prepared.
+    workshop: Workshop,
     /// Closed when the spawner is gone.
     gone: Arc<Semaphore>,
 }
@@ -180,7 +186,9 @@ impl Engine {
         wire::send(&socket, &init, &descriptors).map_err(EngineError::Spawner)?;
         let number = lease.number;
         let judge = Judge::new(config.runtimes);
-        let engine = Self::connect(socket, facts, (state, number), (hierarchies, judge), gone);
+        let workshop = Workshop::new(&state.dir, config.guest, config.machines);
+        let engine =
+            Self::connect(socket, facts, (state, number), (hierarchies, judge, workshop), gone);
         let engine = engine.await.map_err(EngineError::Spawner)?;
         // From here on the spawner's copy holds the lock.
         drop::<Lease>(lease);
@@ -191,7 +199,7 @@ impl Engine {
         socket: OwnedFd,
         facts: Facts,
         (state, number): (State, u32),
-        (hierarchies, judge): (Option<Hierarchies>, Judge),
+        (hierarchies, judge, workshop): (Option<Hierarchies>, Judge, Workshop),
         gone: Arc<Semaphore>,
     ) -> io::Result<Self> {
         let inner = Inner {
@@ -205,6 +213,7 @@ impl Engine {
             state,
             hierarchies,
             judge,
+            workshop,
             gone,
         };
         let (message, _) = inner.receive().await?;
@@ -306,10 +315,30 @@ impl Engine {
                 let from = from.map(Path::to_owned);
                 Ok(Some(Runner::Oci(oci::Order { program, from })))
             }
-            tier @ Tier::Microvm => {
-                Err(StartError::Unsupported { tier, why: "it is not built in yet".into() })
-            }
+            // What runs it is part of its blueprint.
+            Tier::Microvm => Ok(None),
         }
+    }
+
+    /// Everything that a virtual machine takes; `None` in other tiers.
+    async fn blueprint(
+        &self,
+        spec: &Spec,
+        from: Option<&Path>,
+    ) -> Result<Option<Blueprint>, StartError> {
+        if spec.tier != Tier::Microvm {
+            return Ok(None);
+        }
+        let unsupported = |why| StartError::Unsupported { tier: spec.tier, why };
+        if !self.connection.facts.privileged {
+            return Err(unsupported("the jail around a machine monitor is made by root".into()));
+        }
+        let accelerator = Accelerator::Tcg;
+        let (connection, spec) = (self.connection.clone(), spec.clone());
+        let from = from.map(Path::to_owned);
+        let design = move || connection.workshop.design(&spec, from.as_deref(), accelerator);
+        let designed = tokio::task::spawn_blocking(design).await;
+        designed.map_err(|_| StartError::SpawnerGone)?.map(Some).map_err(unsupported)
     }
 
     /// The host's container runtime, found and judged.
@@ -351,6 +380,11 @@ impl Engine {
             })?),
             None => None,
         };
+        let blueprint = self.blueprint(spec, from).await?;
+        let runner = match &blueprint {
+            Some(blueprint) => Some(Runner::Microvm(blueprint.order.clone())),
+            None => runner,
+        };
         let sequence = self.connection.next();
         let (zygote, files, forking) = match warm {
             Some(Warm { zygote, files, fork }) => (zygote, files, fork),
@@ -361,7 +395,7 @@ impl Engine {
         let request = ToSpawner::Create {
             sequence,
             id: id.clone(),
-            spec: Box::new(spec.clone()),
+            spec: Box::new(blueprint.as_ref().map_or(spec, |plan| &plan.spec).clone()),
             weakened: weakened.clone(),
             zygote: number,
             files: files.is_some(),
@@ -374,6 +408,7 @@ impl Engine {
         if let (Some(forking), Some((_, theirs))) = (&forking, &pending) {
             carried.extend(forking.carried(theirs));
         }
+        carried.extend(blueprint.iter().flat_map(|plan| plan.ends.carried()));
         let answer = self.connection.ask_with(sequence, &request, &carried).await?;
         let (answer, descriptors) = answer;
         // What is left of these is the child's.
@@ -399,11 +434,17 @@ impl Engine {
         let home = work.as_deref().filter(|_| spec.tier == Tier::Process);
         let confinement = Confinement::new(spec, facts, weakened, home);
         let saver = saver.zip(work).map(|(program, work)| Saver { program, desk: Desk::at(work) });
+        let monitor = match blueprint {
+            Some(plan) => Some(plan.meet(from).await?),
+            None => None,
+        };
         unclaimed.claim();
         let machine = Machine {
             confinement,
             stream: Some(stream),
-            scratch: descriptors.next(),
+            // What a monitor writes is no file of the sandbox.
+            scratch: descriptors.next().filter(|_| monitor.is_none()),
+            monitor,
             group,
             guest_uid: first_uid + crate::plan::guest_uid(spec.tier, weakened),
             pid,

@@ -16,6 +16,7 @@ use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
+use crate::microvm::monitor::Monitor;
 use crate::oci::launch::Desk;
 use crate::oci::save;
 use crate::plan::Facts;
@@ -36,6 +37,8 @@ pub struct Machine {
     /// The host's uid that inner 0 is mapped to.
     pub(crate) first_uid: u32,
     pub(crate) facts: Facts,
+    /// The machine monitor that runs it.
+    pub(crate) monitor: Option<Monitor>,
     /// Who puts it on disk, where that can be done.
     pub(crate) saver: Option<Saver>,
     /// Who can fork interpreters into it. It lives as long as its sandboxes.
@@ -236,6 +239,9 @@ impl Machine {
     /// hold still. Afterwards the sandbox goes on if `then` says so, and waits to
     /// be destroyed if not.
     pub async fn save(&self, into: &Path, then: Then) -> io::Result<()> {
+        if let Some(monitor) = &self.monitor {
+            return monitor.save(into, then == Then::GoesOn).await;
+        }
         let (Some(Saver { program, desk }), Some(scratch)) = (&self.saver, &self.scratch) else {
             return Err(io::ErrorKind::Unsupported.into());
         };

@@ -44,6 +44,9 @@ pub enum Step {
     },
     /// Lays out the files of another sandbox.
     Unpack,
+    /// Writes what a machine's disk begins as: here, where it is charged to the
+    /// sandbox.
+    FillDisk,
     /// The writable layer is in a directory; the scratch holds the rest.
     UpperDirectory(PathBuf),
     Layers {
@@ -171,9 +174,35 @@ impl Plan {
     }
 
     /// The steps of what becomes a virtual machine monitor: a jail around it, as
-    /// narrow as that of code.
+    /// narrow as that of code. It has no user but one, no right, no terminal and
+    /// no network, not even one of its own.
     fn microvm(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
-        Self::jail(spec, facts, weakened)
+        let keeps = |defence| weakened.keeps(defence);
+        let namespaces = Namespaces::USER
+            .and(Namespaces::MOUNT)
+            .and(Namespaces::PID)
+            .and(Namespaces::UTS)
+            .and(Namespaces::NET)
+            .and(Namespaces::IPC);
+        let limits = &spec.limits;
+        let mut steps = vec![Step::PrivateMounts, Step::OomScore, Step::LimitInotify];
+        steps.push(Step::ForbidUserNamespaces);
+        steps.extend([Step::AwaitParent, Step::JoinGroups, Step::CgroupNamespace]);
+        steps.extend([Step::BecomeSetupRoot, Step::FillDisk]);
+        let (bytes, inodes) = (Some(limits.disk_bytes), Some(limits.inodes));
+        steps.push(Step::Scratch { bytes, inodes });
+        steps.push(Step::Layers { count: spec.root.layers.len() });
+        steps.push(Step::Overlay { neutral: true });
+        for (index, bind) in spec.root.binds.iter().enumerate() {
+            steps.push(Step::Bind { target: bind.target.clone(), index });
+        }
+        steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding) });
+        steps.push(Step::Devices { minimal: true });
+        steps.extend([Step::EnterRoot, Step::Hostname, Step::NewKeyring]);
+        steps.push(Step::Capabilities { guest_keeps_some: false });
+        steps.push(Step::BecomeGuest { uid: USER_UID });
+        Self::confine(&mut steps, spec, facts, &Weakened::default());
+        Self { namespaces, steps }
     }
 
     fn jail(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {

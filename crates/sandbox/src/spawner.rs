@@ -28,6 +28,7 @@ use crate::defence::Weakened;
 use crate::jail::apply::Program;
 use crate::jail::parent::{Born, Cradle, Owner, Stillborn, bear};
 use crate::jail::{Attempt, Failure, apply};
+use crate::microvm;
 use crate::plan::{Facts, Plan, USER_UID};
 use crate::runner::Runner;
 use crate::seccomp;
@@ -84,6 +85,8 @@ struct Wish<'a> {
     fork: Option<(Vec<u8>, Vec<OwnedFd>)>,
     /// The host's program that runs it.
     runner: Option<&'a Runner>,
+    /// What a machine monitor needs.
+    carried: Vec<OwnedFd>,
 }
 
 /// A sandbox, or a zygote, which is much the same from here.
@@ -188,9 +191,14 @@ impl Spawner {
             ToSpawner::Init { .. } => return Err(io::ErrorKind::InvalidData.into()),
             ToSpawner::Create { sequence, id, spec, weakened, zygote, files, fork, runner } => {
                 let archive = (files && !descriptors.is_empty()).then(|| descriptors.remove(0));
-                let fork = fork.map(|entry| (entry, descriptors));
                 let runner = runner.as_deref();
-                let wish = Wish { spec: &spec, weakened: &weakened, archive, fork, runner };
+                let carried = match runner {
+                    Some(Runner::Microvm(_)) => std::mem::take(&mut descriptors),
+                    _ => Vec::new(),
+                };
+                let fork = fork.map(|entry| (entry, descriptors));
+                let wish =
+                    Wish { spec: &spec, weakened: &weakened, archive, fork, runner, carried };
                 match runner {
                     Some(Runner::Oci(order)) => {
                         self.begin_container(sequence, id, &wish, order)?;
@@ -310,11 +318,11 @@ impl Spawner {
         work: Option<&Path>,
         owner: Option<Owner<'_>>,
     ) -> Result<Born, Stillborn> {
-        let Wish { spec, weakened, archive, fork, runner } = wish;
-        if runner.is_some() {
-            let missing = io::ErrorKind::Unsupported.into();
-            return Err(Failure::new("run a program of the host as a sandbox", &missing).into());
-        }
+        let Wish { spec, weakened, archive, fork, runner, carried } = wish;
+        let monitor = match runner {
+            Some(Runner::Microvm(order)) => Some(microvm::Launch::new(order, carried)?),
+            Some(Runner::Oci(_)) | None => None,
+        };
         let plan = Plan::new(spec, self.facts, weakened);
         let plan = if archive.is_some() { plan.unpacking() } else { plan };
         if let Some(work) = work {
@@ -323,8 +331,8 @@ impl Spawner {
         }
         let base = self.state.base();
         let cradle = Cradle {
-            program: Program::Guest(&self.guest),
-            filter: &self.filter,
+            program: monitor.as_ref().map_or(Program::Guest(&self.guest), Program::Monitor),
+            filter: monitor.as_ref().map_or(&self.filter[..], |monitor| &monitor.filter),
             base: &base,
             devices: self.devices.as_deref(),
             work,

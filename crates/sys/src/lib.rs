@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "the one home of unsafe code: each block states why it is sound")]
 
 pub mod caps;
+pub mod clock;
 pub mod enter;
 pub mod exec;
 mod export;

@@ -7,7 +7,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use belljar_confine::domain::{self, Rules};
@@ -19,6 +19,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{Attempt, Failure, mounts};
 use crate::archive;
+use crate::microvm;
 use crate::plan::{Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
 
@@ -52,6 +53,8 @@ pub(crate) enum Program<'a> {
     Zygote(&'a Interpreter),
     /// A container runtime of the host, which makes the sandbox and ends.
     Runtime(&'a Launch),
+    /// A machine monitor of the host.
+    Monitor(&'a microvm::Launch),
 }
 
 /// How a container runtime is started: with these arguments and nothing in its
@@ -133,6 +136,12 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
                 archive::unpack_descriptor(archive, first).doing("lay out the files")
             }
             None => Err(Failure::new("find the files", &io::ErrorKind::NotFound.into())),
+        },
+        Step::FillDisk => match birth.program {
+            Program::Monitor(microvm::Launch { disk, begins_as, .. }) => {
+                microvm::disk::copy(begins_as, disk).doing("fill the machine's disk")
+            }
+            _ => Err(Failure::new("find the machine's disk", &io::ErrorKind::NotFound.into())),
         },
         Step::UpperDirectory(_) => match &hands.disk {
             Some(disk) => mounts::disk(disk.as_fd()),
@@ -276,6 +285,9 @@ fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(),
         fd::place_at(birth.stream.as_fd(), 0).doing("place the stream")?;
         return fd::close_on_exec_from(3).doing("mark descriptors");
     }
+    if let Program::Monitor(monitor) = birth.program {
+        fd::place_at(monitor.complaints.as_fd(), 2).doing("place stderr")?;
+    }
     // Everything else ends at the exec; the stream is placed after, because a
     // descriptor that is already at its number keeps its flag.
     if closed {
@@ -284,6 +296,12 @@ fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(),
     // Both numbers are taken in the spawner, so that neither can be the other.
     if let Program::Zygote(interpreter) = birth.program {
         fd::place_at(interpreter.library.as_fd(), LIBRARY).doing("place the library")?;
+    }
+    if let Program::Monitor(monitor) = birth.program {
+        for inherited in &monitor.inherits {
+            let stays = fd::place_at(inherited.as_fd(), inherited.as_raw_fd());
+            stays.doing("hand a descriptor on")?;
+        }
     }
     fd::place_at(birth.stream.as_fd(), STREAM).doing("place the stream")
 }
@@ -303,6 +321,12 @@ fn run_program(birth: &Birth<'_>) -> Result<(), Failure> {
             // The guest does this itself.
             signal::reset().doing("reset signals")?;
             Err(exec::exec_path(&argv[0], argv, env)).doing("run the interpreter")
+        }
+        Program::Monitor(microvm::Launch { argv, .. }) => {
+            signal::reset().doing("reset signals")?;
+            // What the guest does itself where there is no monitor.
+            process::die_with_parent().doing("die with the spawner")?;
+            Err(exec::exec_path(&argv[0], argv, &[])).doing("run the machine monitor")
         }
         Program::Runtime(Launch { argv, .. }) => {
             signal::reset().doing("reset signals")?;

@@ -106,7 +106,7 @@ pub(crate) fn bear(
     let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     let (sync, child_sync) = pair(SocketType::SEQPACKET).doing("make a socket pair")?;
     let kind = match cradle.program {
-        Program::Guest(_) | Program::Runtime(_) => SocketType::STREAM,
+        Program::Guest(_) | Program::Runtime(_) | Program::Monitor(_) => SocketType::STREAM,
         Program::Zygote(_) => SocketType::SEQPACKET,
     };
     let (stream, guest_stream) = pair(kind).doing("make the guest's stream")?;

@@ -542,3 +542,118 @@ pub fn zygote() -> Policy {
     );
     policy
 }
+
+/// The filter of a machine monitor: what its event loop, its threads and its
+/// files need. Its guest may have taken it over, so whatever leads from there
+/// to the host's kernel ends it.
+pub fn monitor() -> Policy {
+    let mut policy = user();
+    policy.set(UNTHINKABLE, Now(Kill));
+    // It adds a filter of its own to its threads, which can only allow less.
+    policy.set(&["seccomp"], Now(Allow));
+    policy.set(&["ioctl"], Now(Allow));
+    policy.set(NOT_A_MONITORS, Now(EPERM));
+    policy
+}
+
+/// What no monitor does. A taken one that tries is gone.
+const UNTHINKABLE: &[&str] = &[
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "mount",
+    "umount2",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsmount",
+    "fsconfig",
+    "fspick",
+    "mount_setattr",
+    "pivot_root",
+    "chroot",
+    "unshare",
+    "setns",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "capset",
+    "iopl",
+    "ioperm",
+    "kcmp",
+    "pidfd_getfd",
+    "open_by_handle_at",
+    "name_to_handle_at",
+    "acct",
+    "quotactl",
+    "settimeofday",
+    "clock_settime",
+    "adjtimex",
+    "clock_adjtime",
+    "sethostname",
+    "setdomainname",
+    "syslog",
+    "vhangup",
+    "nfsservctl",
+    "lookup_dcookie",
+    "personality",
+];
+
+/// What programs of a sandbox may do and a monitor need not.
+const NOT_A_MONITORS: &[&str] = &[
+    "fork",
+    "vfork",
+    "connect",
+    "accept",
+    "accept4",
+    "bind",
+    "listen",
+    "setuid",
+    "setgid",
+    "setreuid",
+    "setregid",
+    "setresuid",
+    "setresgid",
+    "setfsuid",
+    "setfsgid",
+    "setgroups",
+    "setsid",
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "chown",
+    "fchown",
+    "lchown",
+    "fchownat",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "mknod",
+    "mknodat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "shmget",
+    "shmat",
+    "shmctl",
+    "semget",
+    "semop",
+    "semctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "mq_open",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "inotify_init1",
+    "landlock_restrict_self",
+];
