@@ -118,7 +118,7 @@ impl Agent {
     fn pump(&mut self) {
         for (&channel, call) in &mut self.calls {
             call.pump_input(channel, &mut self.wire);
-            call.pump_output(channel, &mut self.wire);
+            call.pump_output(channel, &mut self.wire, self.groups.as_mut());
         }
         self.calls.retain(|_, call| !call.is_over());
         let wire = &mut self.wire;
@@ -245,6 +245,11 @@ impl Agent {
             Some(Ok(())) => {
                 let pid = u32::try_from(call.pid).unwrap_or(0);
                 self.wire.send(channel, &FromGuest::Reply(Ok(Reply::Started { pid })));
+                // What it begins with: the disk may have been written before.
+                let counters = self.groups.as_mut().and_then(|groups| groups.refresh(channel));
+                if let Some(counters) = counters {
+                    self.wire.send(channel, &FromGuest::Counters(counters));
+                }
             }
             Some(Err(failure)) => {
                 self.calls.remove(&channel);

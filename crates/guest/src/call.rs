@@ -1,5 +1,6 @@
 //! One call: a process, its streams, its end.
 
+mod streams;
 mod windows;
 
 use std::ffi::CString;
@@ -7,18 +8,16 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use belljar_guest_proto::{Exit, Failure, FromGuest, PtySize, Spawn, Stdin, WINDOW};
 use belljar_sys::process::{Forked, Namespaces, fork};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::pty::OpenptFlags;
 
 use crate::child::{self, Start};
 use crate::confiner::Confiner;
-use crate::files;
-use crate::groups::Entry;
+use crate::groups::{Entry, Groups};
 use crate::outcome::{Attempt, refuse};
 use crate::wire::Wire;
+use streams::{Streams, open_pipes, open_terminal, set_size};
 
 /// What is read of a stream at once: a pipe seldom holds more, and a guest that
 /// only ever passes on a line should not grow for it.
@@ -198,7 +197,12 @@ impl Call {
     }
 
     /// Moves what the call wrote towards the host, as far as credit and room go.
-    pub(crate) fn pump_output(&mut self, channel: u32, wire: &mut Wire) {
+    pub(crate) fn pump_output(
+        &mut self,
+        channel: u32,
+        wire: &mut Wire,
+        groups: Option<&mut Groups>,
+    ) {
         if self.disowned {
             return self.throw_output_away();
         }
@@ -218,7 +222,7 @@ impl Call {
         // A pipe holds less than so many rounds move: what came before has gone.
         if !self.held.is_empty() && (dry || self.credit > 0) {
             dry = false;
-            self.pass_held(channel, wire);
+            self.pass_held(channel, wire, groups);
         }
         let state = if dry && self.stream.is_none() { Drained::Dry } else { Drained::More };
         self.tell_end(channel, wire, &state);
@@ -278,9 +282,12 @@ impl Call {
         }
     }
 
-    fn pass_held(&mut self, channel: u32, wire: &mut Wire) {
+    fn pass_held(&mut self, channel: u32, wire: &mut Wire, groups: Option<&mut Groups>) {
         let most = self.held.len().min(self.credit as usize);
         if most > 0 && wire.has_room() {
+            if let Some(counters) = groups.and_then(|groups| groups.refresh(channel)) {
+                wire.send(channel, &FromGuest::Counters(counters));
+            }
             wire.send(channel, &FromGuest::Data(&self.held[..most]));
             self.credit -= u32::try_from(most).unwrap_or(self.credit);
             self.held.drain(..most);
@@ -360,65 +367,6 @@ impl Call {
             _ => refuse("resize a call without a terminal", Errno::NOTTY),
         }
     }
-}
-
-type Streams = [Option<OwnedFd>; 3];
-
-fn open_pipes(stdin: Stdin) -> Result<(Streams, [OwnedFd; 3]), Failure> {
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).doing("make a pipe");
-    let (stdin_host, stdin_child) = match stdin {
-        Stdin::Empty => {
-            let null =
-                rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            (None, null.doing("open /dev/null")?)
-        }
-        Stdin::Stream => {
-            let (read, write) = pipe()?;
-            (Some(write), read)
-        }
-    };
-    let (stdout_host, stdout_child) = pipe()?;
-    let (stderr_host, stderr_child) = pipe()?;
-    let host = [stdin_host, Some(stdout_host), Some(stderr_host)];
-    Ok((host, [stdin_child, stdout_child, stderr_child]))
-}
-
-/// Opens a terminal that belongs to the call's user.
-fn open_terminal(
-    size: PtySize,
-    user: u32,
-    confiner: &Confiner,
-) -> Result<(Streams, [OwnedFd; 3]), Failure> {
-    let (master, slave) = files::as_user(confiner, user, || {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let master = rustix::pty::openpt(flags).doing("open a terminal")?;
-        rustix::pty::unlockpt(&master).doing("unlock the terminal")?;
-        let slave = match rustix::pty::ioctl_tiocgptpeer(&master, flags) {
-            // gVisor: by its name, in a file system where nobody else makes any.
-            Err(Errno::NOTTY) => {
-                let name = rustix::pty::ptsname(&master, Vec::new()).doing("find the terminal")?;
-                let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-                rustix::fs::open(name, flags, Mode::empty())
-            }
-            opened => opened,
-        };
-        let slave = slave.doing("open the terminal")?;
-        Ok((master, slave))
-    })?;
-    set_size(&master, size)?;
-    let copy = |fd: &OwnedFd| fd.try_clone().doing("copy the terminal");
-    let stdio = [copy(&slave)?, copy(&slave)?, slave];
-    Ok(([Some(copy(&master)?), Some(master), None], stdio))
-}
-
-fn set_size(terminal: &OwnedFd, size: PtySize) -> Result<(), Failure> {
-    let size = rustix::termios::Winsize {
-        ws_row: size.rows,
-        ws_col: size.cols,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    rustix::termios::tcsetwinsize(terminal, size).doing("resize the terminal")
 }
 
 fn string(bytes: Vec<u8>) -> Result<CString, Failure> {

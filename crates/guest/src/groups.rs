@@ -226,6 +226,23 @@ impl Groups {
         changed
     }
 
+    /// The counters of one call if they changed, for a moment that matters: they
+    /// are told before what its context says then, but not over and over.
+    pub(crate) fn refresh(&mut self, channel: u32) -> Option<Counters> {
+        let now = Instant::now();
+        let member = self.members.get_mut(&channel)?;
+        if member.told_at.is_some_and(|at| now - at < CLOSE) {
+            return None;
+        }
+        self.kernel.count(&member.name, &mut member.counters);
+        member.counters.disk = self.kernel.disk();
+        (member.counters != member.told).then(|| {
+            member.told = member.counters;
+            member.told_at = Some(now);
+            member.counters
+        })
+    }
+
     /// Has all calls stand still, where this kernel can do that.
     pub(crate) fn freeze(&mut self, frozen: bool) -> io::Result<()> {
         self.kernel.freeze(frozen)

@@ -69,12 +69,12 @@ mod tests {
         let mut written = 0;
         while written < 4 * WINDOW as usize {
             written += writer.write(&[7; 4096]).unwrap_or(0);
-            call.pump_output(1, &mut wire);
+            call.pump_output(1, &mut wire, None);
         }
         assert!(!wire.wants_to_send());
         drop(writer);
         while call.stdout.is_some() {
-            call.pump_output(1, &mut wire);
+            call.pump_output(1, &mut wire, None);
         }
         assert!(!call.is_over(), "its process has not ended");
     }
