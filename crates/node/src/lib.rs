@@ -9,6 +9,7 @@ mod capture;
 mod command;
 mod context;
 mod copy;
+mod counts;
 mod dial;
 mod files;
 mod link;

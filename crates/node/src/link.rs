@@ -68,7 +68,6 @@ pub(crate) enum Incoming {
     Exited(Exit),
     Changed(WatchEvent),
     Credit(u32),
-    Counters(Counters),
 }
 
 /// Zero is the link's own.
@@ -89,6 +88,15 @@ struct Route {
     events: Arc<AtomicI64>,
     /// Whether events of a watch were lost because nobody took them.
     overflow: Arc<AtomicBool>,
+    counted: Arc<Mutex<Counted>>,
+}
+
+/// What a guest has told of a call that its own kernel counts: what matters is
+/// the latest, whether or not anyone takes what came before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    pub(crate) first: Option<Counters>,
+    pub(crate) last: Option<Counters>,
 }
 
 /// The receiving end of a channel; it is closed when this is dropped.
@@ -100,6 +108,7 @@ pub(crate) struct Channel {
     credit: Arc<AtomicI64>,
     events: Arc<AtomicI64>,
     overflow: Arc<AtomicBool>,
+    counted: Arc<Mutex<Counted>>,
     /// Whether the guest must hear of the end of interest.
     cancel: bool,
 }
@@ -195,15 +204,17 @@ impl Link {
         let credit = Arc::new(AtomicI64::new(WINDOW.into()));
         let events = Arc::new(AtomicI64::new(MOST_EVENTS));
         let overflow = Arc::new(AtomicBool::new(false));
+        let counted = Arc::<Mutex<Counted>>::default();
         let route = Route {
             sender,
             credit: credit.clone(),
             events: events.clone(),
             overflow: overflow.clone(),
+            counted: counted.clone(),
         };
         self.shared.add(number, route);
         let link = self.clone();
-        Channel { number, link, receiver, credit, events, overflow, cancel: false }
+        Channel { number, link, receiver, credit, events, overflow, counted, cancel: false }
     }
 
     /// Asks one question and waits for the one answer.
@@ -339,10 +350,19 @@ impl Shared {
             FromGuest::Data(bytes) => (Incoming::Data(bytes.to_vec()), bytes.len()),
             FromGuest::Reply(reply) => (Incoming::Reply(reply), 0),
             FromGuest::Eof => (Incoming::Eof, 0),
-            FromGuest::Exited(exit) => (Incoming::Exited(exit), 0),
+            FromGuest::Exited(exit) => {
+                let mut counted = lock(&route.counted);
+                counted.last = exit.counters.or(counted.last);
+                (Incoming::Exited(exit), 0)
+            }
             FromGuest::Changed(event) => (Incoming::Changed(event), 0),
             FromGuest::Credit(bytes) => (Incoming::Credit(bytes), 0),
-            FromGuest::Counters(counters) => (Incoming::Counters(counters), 0),
+            FromGuest::Counters(counters) => {
+                let mut counted = lock(&route.counted);
+                counted.first.get_or_insert(counters);
+                counted.last = Some(counters);
+                return Ok(());
+            }
         };
         let taken = i64::try_from(bytes).unwrap_or(i64::MAX);
         let within = if bytes > 0 {
@@ -439,6 +459,11 @@ impl Channel {
 
     pub(crate) fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// What the guest's own kernel has counted for this call so far.
+    pub(crate) fn counted(&self) -> Counted {
+        *lock(&self.counted)
     }
 
     /// Until this is taken back, dropping the channel tells the guest to stop.

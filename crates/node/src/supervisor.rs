@@ -9,7 +9,7 @@
 //!  draining ── streams closed, or 250 ms ──────► ended
 //! ```
 //!
-//! The reason is decided here from cgroup counters, the wait status and our own
+//! The reason is decided here from counters of a kernel, the wait status and our own
 //! clock. What the code prints, or the status that it exits with, cannot pass
 //! for a limit.
 
@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::call::{Event, InputQueue, Order, Waiting};
 use crate::command::Leftovers;
+use crate::counts::Counts;
 use crate::link::{Channel, Incoming};
 
 /// What a call is held to.
@@ -41,17 +42,12 @@ pub(crate) struct Before {
     /// A call's time begins when it is asked for, not when we hear that it runs:
     /// on a busy host that may be later than its own first second.
     pub(crate) at: Instant,
-    pub(crate) disk_bytes: u64,
-    pub(crate) refused_processes: u64,
+    counts: Counts,
 }
 
 impl Before {
     pub(crate) fn now(machine: &Machine) -> Self {
-        Self {
-            at: Instant::now(),
-            disk_bytes: machine.disk().used_bytes,
-            refused_processes: machine.refused_processes(),
-        }
+        Self { at: Instant::now(), counts: Counts::before(machine) }
     }
 }
 
@@ -236,24 +232,26 @@ impl Supervisor {
     }
 
     fn check_counters(&mut self) {
-        if let Some(group) = &*self.group {
-            let counters = group.counters();
-            let over = self.limits.cpu.is_some_and(|limit| counters.cpu >= limit);
-            if over && self.keeps(Defence::CpuTimer) {
-                return self.stop(EndReason::TimeoutCpu);
-            }
-            if counters.oom_kills > 0 {
-                return self.stop(EndReason::Oom);
-            }
+        let counts = self.counts();
+        let used = counts.cpu.unwrap_or_default();
+        let over = self.limits.cpu.is_some_and(|limit| used >= limit);
+        if over && self.keeps(Defence::CpuTimer) {
+            return self.stop(EndReason::TimeoutCpu);
         }
-        if self.was_refused_processes() {
+        if counts.oom_kills > 0 {
+            return self.stop(EndReason::Oom);
+        }
+        if self.was_refused_processes(&counts) {
             self.stop(EndReason::Pids);
         }
     }
 
-    fn was_refused_processes(&self) -> bool {
-        self.machine.refused_processes() > self.before.refused_processes
-            || self.group.as_ref().is_some_and(|group| group.refused_processes() > 0)
+    fn counts(&self) -> Counts {
+        Counts::now(&self.machine, self.group.as_ref(), &self.channel)
+    }
+
+    fn was_refused_processes(&self, counts: &Counts) -> bool {
+        counts.refused_processes > self.before.counts.refused_processes
     }
 
     /// Ends the call for `reason`, unless it is ending already.
@@ -269,7 +267,8 @@ impl Supervisor {
         if self.group.as_ref().is_some_and(|group| group.kill().is_ok()) {
             return;
         }
-        // Without version 2 cgroups the process group is the next best thing.
+        // The guest ends a group of its own as a whole. Without any, the process
+        // group is the next best thing.
         let (link, call) = (self.channel.link().clone(), self.channel.number);
         tokio::spawn(async move {
             let _ = link.ask(Request::Signal { call, signal: SIGKILL }).await;
@@ -320,10 +319,7 @@ impl Supervisor {
                 self.eof = true;
                 return None;
             }
-            Incoming::Reply(_)
-            | Incoming::Data(_)
-            | Incoming::Changed(_)
-            | Incoming::Counters(_) => return None,
+            Incoming::Reply(_) | Incoming::Data(_) | Incoming::Changed(_) => return None,
         };
         self.owed += size_of_output(&event);
         self.output_bytes += size_of_output(&event) as u64;
@@ -344,36 +340,31 @@ impl Supervisor {
     }
 
     fn end(&self) -> End {
-        let counters = self.group.as_ref().map(CallGroup::counters).unwrap_or_default();
+        let counts = self.counts();
         let exit = self.exit;
-        let disk = self.machine.disk();
         let failed = exit.is_some_and(|exit| exit.code != Some(0));
         let reason = match self.reason {
             Some(reason) if reason != EndReason::Lost => reason,
-            _ if counters.oom_kills > 0 => EndReason::Oom,
+            _ if counts.oom_kills > 0 => EndReason::Oom,
             Some(_) if self.machine.ran_out_of_memory() => EndReason::Oom,
             Some(lost) => lost,
             None if exit.is_some_and(|exit| exit.signal == Some(SIGSYS)) => EndReason::Seccomp,
-            None if self.was_refused_processes() => EndReason::Pids,
-            None if failed && disk.is_full => EndReason::Disk,
+            None if self.was_refused_processes(&counts) => EndReason::Pids,
+            None if failed && counts.disk.is_full => EndReason::Disk,
             None if failed => EndReason::Exit,
             None if exit.is_some() => EndReason::Done,
             None => EndReason::Lost,
         };
-        let cpu = if self.group.is_some() {
-            counters.cpu
-        } else {
-            Duration::from_micros(exit.map_or(0, |exit| exit.cpu_micros))
-        };
+        let waited_for = || Duration::from_micros(exit.map_or(0, |exit| exit.cpu_micros));
         End {
             reason,
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal),
             usage: Usage {
                 wall: self.before.at.elapsed(),
-                cpu,
-                peak_memory_bytes: counters.peak_memory_bytes,
-                written_bytes: disk.used_bytes.saturating_sub(self.before.disk_bytes),
+                cpu: counts.cpu.unwrap_or_else(waited_for),
+                peak_memory_bytes: counts.peak_memory_bytes,
+                written_bytes: counts.written_since(&self.before.counts, self.channel.counted()),
                 output_bytes: self.output_bytes,
             },
         }

@@ -168,8 +168,12 @@ impl Machine {
         self.stream.take()
     }
 
-    /// Makes the cgroup of a call; `None` where cgroups cannot be had.
+    /// Makes the cgroup of a call; `None` where cgroups cannot be had, or where
+    /// the host's kernel does not see calls and the guest has groups of its own.
     pub fn open_call(&self, number: u32) -> io::Result<Option<CallGroup>> {
+        if self.confinement.inner.is_some() {
+            return Ok(None);
+        }
         let zygote = self.zygote.as_ref().map(|zygote| zygote.uid());
         let create = |group: &SandboxGroup| group.create_call(number, self.guest_uid, zygote);
         self.group.as_ref().map(create).transpose()

@@ -18,7 +18,7 @@ use std::time::Duration;
 use belljar_guest_proto::context::{FromContext, Parked, Reader, ToContext};
 use belljar_guest_proto::{Exit, Request};
 use belljar_model::{EndReason, Limits, Usage};
-use belljar_sandbox::cgroup::{CallGroup, Counters};
+use belljar_sandbox::cgroup::CallGroup;
 use belljar_sandbox::{Ended, Machine};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep_until};
 use super::CellOptions;
 use super::cell::{CellEnd, CellError, CellEvent};
 use crate::call::InputQueue;
+use crate::counts::Counts;
 use crate::link::{Channel, Incoming};
 use crate::runtime::Language;
 use crate::supervisor::remove_group;
@@ -61,6 +62,7 @@ const WAKE: Duration = Duration::from_secs(10);
 const TOLD: Duration = Duration::from_secs(1);
 
 const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
 const SIGSYS: i32 = 31;
 
 /// An interpreter and what it is held to.
@@ -107,9 +109,7 @@ struct Cell {
     started: Instant,
     deadline: Instant,
     next_look: Instant,
-    before: Counters,
-    disk_before: u64,
-    refused_before: u64,
+    before: Counts,
     output_bytes: u64,
     /// Why it was told to stop, and when that is over.
     stopping: Option<(EndReason, Instant)>,
@@ -214,7 +214,7 @@ impl Actor {
         events: mpsc::Sender<CellEvent>,
     ) -> Cell {
         self.busy.fetch_add(1, Ordering::Relaxed);
-        let before = self.counters();
+        let before = self.counts();
         let started = Instant::now();
         let cell = Cell {
             id,
@@ -223,8 +223,6 @@ impl Actor {
             deadline: started + options.wall.unwrap_or(self.limits.wall),
             next_look: started + LOOK,
             before,
-            disk_before: self.machine.disk().used_bytes,
-            refused_before: self.machine.refused_processes(),
             output_bytes: 0,
             stopping: None,
         };
@@ -233,8 +231,8 @@ impl Actor {
         cell
     }
 
-    fn counters(&self) -> Counters {
-        self.group.as_ref().map(CallGroup::counters).unwrap_or_default()
+    fn counts(&self) -> Counts {
+        Counts::now(&self.machine, self.group.as_ref(), &self.channel)
     }
 
     pub(super) async fn say(&mut self, message: &ToContext<'_>) {
@@ -267,7 +265,7 @@ impl Actor {
             self.stop(cell, EndReason::TimeoutWall);
             return None;
         }
-        let used = self.counters().cpu.saturating_sub(cell.before.cpu);
+        let used = self.counts().cpu_since(&cell.before);
         if self.limits.cpu.is_some_and(|limit| used >= limit) {
             self.stop(cell, EndReason::TimeoutCpu);
         }
@@ -312,7 +310,7 @@ impl Actor {
             }
             Incoming::Exited(exit) => Taken::Over(reason_of(exit)),
             Incoming::Eof => Taken::Over(None),
-            Incoming::Reply(_) | Incoming::Changed(_) | Incoming::Counters(_) => Taken::On,
+            Incoming::Reply(_) | Incoming::Changed(_) => Taken::On,
         }
     }
 
@@ -332,7 +330,7 @@ impl Actor {
             }
             FromContext::Done { id, ok, count } => {
                 if let Some(done) = cell.take_if(|cell| cell.id == id) {
-                    let now = self.counters();
+                    let now = self.counts();
                     // A process that the cell had started may have been killed for
                     // want of memory; the interpreter goes on.
                     let starved = now.oom_kills > done.before.oom_kills;
@@ -379,14 +377,13 @@ impl Actor {
         Taken::On
     }
 
-    async fn conclude(&self, cell: Cell, now: &Counters, end: Conclusion) {
+    async fn conclude(&self, cell: Cell, now: &Counts, end: Conclusion) {
         self.busy.fetch_sub(1, Ordering::Relaxed);
-        let disk = self.machine.disk();
         let usage = Usage {
             wall: cell.started.elapsed(),
-            cpu: now.cpu.saturating_sub(cell.before.cpu),
+            cpu: now.cpu_since(&cell.before),
             peak_memory_bytes: now.peak_memory_bytes,
-            written_bytes: disk.used_bytes.saturating_sub(cell.disk_before),
+            written_bytes: now.written_since(&cell.before, self.channel.counted()),
             output_bytes: cell.output_bytes,
         };
         let Conclusion { reason, ok, count, alive } = end;
@@ -407,14 +404,12 @@ impl Actor {
             }
             _ => None,
         };
-        if let Some(group) = &self.group {
-            let _ = group.kill();
-        }
+        self.kill().await;
         let reason = reason.unwrap_or_else(|| self.reason(status, cell.as_ref()));
         if let Some(cell) = cell {
             let reason = cell.stopping.map_or(reason, |(stopped, _)| stopped);
             let end = Conclusion { reason, ok: false, count: 0, alive: false };
-            self.conclude(cell, &self.counters(), end).await;
+            self.conclude(cell, &self.counts(), end).await;
         }
         for turn in waiting {
             if let Turn::Cell(_, _, events) = turn {
@@ -426,17 +421,32 @@ impl Actor {
         }
     }
 
+    /// Ends every process of the interpreter.
+    async fn kill(&self) {
+        if let Some(group) = &self.group {
+            let _ = group.kill();
+            return;
+        }
+        // A guest that keeps the groups itself is quick; one that is gone says so.
+        let call = self.channel.number;
+        let asked = self.channel.link().ask(Request::Signal { call, signal: SIGKILL });
+        let _ = tokio::time::timeout(TOLD, asked).await;
+    }
+
     /// Why the interpreter is gone, from what the kernel counted.
     fn reason(&self, status: Option<Ended>, cell: Option<&Cell>) -> EndReason {
-        let before = cell.map(|cell| cell.before.oom_kills).unwrap_or_default();
-        let refused = cell.map_or(u64::MAX, |cell| cell.refused_before);
-        if self.counters().oom_kills > before || self.machine.ran_out_of_memory() {
+        let now = self.counts();
+        let before = cell.map(|cell| &cell.before);
+        let refused = before.map_or(u64::MAX, |before| before.refused_processes);
+        if now.oom_kills > before.map_or(0, |before| before.oom_kills)
+            || self.machine.ran_out_of_memory()
+        {
             EndReason::Oom
         } else if status == Some(Ended::Signaled(SIGSYS)) {
             EndReason::Seccomp
-        } else if self.machine.refused_processes() > refused {
+        } else if now.refused_processes > refused {
             EndReason::Pids
-        } else if self.machine.disk().is_full {
+        } else if now.disk.is_full {
             EndReason::Disk
         } else if status.is_some() {
             EndReason::Exit

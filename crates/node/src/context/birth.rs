@@ -168,10 +168,7 @@ impl Unborn {
                     Incoming::Reply(Err(failure)) => {
                         return Err(ContextError::Call(failure.into()));
                     }
-                    Incoming::Reply(_)
-                    | Incoming::Changed(_)
-                    | Incoming::Credit(_)
-                    | Incoming::Counters(_) => {}
+                    Incoming::Reply(_) | Incoming::Changed(_) | Incoming::Credit(_) => {}
                 }
             }
         };

@@ -1,0 +1,79 @@
+//! What was counted for a call or a context, whichever kernel counts it: the
+//! host's, where it sees single processes, or else the sandbox's own, as its
+//! guest tells.
+
+use std::time::Duration;
+
+use belljar_sandbox::cgroup::CallGroup;
+use belljar_sandbox::{DiskUse, Machine};
+
+use crate::link::{Channel, Counted};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// `None`: nobody counts it as long as the call runs.
+    pub(crate) cpu: Option<Duration>,
+    pub(crate) peak_memory_bytes: Option<u64>,
+    /// Processes that were killed because memory ran out.
+    pub(crate) oom_kills: u64,
+    /// How often a process could not be made because of the limit; not only of
+    /// this call where the kernel counts it for all.
+    pub(crate) refused_processes: u64,
+    pub(crate) disk: DiskUse,
+}
+
+impl Counts {
+    /// Before a call has a channel.
+    pub(crate) fn before(machine: &Machine) -> Self {
+        Self::of(machine, None, Counted::default())
+    }
+
+    pub(crate) fn now(machine: &Machine, group: Option<&CallGroup>, channel: &Channel) -> Self {
+        Self::of(machine, group, channel.counted())
+    }
+
+    fn of(machine: &Machine, group: Option<&CallGroup>, told: Counted) -> Self {
+        let mut counts = Self {
+            cpu: None,
+            peak_memory_bytes: None,
+            oom_kills: 0,
+            refused_processes: machine.refused_processes(),
+            disk: machine.disk(),
+        };
+        if let Some(group) = group {
+            let counted = group.counters();
+            counts.cpu = Some(counted.cpu);
+            counts.peak_memory_bytes = counted.peak_memory_bytes;
+            counts.oom_kills = counted.oom_kills;
+            counts.refused_processes += group.refused_processes();
+        } else if let Some(told) = told.last {
+            counts.cpu = Some(Duration::from_micros(told.cpu_micros));
+            counts.peak_memory_bytes = told.peak_memory_bytes;
+            counts.oom_kills = told.oom_kills;
+            counts.refused_processes =
+                counts.refused_processes.saturating_add(told.refused_processes);
+        }
+        if let Some(disk) = told.last.and_then(|told| told.disk) {
+            let belljar_guest_proto::DiskCount { used_bytes, total_bytes, is_full } = disk;
+            counts.disk = DiskUse { used_bytes, total_bytes, is_full };
+        }
+        counts
+    }
+
+    /// CPU time since `before`.
+    pub(crate) fn cpu_since(&self, before: &Self) -> Duration {
+        let now = self.cpu.unwrap_or_default();
+        now.saturating_sub(before.cpu.unwrap_or_default())
+    }
+
+    /// What was written since `before`. A disk that only the guest can see is
+    /// compared with the first that it told of.
+    pub(crate) fn written_since(&self, before: &Self, told: Counted) -> u64 {
+        let first = told.first.and_then(|told| told.disk).map(|disk| disk.used_bytes);
+        let start = match first {
+            Some(first) if before.disk.total_bytes == 0 => first,
+            _ => before.disk.used_bytes,
+        };
+        self.disk.used_bytes.saturating_sub(start)
+    }
+}
