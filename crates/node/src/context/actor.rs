@@ -78,6 +78,8 @@ pub(crate) struct Actor {
     /// Cells and calls that run in this node now.
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) language: Language,
+    /// How it ended, when the guest has told.
+    pub(super) status: Option<Ended>,
 }
 
 /// What waits for the interpreter to be idle.
@@ -308,7 +310,10 @@ impl Actor {
                 let _ = self.input.flush(&self.channel).await;
                 Taken::On
             }
-            Incoming::Exited(exit) => Taken::Over(reason_of(exit)),
+            Incoming::Exited(exit) => {
+                self.status = ended(exit);
+                Taken::Over(reason_of(exit))
+            }
             Incoming::Eof => Taken::Over(None),
             Incoming::Reply(_) | Incoming::Changed(_) => Taken::On,
         }
@@ -398,12 +403,7 @@ impl Actor {
         cell: Option<Cell>,
         waiting: VecDeque<Turn>,
     ) {
-        let status = match self.ended.take() {
-            Some(ended) if reason.is_none() => {
-                tokio::time::timeout(TOLD, ended).await.ok().and_then(Result::ok)
-            }
-            _ => None,
-        };
+        let status = if reason.is_none() { self.told().await } else { None };
         self.kill().await;
         let reason = reason.unwrap_or_else(|| self.reason(status, cell.as_ref()));
         if let Some(cell) = cell {
@@ -418,6 +418,26 @@ impl Actor {
         }
         if let Some(group) = self.group.take() {
             remove_group(group).await;
+        }
+    }
+
+    /// How it ended: who is told of that may hear it after its streams ended.
+    async fn told(&mut self) -> Option<Ended> {
+        if let Some(ended) = self.ended.take() {
+            return tokio::time::timeout(TOLD, ended).await.ok().and_then(Result::ok);
+        }
+        let exit = async {
+            loop {
+                match self.channel.next().await {
+                    Ok(Incoming::Exited(exit)) => return ended(exit),
+                    Ok(_) => {}
+                    Err(_) => return None,
+                }
+            }
+        };
+        match self.status {
+            None => tokio::time::timeout(TOLD, exit).await.ok().flatten(),
+            told => told,
         }
     }
 
@@ -474,6 +494,10 @@ enum Taken {
     On,
     /// The interpreter is over; `None`: find out why.
     Over(Option<EndReason>),
+}
+
+fn ended(exit: Exit) -> Option<Ended> {
+    exit.signal.map(Ended::Signaled).or(exit.code.map(Ended::Exited))
 }
 
 /// What a wait status alone says. One that was adopted has none here.

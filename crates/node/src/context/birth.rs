@@ -230,6 +230,7 @@ impl Unborn {
             input: InputQueue::new(Arc::new(Waiting::default())),
             busy: place.busy.clone(),
             language: options.language,
+            status: None,
         };
         (actor, self.facts)
     }
