@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use belljar_model::{RootFs, Tier};
+use belljar_model::{RootFs, Runtime, Tier};
 
 use crate::fixture::Fixture;
 
@@ -62,6 +62,8 @@ features! {
     Pause: "pause and resume in place",
     /// A forbidden system call ends the call, by that name.
     CallFilter: "a filter of system calls around each call",
+    /// A hole takes no room, and that is told.
+    Sparse: "holes in files are told apart",
     /// The guest is a process that the host can look at.
     GuestProcess: "the host sees the processes inside",
     /// The test carries machine code for this.
@@ -76,6 +78,8 @@ features! {
     Warm: "contexts forked from a warm interpreter",
     /// Files of a sandbox, taken out for others to begin with.
     CopiesFiles: "copies of a sandbox's files",
+    /// Shared memory and FIFOs among them.
+    CopiesSpecial: "copies of shared memory and FIFOs with them",
     /// A fork has what interpreters held in memory.
     CopiesMemory: "forks that keep what interpreters hold in memory",
     /// A whole sandbox on disk, memory included.
@@ -144,7 +148,14 @@ impl Fixture {
             | Feature::WholeCalls
             | Feature::Pause => groups(),
             Feature::UserXattrs => self.xattrs(),
-            Feature::CallFilter => Ok(()),
+            Feature::CallFilter => when(
+                tier != Tier::GVISOR,
+                Lack::Tier("a kernel in user space answers every system call itself"),
+            ),
+            Feature::Sparse => when(
+                tier != Tier::GVISOR,
+                Lack::Tier("its kernel tells the size of a file as what it takes"),
+            ),
             Feature::GuestProcess => when(
                 tier.shares_kernel(),
                 Lack::Tier("they are those of a kernel of its own; the host sees one process"),
@@ -169,6 +180,12 @@ impl Fixture {
                 Err(Lack::Tier("they lie on a disk that only its own kernel reads"))
             }
             Feature::CopiesFiles => own("writes to a plain directory of the host"),
+            Feature::CopiesSpecial => match tier {
+                Tier::Oci(Runtime::Runsc) => {
+                    Err(Lack::Tier("they are in its kernel's memory; a whole fork has them"))
+                }
+                _ => self.has(Feature::CopiesFiles),
+            },
             Feature::CopiesMemory => match tier {
                 Tier::Process => Err(Lack::Tier("writes to a plain directory of the host")),
                 Tier::Oci(_) if tier.shares_kernel() => {

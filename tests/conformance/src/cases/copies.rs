@@ -18,6 +18,7 @@ use crate::{cases, same};
 
 cases!["copies":
     any_sandbox_can_be_copied needs [CopiesFiles],
+    special_files_are_copied needs [CopiesSpecial],
     files_on_the_host_are_not_copied,
     executed_contexts_are_refused_by_name needs [CopiesFiles, Contexts],
     a_copy_may_have_other_limits needs [CopiesFiles, SizedDisk],
@@ -32,10 +33,10 @@ cases!["copies":
 
 /// What a sandbox can have in its files, and how it looks from inside.
 const FILL: &str = "mkdir -p deep/er; printf content > deep/er/file; chmod 640 deep/er/file
-    ln -s ../deep link; printf shared > /dev/shm/shared; mkfifo fifo
+    ln -s ../deep link
     truncate -s 50M sparse; printf end >> sparse; touch -d @1000000000 old";
 const LOOK: &str = "cat deep/er/file; stat -c ' %a %U' deep/er/file; readlink link
-    cat /dev/shm/shared; stat -c ' %F' fifo; stat -c %s sparse; stat -c %Y old; ls /etc/gone; true";
+    stat -c %s sparse; stat -c %Y old; ls /etc/gone; true";
 
 pub(super) async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
     let sandbox = f.sandbox().await?;
@@ -50,7 +51,7 @@ pub(super) async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
 }
 
 pub(super) async fn is_filled(copy: &Sandbox) -> anyhow::Result<()> {
-    let want = "content 640 user\n../deep\nshared fifo\n52428803\n1000000000\n";
+    let want = "content 640 user\n../deep\n52428803\n1000000000\n";
     same!(output(copy, LOOK).await?, want, "its files");
     ensure!(copy.stat(User::User, b"/etc/hosts").await.is_err(), "what was removed is back");
     same!(
@@ -86,6 +87,14 @@ async fn any_sandbox_can_be_copied(f: &Fixture) -> anyhow::Result<()> {
     // A copy can be copied.
     let again = f.node.fork(&two.checkpoint_files().await?).await?;
     is_filled(&again).await?;
+    Ok(())
+}
+
+async fn special_files_are_copied(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    output(&sandbox, "printf shared > /dev/shm/shared; mkfifo fifo").await?;
+    let copy = f.node.fork(&files_of(f, &sandbox).await?).await?;
+    same!(output(&copy, "cat /dev/shm/shared; stat -c ' %F' fifo").await?, "shared fifo\n", "both");
     Ok(())
 }
 

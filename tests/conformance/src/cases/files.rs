@@ -33,7 +33,7 @@ cases!["files":
     links_are_followed_inside,
     links_into_procfs_are_refused,
     link_loops_are_refused,
-    sparse_files_are_told_apart,
+    sparse_files_are_told_apart needs [Sparse],
     a_download_has_a_limit,
     a_growing_file_ends,
     a_full_disk_leaves_no_half_file needs [SizedDisk],

@@ -21,7 +21,7 @@ cases!["isolation":
     the_host_is_not_reached_by_tcp needs [Python],
     there_is_no_other_network needs [OwnNetwork],
     abstract_sockets_are_its_own needs [OwnAbstractSockets, Python],
-    ipc_is_its_own needs [OwnIpc],
+    ipc_is_its_own needs [OwnIpc, Python],
     shared_memory_is_its_own needs [OwnRoot],
     the_host_name_says_nothing needs [OwnRoot],
     the_hosts_files_are_not_there,
@@ -149,10 +149,16 @@ async fn abstract_sockets_are_its_own(f: &Fixture) -> anyhow::Result<()> {
 async fn ipc_is_its_own(f: &Fixture) -> anyhow::Result<()> {
     let (one, two) = (f.sandbox().await?, f.sandbox().await?);
     // The objects live on after the program that made them.
-    let made = output(&one, "ipcmk -M 4096 -Q -S 1 && ipcs -m -q -s | grep -c 0x").await?;
-    ensure!(made.trim_end().ends_with('3'), "three objects were made: {made}");
-    let seen = run(&two, "ipcs -m -q -s | grep -c 0x").await?.stdout.text();
-    same!(seen.trim(), "0", "objects of the other");
+    let get = |flags: &str| {
+        python(&format!(
+            "import ctypes\nc = ctypes.CDLL(None)\nkey, flags = 0xbe11, {flags}\n\
+             made = [c.shmget(key, 4096, flags), c.msgget(key, flags), c.semget(key, 1, flags)]\n\
+             print([number >= 0 for number in made])"
+        ))
+    };
+    same!(output_of(&one, &get("0o1600")).await?, "[True, True, True]\n", "made");
+    same!(output_of(&one, &get("0o600")).await?, "[True, True, True]\n", "found again");
+    same!(output_of(&two, &get("0o600")).await?, "[False, False, False]\n", "the other's");
     Ok(())
 }
 

@@ -228,11 +228,14 @@ async fn processes_run_on(f: &Fixture) -> anyhow::Result<()> {
 
 async fn a_fork_has_every_file(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = filled(f).await?;
+    output(&sandbox, "printf shared > /dev/shm/shared; mkfifo fifo").await?;
     let checkpoint = sandbox.checkpoint().await?;
     ensure!(!checkpoint.is_files_only(), "it holds files alone");
-    output(&sandbox, "rm -r deep").await?;
+    output(&sandbox, "rm -r deep; rm fifo /dev/shm/shared").await?;
     let fork = f.node.fork(&checkpoint).await?;
     is_filled(&fork).await?;
+    let special = "cat /dev/shm/shared; stat -c ' %F' fifo";
+    same!(output(&fork, special).await?, "shared fifo\n", "shared memory and a FIFO");
     put(&fork, &at_home(&fork, "later"), b"x").await?;
     // A fork can be forked.
     let again = f.node.fork(&fork.checkpoint().await?).await?;
