@@ -180,7 +180,7 @@ async fn try_one(
     }
     let state_dir = dir.join("state");
     fs::create_dir_all(&state_dir)?;
-    let config = Config { state_dir, guest: belljar_node::GUEST, runtimes };
+    let config = Config { state_dir, guest: belljar_node::GUEST, runtimes, machines: None };
     let engine = Engine::start(config).await.context("start an engine")?;
     let before: BTreeSet<PathBuf> = groups();
     let (id, spec) = (SandboxId::from_random([7; 16]), stage.spec());
