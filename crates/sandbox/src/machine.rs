@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Limits, SandboxId, Spec};
+use belljar_model::{Limits, SandboxId, Spec, Tier};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
@@ -18,7 +18,7 @@ use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
 use crate::microvm::monitor::Monitor;
 use crate::oci::launch::Desk;
-use crate::oci::save;
+use crate::oci::{self, save};
 use crate::plan::Facts;
 use crate::wire::Ended;
 use crate::zygote::Zygote;
@@ -220,7 +220,10 @@ impl Machine {
             memory_limit_bytes: limits.memory_bytes,
             disk_used_bytes: disk.map(|disk| disk.used_bytes),
             disk_total_bytes: disk.map(|disk| disk.total_bytes),
-            tasks: group.and_then(SandboxGroup::tasks_now),
+            // Of another kernel's, only its own tasks are seen from here.
+            tasks: group
+                .filter(|_| self.confinement.inner.is_none())
+                .and_then(SandboxGroup::tasks_now),
         }
     }
 
@@ -267,7 +270,11 @@ impl Machine {
     pub fn relimit(&mut self, now: &Limits, spec: &Spec) -> io::Result<()> {
         let wanted = &spec.limits;
         if let Some(group) = &self.group {
-            group.relimit(now, wanted)?;
+            let outer = |limits: &Limits| match spec.tier {
+                Tier::Oci(runtime) => oci::outer_limits(runtime, limits),
+                Tier::Process | Tier::Jail | Tier::Microvm => limits.clone(),
+            };
+            group.relimit(&outer(now), &outer(wanted))?;
         }
         let resized = (now.disk_bytes, now.inodes) != (wanted.disk_bytes, wanted.inodes);
         if let (true, Some(scratch)) = (resized, &self.scratch) {

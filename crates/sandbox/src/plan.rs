@@ -163,10 +163,9 @@ impl Plan {
         steps.push(Step::Layers { count: spec.root.layers.len() });
         steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
         steps.extend((0..spec.root.binds.len()).map(|index| Step::BindSource { index }));
+        steps.push(Step::SharedMemorySource);
         if runtime == Runtime::Runsc {
             steps.push(Step::TemporarySource);
-        } else {
-            steps.push(Step::SharedMemorySource);
         }
         steps.push(Step::Descriptors { closed: true });
         steps.push(Step::RunGuest);

@@ -112,10 +112,9 @@ fn mounts(spec: &Spec, gvisor: bool, weakened: &Weakened, ground: Ground<'_>) ->
         list.push(mount(&target.to_string_lossy(), "bind", &source, &READ_ONLY));
     }
     list.push(mount(OWN, "bind", &own, &READ_ONLY));
+    let shared = ground.base.join(SHARED_MEMORY);
     if gvisor {
-        let size = format!("size={}", spec.limits.disk_bytes);
-        let shm = ["nosuid", "nodev", "noexec", "mode=1777", &size];
-        list.push(mount("/dev/shm", "tmpfs", Path::new("shm"), &shm));
+        list.push(mount("/dev/shm", "bind", &shared, &APART));
         // Where a runtime sees none, gVisor puts one that no disk limit knows.
         let temporary = ground.base.join(TEMPORARY);
         list.push(mount("/tmp", "bind", &temporary, &["bind", "nosuid", "nodev"]));
@@ -125,12 +124,12 @@ fn mounts(spec: &Spec, gvisor: bool, weakened: &Weakened, ground: Ground<'_>) ->
     list.push(mount("/dev", "bind", &devices, &["bind", "ro", "nosuid", "noexec"]));
     let terminals = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "max=64"];
     list.push(mount("/dev/pts", "devpts", Path::new("devpts"), &terminals));
-    let shared = ground.base.join(SHARED_MEMORY);
-    list.push(mount("/dev/shm", "bind", &shared, &["bind", "nosuid", "nodev", "noexec"]));
+    list.push(mount("/dev/shm", "bind", &shared, &APART));
     list
 }
 
 const READ_ONLY: [&str; 4] = ["bind", "ro", "nosuid", "nodev"];
+const APART: [&str; 4] = ["bind", "nosuid", "nodev", "noexec"];
 
 #[cfg(test)]
 mod tests;
