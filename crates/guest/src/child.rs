@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use belljar_sys::landlock::Ruleset;
 use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
 use rustix::fs::Mode;
+use rustix::io::Errno;
 
 use crate::confiner::Confiner;
-use crate::rights::Rights;
 
 /// Everything that the child needs, made before the fork.
 pub(crate) struct Start<'a> {
@@ -43,7 +43,7 @@ pub(crate) fn run(start: Start<'_>) -> ! {
     let (doing, error) = confine_and_exec(start);
     if let Ok(report) = report {
         let mut text = String::new();
-        let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::INVAL.raw_os_error());
+        let errno = error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error());
         let _ = write!(text, "{errno} {doing}");
         let _ = rustix::io::write(&report, text.as_bytes());
     }
@@ -111,7 +111,7 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
 fn is_unknown(start: &Start<'_>, resource: u32) -> bool {
     use process::resource::{MSGQUEUE, NICE, RTPRIO, SIGPENDING};
     let unknown = [MSGQUEUE, NICE, RTPRIO, SIGPENDING].contains(&resource);
-    unknown && matches!(start.confiner.rights, Rights::Effective { .. })
+    unknown && start.confiner.rights.is_gvisor()
 }
 
 fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
@@ -138,7 +138,7 @@ fn self_check(start: &Start<'_>) -> io::Result<()> {
 /// Tries the programs as a shell would: the first that can be run, else the
 /// most telling error.
 fn try_programs(start: &Start<'_>) -> Failed {
-    let mut answer = io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
+    let mut answer = io::Error::from_raw_os_error(Errno::NOENT.raw_os_error());
     for program in &start.programs {
         let error = exec_one(program, start);
         let missing =
@@ -154,5 +154,13 @@ fn try_programs(start: &Start<'_>) -> Failed {
 }
 
 fn exec_one(program: &CStr, start: &Start<'_>) -> io::Error {
-    exec::exec_path(program, &start.argv, &start.env)
+    // The longest text that Linux takes, as one argument or variable.
+    const LONGEST: usize = 128 << 10;
+    let error = exec::exec_path(program, &start.argv, &start.env);
+    let too_long = || start.argv.iter().chain(&start.env).any(|text| text.count_bytes() >= LONGEST);
+    if error.raw_os_error() == Some(Errno::NAMETOOLONG.raw_os_error()) && too_long() {
+        // gVisor has another word for it.
+        return Errno::TOOBIG.into();
+    }
+    error
 }

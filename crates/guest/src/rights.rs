@@ -27,6 +27,10 @@ impl Rights {
         Self::Effective { guest: rustix::process::getuid().as_raw(), capabilities }
     }
 
+    pub(crate) fn is_gvisor(self) -> bool {
+        matches!(self, Self::Effective { .. })
+    }
+
     pub(crate) fn take(self, user: u32) -> io::Result<()> {
         match self {
             Self::OfFiles { .. } => identity::act_on_files_as(user, user),

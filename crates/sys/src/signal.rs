@@ -67,6 +67,8 @@ pub const HANGUP: i32 = libc::SIGHUP;
 pub const BAD_SYSCALL: i32 = libc::SIGSYS;
 pub const KILL: i32 = libc::SIGKILL;
 pub const PIPE: i32 = libc::SIGPIPE;
+/// The terminal has another size.
+pub const RESIZED: i32 = libc::SIGWINCH;
 
 /// Ignores SIGPIPE, so that writing to a closed pipe is an error and not death.
 pub fn ignore_broken_pipes() {

@@ -87,7 +87,7 @@ impl Agent {
             }
             Request::Signal { call, signal } => self.signal(call, signal).map(Some),
             Request::Resize { call, size } => match self.calls.get(&call) {
-                Some(call) => call.resize(size).map(|()| Some(Reply::Done)),
+                Some(call) => call.resize(size, self.rights).map(|()| Some(Reply::Done)),
                 None => refuse("resize a call that is over", Errno::SRCH),
             },
             Request::Stat { user, path, attributes } => {
