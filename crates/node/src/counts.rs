@@ -13,6 +13,9 @@ use crate::link::{Channel, Counted};
 pub(crate) struct Counts {
     /// `None`: nobody counts it as long as the call runs.
     pub(crate) cpu: Option<Duration>,
+    /// What the host has given to the whole sandbox, where `cpu` is the guest's
+    /// word: a kernel that is made to wait takes that time for work.
+    given: Option<Duration>,
     pub(crate) peak_memory_bytes: Option<u64>,
     /// Processes that were killed because memory ran out.
     pub(crate) oom_kills: u64,
@@ -35,6 +38,7 @@ impl Counts {
     fn of(machine: &Machine, group: Option<&CallGroup>, told: Counted) -> Self {
         let mut counts = Self {
             cpu: None,
+            given: machine.confinement().inner.and_then(|_| machine.cpu_now()),
             peak_memory_bytes: None,
             oom_kills: 0,
             refused_processes: machine.refused_processes(),
@@ -62,8 +66,11 @@ impl Counts {
 
     /// CPU time since `before`.
     pub(crate) fn cpu_since(&self, before: &Self) -> Duration {
-        let now = self.cpu.unwrap_or_default();
-        now.saturating_sub(before.cpu.unwrap_or_default())
+        let counted = self.cpu.unwrap_or_default().saturating_sub(before.cpu.unwrap_or_default());
+        match (self.given, before.given) {
+            (Some(now), Some(before)) => counted.min(now.saturating_sub(before)),
+            _ => counted,
+        }
     }
 
     /// What was written since `before`. A disk that only the guest can see is

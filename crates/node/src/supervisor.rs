@@ -233,7 +233,7 @@ impl Supervisor {
 
     fn check_counters(&mut self) {
         let counts = self.counts();
-        let used = counts.cpu.unwrap_or_default();
+        let used = counts.cpu_since(&self.before.counts);
         let over = self.limits.cpu.is_some_and(|limit| used >= limit);
         if over && self.keeps(Defence::CpuTimer) {
             return self.stop(EndReason::TimeoutCpu);
@@ -248,6 +248,10 @@ impl Supervisor {
 
     fn counts(&self) -> Counts {
         Counts::now(&self.machine, self.group.as_ref(), &self.channel)
+    }
+
+    fn is_filtered(&self) -> bool {
+        !self.machine.confinement().seccomp.is_empty()
     }
 
     fn was_refused_processes(&self, counts: &Counts) -> bool {
@@ -348,7 +352,10 @@ impl Supervisor {
             _ if counts.oom_kills > 0 => EndReason::Oom,
             Some(_) if self.machine.ran_out_of_memory() => EndReason::Oom,
             Some(lost) => lost,
-            None if exit.is_some_and(|exit| exit.signal == Some(SIGSYS)) => EndReason::Seccomp,
+            // Without a filter, somebody sent that signal.
+            None if exit.is_some_and(|exit| exit.signal == Some(SIGSYS)) && self.is_filtered() => {
+                EndReason::Seccomp
+            }
             None if self.was_refused_processes(&counts) => EndReason::Pids,
             None if failed && counts.disk.is_full => EndReason::Disk,
             None if failed => EndReason::Exit,
@@ -362,7 +369,7 @@ impl Supervisor {
             signal: exit.and_then(|exit| exit.signal),
             usage: Usage {
                 wall: self.before.at.elapsed(),
-                cpu: counts.cpu.unwrap_or_else(waited_for),
+                cpu: counts.cpu.map_or_else(waited_for, |_| counts.cpu_since(&self.before.counts)),
                 peak_memory_bytes: counts.peak_memory_bytes,
                 written_bytes: counts.written_since(&self.before.counts, self.channel.counted()),
                 output_bytes: self.output_bytes,

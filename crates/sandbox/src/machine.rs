@@ -194,6 +194,11 @@ impl Machine {
         self.group.as_ref().is_some_and(|group| group.oom_kills() > 0)
     }
 
+    /// CPU time of the whole sandbox, as the host's kernel counts.
+    pub fn cpu_now(&self) -> Option<Duration> {
+        self.group.as_ref()?.cpu()
+    }
+
     pub fn memory_now(&self) -> Option<u64> {
         self.group.as_ref()?.memory_now()
     }

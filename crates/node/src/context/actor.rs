@@ -441,6 +441,17 @@ impl Actor {
         }
     }
 
+    /// What a wait status alone says. One that was adopted has none here.
+    fn reason_of(&self, exit: Exit) -> Option<EndReason> {
+        let filtered = !self.machine.confinement().seccomp.is_empty();
+        match (exit.code, exit.signal) {
+            (_, Some(SIGSYS)) if filtered => Some(EndReason::Seccomp),
+            (Some(_), _) => Some(EndReason::Exit),
+            // A kill may have been for want of memory: the counters know.
+            _ => None,
+        }
+    }
+
     /// Ends every process of the interpreter.
     async fn kill(&self) {
         if let Some(group) = &self.group {
@@ -498,16 +509,6 @@ enum Taken {
 
 fn ended(exit: Exit) -> Option<Ended> {
     exit.signal.map(Ended::Signaled).or(exit.code.map(Ended::Exited))
-}
-
-/// What a wait status alone says. One that was adopted has none here.
-fn reason_of(exit: Exit) -> Option<EndReason> {
-    match (exit.code, exit.signal) {
-        (_, Some(SIGSYS)) => Some(EndReason::Seccomp),
-        (Some(_), _) => Some(EndReason::Exit),
-        // A kill may have been for want of memory: the counters know.
-        _ => None,
-    }
 }
 
 fn size_of(event: &CellEvent) -> usize {
