@@ -312,7 +312,7 @@ impl Actor {
             }
             Incoming::Exited(exit) => {
                 self.status = ended(exit);
-                Taken::Over(reason_of(exit))
+                Taken::Over(self.reason_of(exit))
             }
             Incoming::Eof => Taken::Over(None),
             Incoming::Reply(_) | Incoming::Changed(_) => Taken::On,
@@ -441,11 +441,15 @@ impl Actor {
         }
     }
 
+    /// Without a filter, whoever died of its signal was sent that.
+    fn is_filtered(&self) -> bool {
+        !self.machine.confinement().seccomp.is_empty()
+    }
+
     /// What a wait status alone says. One that was adopted has none here.
     fn reason_of(&self, exit: Exit) -> Option<EndReason> {
-        let filtered = !self.machine.confinement().seccomp.is_empty();
         match (exit.code, exit.signal) {
-            (_, Some(SIGSYS)) if filtered => Some(EndReason::Seccomp),
+            (_, Some(SIGSYS)) if self.is_filtered() => Some(EndReason::Seccomp),
             (Some(_), _) => Some(EndReason::Exit),
             // A kill may have been for want of memory: the counters know.
             _ => None,
@@ -473,7 +477,7 @@ impl Actor {
             || self.machine.ran_out_of_memory()
         {
             EndReason::Oom
-        } else if status == Some(Ended::Signaled(SIGSYS)) {
+        } else if status == Some(Ended::Signaled(SIGSYS)) && self.is_filtered() {
             EndReason::Seccomp
         } else if now.refused_processes > refused {
             EndReason::Pids
