@@ -145,7 +145,36 @@ mod tests {
 
     #[test]
     fn a_machine_has_what_is_named_here_and_nothing_else() {
-        expect![].assert_eq(&said(&order(Accelerator::Tcg, false)));
+        expect![[r#"
+             /usr/bin/qemu-system-x86_64
+            -nodefaults
+            -no-user-config
+            -display none
+            -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+            -machine microvm,pic=on,pit=on,rtc=on,isa-serial=on,usb=off
+            -global virtio-mmio.force-legacy=false
+            -accel tcg,tb-size=64
+            -cpu max,cx16=off,vmx=off,svm=off
+            -smp 2
+            -m 592M
+            -kernel /kernel/kernel
+            -initrd /initramfs/initramfs
+            -append console=ttyS0 quiet panic=-1 reboot=t tsc_early_khz=2000000 no_timer_check cryptomgr.notests audit=0 lsm=landlock initcall_blacklist=init_kprobe_trace,crypto_kdf108_init,load_system_certificate_list tsc=reliable mitigations=off belljar.time=1700000000.000000005
+            -no-reboot
+            -action reboot=shutdown,shutdown=poweroff,panic=exit-failure
+            -chardev socket,id=control,fd=11
+            -mon chardev=control,mode=control
+            -chardev ringbuf,id=console,size=65536
+            -serial chardev:console
+            -chardev socket,id=stream,fd=3
+            -device virtio-serial-device,max_ports=2
+            -device virtserialport,chardev=stream,name=belljar.stream
+            -add-fd set=1,fd=12
+            -blockdev driver=raw,node-name=root,read-only=on,file.driver=file,file.filename=/dev/fdset/1,file.locking=off
+            -device virtio-blk-device,drive=root
+            -add-fd set=2,fd=13
+            -blockdev driver=raw,node-name=disk,discard=unmap,cache.no-flush=on,file.driver=file,file.filename=/dev/fdset/2,file.locking=off,file.discard=unmap
+            -device virtio-blk-device,drive=disk"#]].assert_eq(&said(&order(Accelerator::Tcg, false)));
     }
 
     #[test]

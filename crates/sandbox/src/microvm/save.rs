@@ -100,7 +100,9 @@ pub(super) async fn load(control: &mut Control, dir: &Path) -> io::Result<()> {
     let file = File::open(state(dir))?;
     control.execute_with("getfd", json!({ "fdname": "state" }), &[file.as_fd()]).await?;
     control.execute("migrate-incoming", json!({ "uri": "fd:state" })).await?;
-    until(control, "query-status", "running").await
+    // It comes back as it was left: standing still.
+    until(control, "query-status", "paused").await?;
+    control.execute("cont", json!({})).await.map(drop)
 }
 
 /// Asks until the answer's status is the wanted one.
