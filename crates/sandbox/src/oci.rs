@@ -33,7 +33,10 @@ const SENTRY_BYTES: u64 = 192 << 20;
 const SENTRY_TASKS: u32 = 128;
 const TASKS_FOR_ONE: u32 = 3;
 
-/// What runc needs while it starts: a Go program, twice.
+/// As many tasks crun has while it starts; its memory is not worth counting.
+const CRUN_TASKS: u32 = 8;
+
+/// What a Go program needs while it starts.
 const LAUNCH_BYTES: u64 = 64 << 20;
 const LAUNCH_TASKS: u32 = 64;
 
@@ -53,6 +56,9 @@ pub(crate) fn outer_limits(runtime: Runtime, limits: &Limits) -> Limits {
 /// The same while the runtime starts, which is in the sandbox's groups as well.
 pub(crate) fn launch_limits(runtime: Runtime, limits: &Limits) -> Limits {
     let outer = outer_limits(runtime, limits);
+    if runtime == Runtime::Crun && outer.pids >= CRUN_TASKS {
+        return outer;
+    }
     Limits {
         memory_bytes: outer.memory_bytes.saturating_add(LAUNCH_BYTES),
         pids: outer.pids.saturating_add(LAUNCH_TASKS),

@@ -71,11 +71,6 @@ pub enum Step {
     Terminals,
     SharedMemory,
     EnterRoot,
-    /// Take the host's cgroups out of sight of a runtime that would make some of
-    /// its own; one that insists on it gets the devices' hierarchy of version 1.
-    HideGroups {
-        leave_devices: bool,
-    },
     /// Give the scratch to the root of a user namespace that is yet to be made.
     OwnScratch,
     /// Leave a bind where a runtime finds it, and shared memory and `/tmp`.
@@ -149,9 +144,7 @@ impl Plan {
     fn oci(spec: &Spec, runtime: Runtime, weakened: &Weakened) -> Self {
         let keeps = |defence| weakened.keeps(defence);
         let limits = &spec.limits;
-        let mut steps = vec![Step::PrivateMounts, Step::OomScore, Step::AwaitParent];
-        steps.push(Step::JoinGroups);
-        steps.push(Step::HideGroups { leave_devices: runtime == Runtime::Runc });
+        let mut steps = vec![Step::OomScore, Step::AwaitParent, Step::JoinGroups];
         steps.push(Step::Scratch {
             bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
             inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),

@@ -70,10 +70,8 @@ struct Spawner {
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     zygotes: BTreeMap<u32, Sandbox>,
     zygote_filter: Vec<Instruction>,
-    /// Whether what containers share has been made.
-    containers: bool,
-    /// User namespaces that map a range, by its first id, for containers.
-    maps: BTreeMap<u32, OwnedFd>,
+    /// What is made once for all containers.
+    ready: containers::Ready,
 }
 
 /// What a new sandbox should be.
@@ -143,8 +141,7 @@ fn run() -> io::Result<()> {
         sandboxes: BTreeMap::new(),
         zygotes: BTreeMap::new(),
         zygote_filter: seccomp::assemble(&seccomp::zygote()),
-        containers: false,
-        maps: BTreeMap::new(),
+        ready: containers::Ready::default(),
     };
     wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
     // Kernels without time namespaces show the host's uptime; nothing else.
@@ -342,6 +339,7 @@ impl Spawner {
             owner,
             fork: fork.as_ref().map(|(entry, descriptors)| (&entry[..], &descriptors[..])),
             idmap: None,
+            stage: None,
         };
         bear(spec, &plan, &cradle, group, first_uid)
     }

@@ -159,7 +159,6 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Terminals => mounts::terminals(),
         Step::SharedMemory => mounts::shared_memory(),
         Step::EnterRoot => mounts::enter_root(),
-        Step::HideGroups { leave_devices } => mounts::hide_groups(*leave_devices),
         Step::OwnScratch => mounts::own_scratch(birth.first_uid),
         Step::BindSource { index } => mounts::bind_source(hands.binds[*index].as_fd(), *index),
         Step::SharedMemorySource => mounts::shared_memory_source(),

@@ -302,10 +302,12 @@ pub(super) fn own_scratch(root: u32) -> Done {
 
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Covers the host's cgroups with an empty file system. Runtimes look there to
-/// see which version the host has, so it must be of the kind that holds version
-/// 1 hierarchies.
-pub(super) fn hide_groups(leave_devices: bool) -> Done {
+/// Makes this mount namespace one for runtimes: cut off, and with an empty file
+/// system in the place of the host's cgroups, so that none makes some of its own.
+/// They look there to see which version the host has, so it is of the kind that
+/// holds version 1 hierarchies.
+pub(crate) fn stage(leave_devices: bool) -> Done {
+    propagate(Propagation::Private)?;
     let devices = Path::new(GROUPS).join("devices");
     let devices = leave_devices.then(|| detached(&devices, Reach::One).ok()).flatten();
     // Not there at all on a host without cgroups, where nothing need be hidden.

@@ -10,7 +10,7 @@ use belljar_sys::enter::owned_by;
 use belljar_sys::fd;
 use belljar_sys::mount::{Attributes, Reach};
 use belljar_sys::packet;
-use belljar_sys::process::{Forked, Namespaces, fork};
+use belljar_sys::process::{self, Forked, Namespaces, fork};
 use belljar_sys::seccomp::Instruction;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
@@ -49,6 +49,9 @@ pub(crate) struct Cradle<'a> {
     pub(crate) fork: Option<(&'a [u8], &'a [OwnedFd])>,
     /// The map of a user namespace that the child does not make itself.
     pub(crate) idmap: Option<BorrowedFd<'a>>,
+    /// The mount namespace of which the child gets a copy, if not ours; then
+    /// ours, to come back to.
+    pub(crate) stage: Option<[BorrowedFd<'a>; 2]>,
 }
 
 /// A zygote, to which a sandbox belongs.
@@ -149,10 +152,19 @@ pub(crate) fn bear(
         Ok(Forked::Parent { pid, pidfd }) => Ok((pid, pidfd)),
         Err(error) => Err(error),
     };
+    if let Some([stage, _]) = cradle.stage {
+        go_to(stage).doing("go to the runtimes' mount namespace")?;
+    }
     let forked = match cradle.owner {
         Some(owner) => owned_by(owner.uid, clone).and_then(|forked| forked),
         None => clone(),
     };
+    if let Some([_, own]) = cradle.stage
+        && go_to(own).is_err()
+    {
+        // Everything else that we do would be done at the wrong place.
+        process::exit_now(1);
+    }
     let (pid, pidfd) = forked.doing("clone the sandbox's first process")?;
     drop((child_sync, guest_stream));
     let first = First { pid, pidfd: &pidfd, first_uid, guest_uid: owner };
@@ -161,6 +173,11 @@ pub(crate) fn bear(
         Ok(scratch) => Ok(Born { pid, pidfd, stream, scratch }),
         Err(failure) => Err(Stillborn { failure, left: Some((pid, pidfd)) }),
     }
+}
+
+fn go_to(namespace: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let kind = rustix::thread::LinkNameSpaceType::Mount;
+    rustix::thread::move_into_link_name_space(namespace, Some(kind))
 }
 
 /// The first process of a sandbox.

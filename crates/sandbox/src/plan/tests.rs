@@ -144,15 +144,13 @@ fn files_are_laid_out_before_the_overlay_looks_at_them() {
 }
 
 #[test]
-fn a_runtime_finds_a_root_and_sees_no_cgroup() {
+fn a_runtime_finds_a_root_and_binds() {
     let plan = Plan::new(&spec(Tier::Oci(Runtime::Crun)), ROOT, &Weakened::default());
     expect![[r#"
         namespaces mount
-        PrivateMounts
         OomScore
         AwaitParent
         JoinGroups
-        HideGroups { leave_devices: false }
         Scratch { bytes: Some(67108864), inodes: Some(1000) }
         OwnScratch
         Layers { count: 1 }
@@ -165,10 +163,8 @@ fn a_runtime_finds_a_root_and_sees_no_cgroup() {
 }
 
 #[test]
-fn runc_insists_on_devices_and_gvisor_on_a_directory_for_temporary_files() {
+fn gvisor_insists_on_a_directory_for_temporary_files() {
     let plan = |runtime| Plan::new(&spec(Tier::Oci(runtime)), ROOT, &Weakened::default()).steps;
-    assert!(plan(Runtime::Runc).contains(&Step::HideGroups { leave_devices: true }));
-    assert!(plan(Runtime::Runsc).contains(&Step::HideGroups { leave_devices: false }));
     assert!(plan(Runtime::Runsc).contains(&Step::TemporarySource));
     assert!(!plan(Runtime::Crun).contains(&Step::TemporarySource));
 }

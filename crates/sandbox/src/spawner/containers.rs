@@ -6,32 +6,31 @@
 //! starts is in the sandbox's cgroups from its first instruction, and comes to
 //! the spawner when the runtime ends, so an end at any moment is like any other.
 
+mod ready;
+
 use std::cell::Cell;
-use std::collections::btree_map::Entry;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use belljar_model::{Runtime, SandboxId, Spec, Tier};
-use belljar_sys::process::{Forked, Namespaces, WaitStatus, die_with_parent, exit_now, fork};
-use rustix::fs::{Mode, OFlags};
+use belljar_sys::process::WaitStatus;
+use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
-};
-use rustix::thread::ThreadNameSpaceType;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+pub(super) use ready::Ready;
 
 use super::burial::kill;
 use super::{Sandbox, Spawner, Wish};
 use crate::cgroup::SandboxGroup;
 use crate::jail::apply::{Launch, Program};
-use crate::jail::parent::{Born, Cradle, Stillborn, bear, write_maps};
-use crate::jail::{Attempt, Failure, mounts};
+use crate::jail::parent::{Born, Cradle, Stillborn, bear};
+use crate::jail::{Attempt, Failure};
 use crate::oci::bundle::{self, Ground};
 use crate::oci::launch::Desk;
 use crate::oci::{self, Order};
 use crate::plan::Plan;
-use crate::seccomp;
 use crate::state::Lease;
 use crate::wire::{self, FromSpawner};
 
@@ -92,9 +91,10 @@ impl Spawner {
         let group = self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, None, &id));
         let work = self.state.work(self.engine, id.as_str());
         let desk = Desk::at(work.clone());
-        let made = self.prepare_containers(first_uid).map_err(Stillborn::from).and_then(|()| {
-            self.launch(&id, wish, (runtime, order), &desk, group.as_ref(), first_uid)
-        });
+        let made =
+            self.prepare_containers(runtime, first_uid).map_err(Stillborn::from).and_then(|()| {
+                self.launch(&id, wish, (runtime, order), &desk, group.as_ref(), first_uid)
+            });
         match made {
             Ok((Born { pid, pidfd, stream, scratch }, complaints)) => {
                 let birth = Unborn {
@@ -154,30 +154,21 @@ impl Spawner {
             archive: archive.as_ref(),
             owner: None,
             fork: None,
-            idmap: self.maps.get(&first_uid).map(AsFd::as_fd),
+            idmap: self.ready.map_of(first_uid),
+            stage: self.ready.stage(runtime),
         };
         let wide = Spec { limits: oci::launch_limits(runtime, &spec.limits), ..(*spec).clone() };
         Ok((bear(&wide, &plan, &cradle, group, first_uid)?, complaints))
     }
 
-    /// Makes what is made once: the files that containers share, and the map of
-    /// a range of user ids.
-    fn prepare_containers(&mut self, first_uid: u32) -> Result<(), Failure> {
+    fn prepare_containers(&mut self, runtime: Runtime, first_uid: u32) -> Result<(), Failure> {
         if self.devices.is_none() || self.hierarchies.is_none() {
             let denied = io::ErrorKind::PermissionDenied.into();
             return Err(Failure::new("make containers without root and cgroups", &denied));
         }
-        if !self.containers {
-            let guest = read_all(&self.guest).doing("read the guest's program")?;
-            let filter = seccomp::to_bytes(&self.filter);
-            let files = [("guest", &guest[..], 0o555), ("filter", &filter[..], 0o444)];
-            mounts::shared_container(&self.state.containers(), &files)?;
-            self.containers = true;
-        }
-        if let Entry::Vacant(place) = self.maps.entry(first_uid) {
-            place.insert(map_of(first_uid)?);
-        }
-        Ok(())
+        self.ready.share(&self.state.containers(), &self.guest, &self.filter)?;
+        self.ready.set_stage(runtime)?;
+        self.ready.map(first_uid)
     }
 
     /// Answers for runtimes that have ended, or that take too long.
@@ -268,7 +259,7 @@ fn settle(sandbox: &mut Sandbox, birth: &Unborn, ipv6: bool) -> Result<OwnedFd, 
         group.relimit(&launch, &outer).doing("set the sandbox's limits")?;
     }
     if birth.runtime != Runtime::Runsc {
-        limit_namespaces(&pidfd, ipv6)?;
+        ready::limit_namespaces(&pidfd, ipv6)?;
     }
     let copy = pidfd.try_clone().doing("copy the pidfd")?;
     (sandbox.pid, sandbox.pidfd) = (pid, pidfd);
@@ -297,69 +288,4 @@ fn read_some(from: &OwnedFd) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let words: String = lines.join("; ").chars().filter(|c| !c.is_control()).collect();
     words.chars().take(LONGEST_WORDS).collect()
-}
-
-fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut crate::archive::FromStart::new(file), &mut bytes)?;
-    Ok(bytes)
-}
-
-/// Does for the container's namespaces what a jail does for its own. The procfs
-/// inside shows none of these settings, so no runtime could be asked to.
-fn limit_namespaces(pidfd: &OwnedFd, ipv6: bool) -> Result<(), Failure> {
-    let forked = fork(Namespaces::NONE, None).doing("enter the container's namespaces")?;
-    let Forked::Parent { pid, .. } = forked else {
-        let done = limit_from_within(pidfd, ipv6);
-        exit_now(done.err().map_or(0, |error| error.raw_os_error().unwrap_or(1)));
-    };
-    let status = wait(pid).doing("wait for the limits of the container's namespaces")?;
-    match status {
-        Some(0) => Ok(()),
-        other => {
-            let errno = io::Error::from_raw_os_error(other.unwrap_or(1));
-            Err(Failure::new("limit the container's namespaces", &errno))
-        }
-    }
-}
-
-fn limit_from_within(pidfd: &OwnedFd, ipv6: bool) -> io::Result<()> {
-    let namespaces = ThreadNameSpaceType::USER | ThreadNameSpaceType::NETWORK;
-    rustix::thread::move_into_thread_name_spaces(pidfd.as_fd(), namespaces)?;
-    let write = |name: &str, value: &str| std::fs::write(format!("/proc/sys/{name}"), value);
-    write("user/max_inotify_instances", "32")?;
-    write("user/max_inotify_watches", "16384")?;
-    write("user/max_user_namespaces", "0")?;
-    if ipv6 { write("net/ipv6/conf/all/disable_ipv6", "1") } else { Ok(()) }
-}
-
-/// A user namespace with a range's map, and nobody in it: what shows ids on disk
-/// as those of the range.
-fn map_of(first_uid: u32) -> Result<OwnedFd, Failure> {
-    let forked = fork(Namespaces::USER, None).doing("make a user namespace")?;
-    let Forked::Parent { pid, pidfd } = forked else {
-        let _ = die_with_parent();
-        let long = rustix::thread::Timespec { tv_sec: 60, tv_nsec: 0 };
-        let _ = rustix::thread::nanosleep(&long);
-        exit_now(0);
-    };
-    let proc = std::path::Path::new("/proc").join(pid.as_raw_nonzero().to_string());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let opened = write_maps(&proc, true, first_uid).and_then(|()| {
-        rustix::fs::open(proc.join("ns/user"), flags, Mode::empty()).doing("open a user namespace")
-    });
-    let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-    let _ = wait(pid);
-    opened
-}
-
-/// Waits for a child of our own and answers its exit status.
-fn wait(pid: Pid) -> io::Result<Option<i32>> {
-    loop {
-        match waitpid(Some(pid), WaitOptions::empty()) {
-            Ok(Some((_, status))) => return Ok(status.exit_status()),
-            Ok(None) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }

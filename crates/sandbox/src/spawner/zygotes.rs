@@ -80,6 +80,7 @@ impl Spawner {
             owner: None,
             fork: None,
             idmap: None,
+            stage: None,
         };
         let made = made.doing("make the zygote's cgroups").map_err(Stillborn::from);
         let born =
