@@ -101,8 +101,9 @@ pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
     for node in DEVICES {
         allow(&Path::new("/dev").join(node), write)?;
     }
-    for terminal in ["/dev/pts", "/dev/tty", "/dev/ptmx"] {
-        allow(Path::new(terminal), access::WRITE | access::IOCTL_DEV)?;
+    // The last one only where a machine monitor runs.
+    for driven in ["/dev/pts", "/dev/tty", "/dev/ptmx", "/dev/kvm"] {
+        allow(Path::new(driven), access::WRITE | access::IOCTL_DEV)?;
     }
     ruleset.restrict_self().doing("restrict files with Landlock")
 }

@@ -23,7 +23,7 @@ use crate::defence::Weakened;
 use crate::jail::Failure;
 use crate::machine::{Files, Machine, Saver};
 use crate::microvm::workshop::{Blueprint, Workshop};
-use crate::microvm::{Accelerator, Supplier};
+use crate::microvm::Supplier;
 use crate::oci::runtime::{Judge, Judged, Runtimes};
 use crate::oci::{self, launch::Desk};
 use crate::plan::Facts;
@@ -137,7 +137,7 @@ pub(crate) struct Inner {
     /// What it thinks of the host's container runtimes.
     judge: Judge,
     /// Where machines are prepared.
-    workshop: Workshop,
+    pub(crate) workshop: Workshop,
     /// Closed when the spawner is gone.
     gone: Arc<Semaphore>,
 }
@@ -333,7 +333,7 @@ impl Engine {
         if !self.connection.facts.privileged {
             return Err(unsupported("the jail around a machine monitor is made by root".into()));
         }
-        let accelerator = Accelerator::Tcg;
+        let accelerator = self.choose_accelerator(&spec.root).await?.accelerator;
         let (connection, spec) = (self.connection.clone(), spec.clone());
         let from = from.map(Path::to_owned);
         let design = move || connection.workshop.design(&spec, from.as_deref(), accelerator);

@@ -26,7 +26,7 @@ pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
 pub use engine::{Backend, Config, Engine, EngineError, StartError, Warm};
 pub use machine::{DiskUse, Files, Machine, SandboxUsage, Then};
-pub use microvm::{Accelerator, Parts, Supplier};
+pub use microvm::{Accelerator, Chosen, Parts, Supplier};
 pub use oci::runtime::{Judged, Runtimes};
 pub use spawner::hook;
 pub use state::State;

@@ -271,6 +271,12 @@ impl Machine {
         written.map_err(io::Error::other)?
     }
 
+    /// The last of what a virtual machine's kernel printed.
+    pub async fn console(&self) -> io::Result<String> {
+        let monitor = self.monitor.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        monitor.console().await
+    }
+
     /// Gives a sandbox in which nothing has run yet other limits.
     pub fn relimit(&mut self, now: &Limits, spec: &Spec) -> io::Result<()> {
         let wanted = &spec.limits;

@@ -29,6 +29,7 @@ pub(crate) mod monitor;
 mod parts;
 mod qmp;
 pub(crate) mod save;
+mod trial;
 pub(crate) mod workshop;
 
 use std::ffi::CString;
@@ -40,10 +41,12 @@ use belljar_model::Limits;
 use belljar_sys::seccomp::Instruction;
 use serde::{Deserialize, Serialize};
 
-use crate::jail::{Attempt, Failure};
+use crate::jail::{Attempt, Failure, mounts};
 use crate::seccomp;
 
 pub use parts::{Parts, Supplier};
+pub use trial::Chosen;
+pub(crate) use trial::KVM;
 pub use workshop::Accelerator;
 
 /// What the machine monitor is asked for.
@@ -121,6 +124,8 @@ pub(crate) struct Launch {
     pub(crate) begins_as: OwnedFd,
     /// Where it says why it cannot.
     pub(crate) complaints: OwnedFd,
+    /// A device of the host that runs machines, for whoever has this descriptor.
+    pub(crate) device: Option<OwnedFd>,
 }
 
 impl Launch {
@@ -147,6 +152,10 @@ impl Launch {
             disk: copy(disk)?,
             begins_as: copy(begins_as)?,
             complaints: copy(complaints)?,
+            device: match order.shape.accelerator {
+                Accelerator::Kvm => Some(mounts::device(KVM).doing("open the host's KVM")?),
+                Accelerator::Tcg => None,
+            },
         })
     }
 }

@@ -155,7 +155,12 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Bind { target, index } => mounts::bind(hands.binds[*index].as_fd(), target),
         Step::Home => mounts::home(),
         Step::Proc { hidden } => mounts::proc(*hidden),
-        Step::Devices { minimal } => mounts::devices(*minimal, birth.devices),
+        Step::Devices { minimal } => match birth.program {
+            Program::Monitor(microvm::Launch { device: Some(device), .. }) => {
+                mounts::devices_with(device.as_fd(), microvm::KVM)
+            }
+            _ => mounts::devices(*minimal, birth.devices),
+        },
         Step::Terminals => mounts::terminals(),
         Step::SharedMemory => mounts::shared_memory(),
         Step::EnterRoot => mounts::enter_root(),

@@ -190,6 +190,37 @@ pub(super) fn devices(minimal: bool, prepared: Option<&Path>) -> Done {
     attach(tree.as_fd(), &target).doing("attach /dev")
 }
 
+/// Makes a `/dev` of the sandbox's own, with one device more: `tree`, at `path`.
+pub(super) fn devices_with(tree: BorrowedFd<'_>, path: &str) -> Done {
+    populate(DEVICES)?;
+    let place = path.replacen("/dev", DEVICES, 1);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o600)).doing("make a device's place")?;
+    let own = detached(Path::new(DEVICES), Reach::Tree).doing("copy /dev")?;
+    restrict_devices(own.as_fd())?;
+    attach(own.as_fd(), &inside(Path::new("/dev"))).doing("attach /dev")?;
+    attach(tree, &inside(Path::new(path))).doing("attach a device")
+}
+
+/// A node for a device of the host that everybody may open who can reach it, in
+/// a file system of its own that is attached nowhere. The host's node stays as
+/// closed as it is.
+pub(crate) fn device(path: &str) -> rustix::io::Result<OwnedFd> {
+    let number = rustix::fs::stat(path)?.st_rdev;
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [("source", "dev"), ("mode", "0755"), ("size", "4k"), ("nr_inodes", "4")] {
+        fsconfig_set_string(&fs, key, value)?;
+    }
+    fsconfig_create(&fs)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(&mount, "node", FileType::CharacterDevice, mode, number)?;
+    rustix::fs::chmodat(&mount, "node", mode, rustix::fs::AtFlags::empty())?;
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    open_tree(&mount, "node", clone)
+}
+
 /// Makes a `/dev` at `dir` that every sandbox can share: nothing in it can be
 /// changed, and what differs between sandboxes is mounted over it.
 pub(super) fn shared_devices(dir: &Path) -> Done {

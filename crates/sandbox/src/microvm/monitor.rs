@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::qmp::Control;
@@ -120,17 +120,5 @@ impl Monitor {
         let asked = control.execute("ringbuf-read", with);
         let answer = tokio::time::timeout(Duration::from_secs(2), asked).await??;
         Ok(answer.as_str().map(str::to_owned).unwrap_or_default())
-    }
-
-    /// How many bytes of its disk a machine has ever written, and their limit.
-    pub(crate) fn disk_size(&self) -> u64 {
-        let stat = rustix::fs::fstat(&self.disk);
-        stat.ok().and_then(|stat| u64::try_from(stat.st_blocks).ok()).unwrap_or(0) * 512
-    }
-
-    /// What the monitor says about its machine: `running`, `paused`, and others.
-    pub(crate) async fn status(&self) -> io::Result<String> {
-        let answer = self.control.lock().await.execute("query-status", json!({})).await?;
-        Ok(answer.get("status").and_then(Value::as_str).unwrap_or_default().to_owned())
     }
 }

@@ -26,6 +26,7 @@ use crate::engine::StartError;
 use super::argv::{INITRAMFS_DIR, KERNEL_DIR};
 use super::monitor::{Ends, Monitor};
 use super::save::{self, GENERATION, Saved};
+use super::trial::Chosen;
 use super::{Order, Parts, Shape, Supplier, disk, initramfs, outer_limits};
 
 /// What runs a machine's instructions.
@@ -46,11 +47,13 @@ const WATCH: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Workshop {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     guest: &'static [u8],
     supplier: Option<&'static dyn Supplier>,
     /// When the engine began to watch the processor's clock.
     since: Option<Moment>,
+    /// How machines are run here, once that is known.
+    pub(super) chosen: tokio::sync::OnceCell<Chosen>,
     version: OnceLock<Result<String, String>>,
     /// Kernels, by directory, and the initramfs of each.
     initramfs: Mutex<HashMap<PathBuf, PathBuf>>,
@@ -84,6 +87,7 @@ impl Workshop {
             guest,
             supplier,
             since: Moment::now().ok(),
+            chosen: tokio::sync::OnceCell::new(),
             version: OnceLock::new(),
             initramfs: Mutex::default(),
         }
@@ -100,8 +104,7 @@ impl Workshop {
             return Err("a machine's disk is its own; templates are built in a jail".into());
         }
         let monitor = self.version()?;
-        let supplier = self.supplier.ok_or("nobody here keeps kernels for machines")?;
-        let Parts { kernel, kernel_version, image, image_digest } = supplier.supply(&spec.root)?;
+        let Parts { kernel, kernel_version, image, image_digest } = self.supply(&spec.root)?;
         let told = |what: &'static str| move |error: io::Error| format!("cannot {what}: {error}");
         make_dir(&self.dir).map_err(told("make a directory"))?;
         let initramfs = self.initramfs(&kernel).map_err(told("make an initramfs"))?;
@@ -131,6 +134,11 @@ impl Workshop {
         let limits = outer_limits(&spec.limits, &shape);
         let order = Order { program: PROGRAM.into(), shape, incoming: from.is_some() };
         Ok(Blueprint { order, spec: Spec { root, limits, ..spec.clone() }, ends, facts })
+    }
+
+    /// Finds what a machine is made of.
+    pub(super) fn supply(&self, root: &RootFs) -> Result<Parts, String> {
+        self.supplier.ok_or("nobody here keeps kernels for machines")?.supply(root)
     }
 
     /// The monitor's version, in its own words.

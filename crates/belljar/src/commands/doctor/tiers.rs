@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use belljar_model::{RootFs, Runtime, Spec, Tier};
 use belljar_node::{Command, Node, NodeError};
-use belljar_sandbox::StartError;
+use belljar_sandbox::{Accelerator, StartError};
 use belljar_template::{Store, Template};
 
 use super::{Finding, State, milliseconds};
@@ -101,6 +101,13 @@ async fn works(tier: Tier, node: &Node, took: Took) -> Finding {
         milliseconds(took.answered),
         milliseconds(took.gone)
     );
+    if let Some(chosen) = node.engine().accelerator().filter(|_| tier == Tier::Microvm) {
+        let how = match chosen.accelerator {
+            Accelerator::Kvm => "by the processor (KVM)",
+            Accelerator::Tcg => "emulated (TCG)",
+        };
+        detail = format!("{detail}; {how}: {}; {}", chosen.why, chosen.monitor);
+    }
     let Tier::Oci(runtime) = tier else { return Finding::new(tier.as_str(), State::Ok, detail) };
     match node.engine().runtime(runtime).await {
         Ok(judged) => {
@@ -144,7 +151,7 @@ fn newer(runtime: Runtime) -> &'static str {
     match runtime {
         Runtime::Crun => "apt install crun, or name a newer one with BELLJAR_CRUN=/path",
         Runtime::Runc => {
-            "install runc 1.2.8, 1.3.3 or newer and name it with BELLJAR_RUNC=/path; or use oci/crun"
+            "install runc 1.3.6, 1.4.3 or newer and name it with BELLJAR_RUNC=/path; or use oci/crun"
         }
         Runtime::Runsc => {
             "go install gvisor.dev/gvisor/runsc@go, and name it with BELLJAR_RUNSC=/path"
