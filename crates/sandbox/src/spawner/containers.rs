@@ -92,7 +92,7 @@ impl Spawner {
         let work = self.state.work(self.engine, id.as_str());
         let desk = Desk::at(work.clone());
         let made =
-            self.prepare_containers(runtime, first_uid).map_err(Stillborn::from).and_then(|()| {
+            self.prepare_containers(runtime, slot.0).map_err(Stillborn::from).and_then(|()| {
                 self.launch(&id, wish, (runtime, order), &desk, group.as_ref(), first_uid)
             });
         match made {
@@ -161,14 +161,15 @@ impl Spawner {
         Ok((bear(&wide, &plan, &cradle, group, first_uid)?, complaints))
     }
 
-    fn prepare_containers(&mut self, runtime: Runtime, first_uid: u32) -> Result<(), Failure> {
+    /// Makes what is made once, if it is not there.
+    fn prepare_containers(&mut self, runtime: Runtime, lease: u32) -> Result<(), Failure> {
         if self.devices.is_none() || self.hierarchies.is_none() {
             let denied = io::ErrorKind::PermissionDenied.into();
             return Err(Failure::new("make containers without root and cgroups", &denied));
         }
         self.ready.share(&self.state.containers(), &self.guest, &self.filter)?;
         self.ready.set_stage(runtime)?;
-        self.ready.map(first_uid)
+        self.ready.map(lease)
     }
 
     /// Answers for runtimes that have ended, or that take too long.

@@ -18,6 +18,7 @@ use crate::archive::FromStart;
 use crate::jail::parent::write_maps;
 use crate::jail::{Attempt, Failure, mounts};
 use crate::seccomp;
+use crate::state::{Lease, SLOTS};
 
 /// Namespaces without anybody in them, and whether the shared files are there.
 #[derive(Default)]
@@ -51,9 +52,13 @@ impl Ready {
         Ok(())
     }
 
-    pub(super) fn map(&mut self, first_uid: u32) -> Result<(), Failure> {
-        if let Entry::Vacant(place) = self.maps.entry(first_uid) {
-            place.insert(new_map(first_uid)?);
+    /// Makes the maps of all ranges of a lease.
+    pub(super) fn map(&mut self, lease: u32) -> Result<(), Failure> {
+        for slot in 0..SLOTS {
+            let first_uid = Lease::first_uid(lease, slot);
+            if let Entry::Vacant(place) = self.maps.entry(first_uid) {
+                place.insert(new_map(first_uid)?);
+            }
         }
         Ok(())
     }
