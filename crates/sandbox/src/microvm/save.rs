@@ -17,6 +17,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -39,6 +40,8 @@ pub(crate) const GENERATION: u32 = 1;
 
 /// How long a machine may take to be written or read.
 const LONGEST: Duration = Duration::from_secs(120);
+/// Bytes under way between a monitor and us.
+const PIPE: usize = 1 << 20;
 /// How often a monitor is asked whether it is done.
 const PACE: Duration = Duration::from_millis(2);
 
@@ -86,13 +89,22 @@ pub(crate) fn described(dir: &Path) -> io::Result<Saved> {
 
 /// Has the monitor write a machine that stands still.
 pub(super) async fn memory(control: &mut Control, dir: &Path) -> io::Result<()> {
-    let file = File::options().write(true).create_new(true).open(state(dir))?;
+    let mut file = File::options().write(true).create_new(true).open(state(dir))?;
+    // We write the file: what a monitor wrote would be charged to its machine,
+    // which has no memory left for a copy of itself.
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let _ = fcntl_setpipe_size(&write, PIPE);
     // Its own limit is for networks.
     let fast = json!({ "max-bandwidth": 1u64 << 40 });
     control.execute("migrate-set-parameters", fast).await?;
-    control.execute_with("getfd", json!({ "fdname": "state" }), &[file.as_fd()]).await?;
+    control.execute_with("getfd", json!({ "fdname": "state" }), &[write.as_fd()]).await?;
+    drop(write);
+    let copy = move || io::copy(&mut File::from(read), &mut file);
+    let copied = tokio::task::spawn_blocking(copy);
     control.execute("migrate", json!({ "uri": "fd:state" })).await?;
-    until(control, "query-migrate", "completed").await
+    until(control, "query-migrate", "completed").await?;
+    let copied = tokio::time::timeout(LONGEST, copied).await?;
+    copied.map_err(io::Error::other)?.map(drop)
 }
 
 /// Has a monitor that waits for it read a machine, which runs afterwards.

@@ -70,6 +70,41 @@ fn without_root_the_guest_has_the_one_uid_and_no_capability() {
 }
 
 #[test]
+fn a_machine_monitor_gets_a_jail_without_any_right() {
+    check(
+        &spec(Tier::Microvm),
+        ROOT,
+        expect![[r#"
+        namespaces user mount pid net ipc uts
+        PrivateMounts
+        OomScore
+        LimitInotify
+        ForbidUserNamespaces
+        AwaitParent
+        JoinGroups
+        CgroupNamespace
+        BecomeSetupRoot
+        FillDisk
+        Scratch { bytes: Some(67108864), inodes: Some(1000) }
+        Layers { count: 1 }
+        Overlay { neutral: true }
+        Bind { target: "/usr", index: 0 }
+        Proc { hidden: true }
+        Devices { minimal: true }
+        EnterRoot
+        Hostname
+        NewKeyring
+        Capabilities { guest_keeps_some: false }
+        BecomeGuest { uid: 1000 }
+        NoNewPrivs
+        Landlock { abi: 7, device_free: true, writable: Usual }
+        Seccomp
+        Descriptors { closed: true }
+        RunGuest"#]],
+    );
+}
+
+#[test]
 fn the_process_tier_makes_no_namespace_and_still_filters() {
     check(
         &spec(Tier::Process),

@@ -513,17 +513,17 @@ pub fn guest() -> Policy {
         Now(Allow),
     );
     // TIOCGPTPEER opens the other end of a terminal.
-    policy.set(
-        &["ioctl"],
-        Switch {
-            arg: 1,
-            mask: u32::MAX,
-            cases: &[(0x5412, Now(EPERM)), (0x541c, Now(EPERM))],
-            otherwise: Allow,
-        },
-    );
+    policy.set(&["ioctl"], NO_TYPING);
     policy
 }
+
+/// Everything but what types into terminals.
+const NO_TYPING: Rule = Switch {
+    arg: 1,
+    mask: u32::MAX,
+    cases: &[(0x5412, Now(EPERM)), (0x541c, Now(EPERM))],
+    otherwise: Allow,
+};
 
 /// The filter of a zygote, which every interpreter forked from it inherits
 /// beneath its own. It may enter namespaces, which takes being their owner.
@@ -551,7 +551,8 @@ pub fn monitor() -> Policy {
     policy.set(UNTHINKABLE, Now(Kill));
     // It adds a filter of its own to its threads, which can only allow less.
     policy.set(&["seccomp"], Now(Allow));
-    policy.set(&["ioctl"], Now(Allow));
+    // KVM is driven by these; other devices Landlock keeps away.
+    policy.set(&["ioctl"], NO_TYPING);
     policy.set(NOT_A_MONITORS, Now(EPERM));
     policy
 }
@@ -606,6 +607,7 @@ const UNTHINKABLE: &[&str] = &[
 const NOT_A_MONITORS: &[&str] = &[
     "fork",
     "vfork",
+    "socket",
     "connect",
     "accept",
     "accept4",

@@ -2,7 +2,7 @@
 
 use belljar_sys::seccomp::Instruction;
 
-use super::{Verdict, assemble, guest, numbers, user, zygote};
+use super::{Verdict, assemble, guest, monitor, numbers, user, zygote};
 
 const NATIVE: u32 = 0xc000_003e;
 
@@ -47,7 +47,7 @@ fn ask(name: &str, args: [u64; 6]) -> Verdict {
 
 #[test]
 fn every_rule_of_the_policy_survives_assembly() {
-    for policy in [user(), guest(), zygote()] {
+    for policy in [user(), guest(), zygote(), monitor()] {
         let filter = assemble(&policy);
         for &(number, name) in numbers::TABLE {
             let super::Rule::Now(want) = policy.rule(number) else { continue };
@@ -155,4 +155,22 @@ fn a_zygote_may_enter_namespaces_and_leave_its_keyring_beyond_what_a_guest_may()
     // What an interpreter adds takes both away again.
     assert_eq!(ask("setns", [0; 6]), Verdict::Errno(1));
     assert_eq!(ask("keyctl", [1, 0, 0, 0, 0, 0]), Verdict::Errno(1));
+}
+
+#[test]
+fn a_machine_monitor_that_reaches_for_the_kernel_is_gone() {
+    let filter = assemble(&monitor());
+    let ask = |name: &str, args| verdict(&filter, NATIVE, numbers::number(name).unwrap(), args);
+    for name in ["ptrace", "mount", "bpf", "unshare", "setns", "userfaultfd", "init_module"] {
+        assert_eq!(ask(name, [0; 6]), Verdict::Kill, "{name}");
+    }
+    // Asked for by honest ones, which do without.
+    for name in ["io_uring_setup", "socket", "connect", "bind", "fork", "setuid", "chmod"] {
+        assert_eq!(ask(name, [0; 6]), Verdict::Errno(1), "{name}");
+    }
+    assert_eq!(ask("clone", [0x3d_0f00, 0, 0, 0, 0, 0]), Verdict::Allow);
+    assert_eq!(ask("ioctl", [0, 0xae80, 0, 0, 0, 0]), Verdict::Allow);
+    assert_eq!(ask("ioctl", [0, 0x5412, 0, 0, 0, 0]), Verdict::Errno(1));
+    // Its own filter, which it adds once it runs, takes this away for good.
+    assert_eq!(ask("execve", [0; 6]), Verdict::Allow);
 }
