@@ -71,7 +71,7 @@ tenants *args:
 e2e: build
     cargo xtask examples
 
-# The published E2B packages, unmodified, against `belljar serve`: old versions, both suites, the examples.
+# The published E2B packages, unmodified, against `belljar serve`: old versions, both suites, the examples; --tier gvisor.
 sdk *args: build
     tests/sdk/run "$@"
 
