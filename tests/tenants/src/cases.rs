@@ -3,10 +3,12 @@
 mod bodies;
 mod code;
 mod ids;
+mod oci;
 mod policy;
 mod quota;
 mod strangers;
 mod streams;
+mod tiers;
 
 use std::pin::Pin;
 
@@ -45,6 +47,10 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
-    case!("API-16", "a weaker or a missing tier", bodies::no_other_tier),
+    case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
+    case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
+    case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
+    case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
+    case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),
 ];

@@ -9,16 +9,21 @@
 //! is allowed must work, or the attack would prove nothing. Which routes there
 //! are is read from the API's own list and from the E2B surface's source, so that
 //! a new route is attacked from its first day. It needs root and a template.
+//!
+//! The attacks of the class OCI are those that come in by the API: what a tenant
+//! may say about a container, and what happens when its runtime is no good.
 
 #![expect(clippy::print_stdout, reason = "its output is its product")]
 #![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]
 
 mod cases;
 mod client;
+mod planted;
 mod routes;
 mod world;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -39,9 +44,16 @@ const LONGEST: Duration = Duration::from_secs(120);
 fn main() -> ExitCode {
     belljar_node::hook();
     let args = Args::parse();
+    let planted = match planted::Planted::take() {
+        Ok(planted) => Arc::new(planted),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::from(2);
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ran = match runtime {
-        Ok(runtime) => runtime.block_on(run(&args)),
+        Ok(runtime) => runtime.block_on(run(&args, &planted)),
         Err(error) => Err(error.into()),
     };
     match ran {
@@ -55,7 +67,7 @@ fn main() -> ExitCode {
 }
 
 /// Answers how many cases failed.
-async fn run(args: &Args) -> anyhow::Result<usize> {
+async fn run(args: &Args, planted: &Arc<planted::Planted>) -> anyhow::Result<usize> {
     let (mut passed, mut failed) = (0, 0);
     for case in cases::ALL {
         if args.filter.as_deref().is_some_and(|filter| !case.id.contains(filter)) {
@@ -63,7 +75,7 @@ async fn run(args: &Args) -> anyhow::Result<usize> {
         }
         let begin = Instant::now();
         // One server each: a case may use up a quota, or take a key away.
-        let world = World::start(case.quota).await?;
+        let world = World::start(case.quota, planted).await?;
         let seen = match tokio::time::timeout(LONGEST, (case.run)(&world)).await {
             Ok(seen) => seen,
             Err(_) => Err(anyhow::anyhow!("not over after {LONGEST:?}")),

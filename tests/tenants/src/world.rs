@@ -1,8 +1,11 @@
 //! A server with two tenants.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use belljar_actions::{Actions, Config, Keys};
@@ -14,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Answer, Client};
+use crate::planted::Planted;
 
 const KEY_A: &str = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const SPARE_A: &str = "e2b_acacacacacacacacacacacacacacacacacacacac";
@@ -23,6 +27,10 @@ pub(crate) struct World {
     pub(crate) a: Client,
     pub(crate) b: Client,
     pub(crate) nobody: Client,
+    /// A runtime that the engine takes for `runc`.
+    pub(crate) planted: Arc<Planted>,
+    /// Where the engine keeps what belongs to sandboxes that run.
+    pub(crate) engine: PathBuf,
     keys: PathBuf,
     stop: oneshot::Sender<()>,
     server: JoinHandle<Result<(), EngineGone>>,
@@ -44,9 +52,11 @@ pub(crate) struct Belongings {
 }
 
 impl World {
-    pub(crate) async fn start(quota: usize) -> anyhow::Result<Self> {
+    pub(crate) async fn start(quota: usize, planted: &Arc<Planted>) -> anyhow::Result<Self> {
         let template = belljar_warmed::template()?;
         let directory = tempfile::tempdir()?;
+        // The user ids of sandboxes must be able to pass through.
+        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let keys = directory.path().join("keys");
         std::fs::write(&keys, format!("{KEY_A} a\n{SPARE_A} a\n{KEY_B} b\n"))?;
         let store = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
@@ -54,6 +64,8 @@ impl World {
         let mut config = Config::new(directory.path().join("state"), store);
         config.aliases = BTreeMap::from([("base".to_owned(), vec![template.name])]);
         config.quota.sandboxes = quota;
+        let engine = directory.path().join("engine");
+        config.engine_state = Some(engine.clone());
         config.pool = PoolSize { least: 0, ..config.pool };
         let actions = Actions::start(config, Keys::read(&keys)?).await?;
         actions.warm_up().await;
@@ -70,6 +82,8 @@ impl World {
             a: client(Some(KEY_A)),
             b: client(Some(KEY_B)),
             nobody: client(None),
+            planted: planted.clone(),
+            engine,
             keys,
             stop,
             server,
@@ -90,6 +104,12 @@ impl World {
     /// Takes the only key of `b` away, and the spare one of `a`.
     pub(crate) fn revoke(&self) -> anyhow::Result<()> {
         Ok(std::fs::write(&self.keys, format!("{KEY_A} a\n"))?)
+    }
+
+    /// Gives `b` a floor of its own; `a` has none.
+    pub(crate) fn raise(&self, floor: &str) -> anyhow::Result<()> {
+        let keys = format!("{KEY_A} a\n{SPARE_A} a\n{KEY_B} b floor={floor}\n");
+        Ok(std::fs::write(&self.keys, keys)?)
     }
 }
 

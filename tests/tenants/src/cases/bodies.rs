@@ -1,7 +1,7 @@
 //! Requests that ask for what they must not get.
 
 use anyhow::ensure;
-use belljar_api::{Content, Operation};
+use belljar_api::Content;
 use serde_json::{Value, json};
 
 use crate::routes;
@@ -107,32 +107,4 @@ pub(crate) async fn hostile_values(world: &World) -> anyhow::Result<String> {
     ensure!(told["stdout"]["data"] == format!("$({touch})\nx=y"), "{told}");
     ensure!(!touched.exists(), "a shell of the host ran");
     Ok(format!("{} refused; what only looks odd arrives unchanged", hostile.len()))
-}
-
-/// API-16: a tier that is not there is refused, never replaced.
-pub(crate) async fn no_other_tier(world: &World) -> anyhow::Result<String> {
-    for tier in ["microvm", "process", "native", "none", "JAIL", ""] {
-        let answer = world.a.json("POST", "/v1/sandboxes", &json!({ "tier": tier })).await?;
-        ensure!(answer.status == 422, "{tier}: {} {}", answer.status, answer.text());
-        ensure!(answer.code()? == "invalid_body");
-    }
-    for operation in [Operation::ForkSandbox, Operation::ForkCheckpoint] {
-        let own = world.a.belongings().await?;
-        let (_, sample) = routes::own().swap_remove(
-            Operation::ALL.iter().position(|other| *other == operation).unwrap_or_default(),
-        );
-        let answer = world.a.json("POST", &sample.at(&own), &json!({ "tier": "process" })).await?;
-        ensure!(answer.status == 422, "{}: {}", sample.name, answer.status);
-    }
-    // The control: the one that there is, by name; and the sandbox is so.
-    let made = world.a.json("POST", "/v1/sandboxes", &json!({ "tier": "jail" })).await?;
-    let made = made.expect(201)?.value()?;
-    ensure!(made["tier"] == "jail", "{made}");
-    let sandbox = made["id"].as_str().unwrap_or_default();
-    let seen =
-        world.a.run(sandbox, "readlink /proc/self/ns/user; ls /proc | grep -c '^[0-9]'").await?;
-    let own = std::fs::read_link("/proc/self/ns/user")?;
-    let text = seen["stdout"]["data"].as_str().unwrap_or_default();
-    ensure!(!text.is_empty() && !text.contains(&*own.to_string_lossy()), "{seen}");
-    Ok("none but the jail, and it is one".to_owned())
 }
