@@ -2,6 +2,11 @@
 //! is left. The runtimes are scripts; nothing of ours is replaced.
 //!
 //! Has its own `main`, because the spawner is this same executable.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test: it ends where it fails, and says what it did"
+)]
 
 use std::error::Error;
 use std::fs;
