@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use belljar_guest_proto::{Exit, Failure, FromGuest, PtySize, Spawn, Stdin, WINDOW};
 use belljar_sys::process::{Forked, Namespaces, fork};
-use belljar_sys::signal;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -17,7 +16,6 @@ use crate::child::{self, Start};
 use crate::confiner::Confiner;
 use crate::groups::{Entry, Groups};
 use crate::outcome::{Attempt, refuse};
-use crate::rights::Rights;
 use crate::wire::Wire;
 use streams::{Streams, open_pipes, open_terminal, set_size};
 
@@ -363,18 +361,11 @@ impl Call {
         }
     }
 
-    pub(crate) fn resize(&self, size: PtySize, rights: Rights) -> Result<(), Failure> {
-        let Some(terminal) = self.stdout.as_ref().filter(|_| self.terminal) else {
-            return refuse("resize a call without a terminal", Errno::NOTTY);
-        };
-        set_size(terminal, size)?;
-        // Linux tells whoever is in front; gVisor leaves that to us.
-        if rights.is_gvisor()
-            && let Ok(front) = rustix::termios::tcgetpgrp(terminal)
-        {
-            let _ = signal::send(-front.as_raw_nonzero().get(), signal::RESIZED);
+    pub(crate) fn resize(&self, size: PtySize) -> Result<(), Failure> {
+        match &self.stdout {
+            Some(terminal) if self.terminal => set_size(terminal, size),
+            _ => refuse("resize a call without a terminal", Errno::NOTTY),
         }
-        Ok(())
     }
 }
 

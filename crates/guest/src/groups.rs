@@ -51,6 +51,9 @@ trait Kernel {
     fn freeze(&self, _frozen: bool) -> io::Result<()> {
         Ok(())
     }
+    /// Tells the processes of a group that their terminal has another size, where
+    /// the kernel does not.
+    fn resized(&self, _name: &str) {}
     fn disk(&self) -> Option<DiskCount> {
         None
     }
@@ -206,9 +209,10 @@ impl Groups {
         self.count();
         let mut changed = Vec::new();
         for (&channel, member) in &mut self.members {
-            // Deaths are told at once, the rest now and then.
+            // What ends a call is told at once, the rest now and then.
             let rested = member.told_at.is_none_or(|at| begun - at >= OFTEN);
-            let urgent = member.counters.oom_kills != member.told.oom_kills;
+            let urgent = (member.counters.oom_kills, member.counters.refused_processes)
+                != (member.told.oom_kills, member.told.refused_processes);
             if !member.over && member.counters != member.told && (rested || urgent) {
                 member.told_at = Some(begun);
                 member.told = member.counters;
@@ -241,6 +245,12 @@ impl Groups {
             member.told_at = Some(now);
             member.counters
         })
+    }
+
+    pub(crate) fn resized(&self, channel: u32) {
+        if let Some(member) = self.members.get(&channel) {
+            self.kernel.resized(&member.name);
+        }
     }
 
     /// Has all calls stand still, where this kernel can do that.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use belljar_guest_proto::{Failure, FromGuest, Profile, Reply, Request, Spawn, ToGuest};
+use belljar_guest_proto::{Failure, FromGuest, Profile, PtySize, Reply, Request, Spawn, ToGuest};
 use belljar_sys::signal;
 use rustix::io::Errno;
 
@@ -86,10 +86,7 @@ impl Agent {
                 Ok(Some(Reply::Started { pid }))
             }
             Request::Signal { call, signal } => self.signal(call, signal).map(Some),
-            Request::Resize { call, size } => match self.calls.get(&call) {
-                Some(call) => call.resize(size, self.rights).map(|()| Some(Reply::Done)),
-                None => refuse("resize a call that is over", Errno::SRCH),
-            },
+            Request::Resize { call, size } => self.resize(call, size).map(Some),
             Request::Stat { user, path, attributes } => {
                 as_user(user, &mut || files::stat(&path, attributes.as_deref()))
             }
@@ -228,6 +225,17 @@ impl Agent {
             Some(confiner) => files::as_user(confiner, file.user, || act(file)),
             None => refuse("write before the profile came", Errno::PERM),
         }
+    }
+
+    fn resize(&self, channel: u32, size: PtySize) -> Outcome {
+        let Some(call) = self.calls.get(&channel) else {
+            return refuse("resize a call that is over", Errno::SRCH);
+        };
+        call.resize(size)?;
+        if let Some(groups) = &self.groups {
+            groups.resized(channel);
+        }
+        Ok(Reply::Done)
     }
 
     /// Signals the call's whole process group, which every process of it is in

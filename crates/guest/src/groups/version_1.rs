@@ -6,9 +6,9 @@
 //!   the limit, the largest process of the largest call is killed, as Linux
 //!   would do. What is faster than that meets the host's own limit, which ends
 //!   the whole sandbox.
-//! - Tasks are limited by the kernel, at one more than calls may have. Who is
-//!   seen to have that one more has asked for too many. Whoever was refused, and
-//!   has fewer again when it is looked at, is not noticed.
+//! - Tasks are limited by the kernel, a little above what calls may have. Who is
+//!   seen to have more than that has asked for too many. Whoever has fewer again
+//!   when it is looked at is not noticed.
 //!
 //! A new task is charged to its own group and to none above it, so a limit for
 //! all calls together has to be on one group that all of them are in.
@@ -41,6 +41,8 @@ pub(super) struct Version1 {
     /// known: the sum so far, and when that was.
     memory_left: Duration,
     summed: (u64, Instant),
+    /// Whether there are many tasks, of how many there may be.
+    crowded: bool,
     /// When the last process was killed for want of memory, which takes a while
     /// to show.
     starved: Option<Instant>,
@@ -63,6 +65,7 @@ impl Version1 {
             limits: None,
             memory_left: Duration::MAX,
             summed,
+            crowded: false,
             starved: None,
         })
     }
@@ -83,7 +86,7 @@ impl Version1 {
     }
 
     fn pids_limit(&self) -> Option<u32> {
-        self.limits.map(|limits| limits.pids.saturating_add(1))
+        self.limits.map(|limits| limits.pids.saturating_add(limits.pids / 8 + 4))
     }
 
     fn enforce_memory(&mut self, members: &mut [(&str, &mut Counters)], limit: u64) {
@@ -120,8 +123,10 @@ impl Version1 {
         number(&open_dir(&self.memory, name).ok()?, "memory.usage_in_bytes")
     }
 
-    fn enforce_pids(&self, members: &mut [(&str, &mut Counters)], limit: u32) {
-        if number(&self.calls, "pids.current").is_none_or(|now| now <= limit.into()) {
+    fn enforce_pids(&mut self, members: &mut [(&str, &mut Counters)], limit: u32) {
+        let now = number(&self.calls, "pids.current").unwrap_or(0);
+        self.crowded = now > u64::from(limit / 2);
+        if now <= limit.into() {
             return;
         }
         let count = |name: &str| {
@@ -202,11 +207,19 @@ impl Kernel for Version1 {
         self.enforce_pids(members, limits.pids);
     }
 
+    /// Who is in front on that terminal is not to be learned from outside its
+    /// session; everybody else ignores this signal.
+    fn resized(&self, name: &str) {
+        for pid in self.processes(name) {
+            let _ = signal::send(pid, signal::RESIZED);
+        }
+    }
+
     fn patience(&self) -> Duration {
         Duration::from_millis(200)
     }
 
     fn at_most(&self) -> Duration {
-        self.memory_left
+        if self.crowded { Duration::ZERO } else { self.memory_left }
     }
 }
