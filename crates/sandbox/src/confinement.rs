@@ -68,14 +68,15 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         (resource::NOFILE, limits.open_files),
         // Per user id, and every sandbox has its own: a second lock on forks,
         // one wider than the first, which counts the guest.
-        (resource::NPROC, u64::from(limits.pids) + 2),
+        (resource::NPROC, nproc(spec)),
         (resource::MEMLOCK, 64 << 10),
         (resource::MSGQUEUE, 0),
         (resource::SIGPENDING, 512),
         (resource::RTPRIO, 0),
         (resource::NICE, 0),
     ];
-    if spec.disk == Disk::Memory {
+    // A machine's disk is as large as it may be, and says when it is full.
+    if spec.disk == Disk::Memory && spec.tier != Tier::Microvm {
         list.push((resource::FSIZE, limits.disk_bytes));
     }
     if let Some(cpu) = limits.cpu {
@@ -87,4 +88,12 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         list.push((resource::AS, limits.memory_bytes.max(256 << 20)));
     }
     list
+}
+
+fn nproc(spec: &Spec) -> u64 {
+    let pids = u64::from(spec.limits.pids);
+    // This lock counts forks that are under way, the first one only those that
+    // it let through. Where every microsecond is long it must be wider still, or
+    // the first is never reached and nobody learns of the bomb.
+    if spec.tier.shares_kernel() { pids + 2 } else { 2 * pids + 2 }
 }
