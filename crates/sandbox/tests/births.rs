@@ -77,7 +77,7 @@ impl Stage {
     async fn refusal(&self, script: &str) -> String {
         let engine = self.engine(script).await;
         let made = engine.create(id(1), &self.spec(), &Weakened::default()).await;
-        let refusal = chain(&made.err().expect("a sandbox was made of nothing"));
+        let refusal = chain(&made.expect_err("a sandbox was made of nothing"));
         assert!(!self.groups().is_empty(), "there is nowhere to look");
         self.is_clean(script);
         engine.stop().await;
