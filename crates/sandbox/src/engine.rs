@@ -380,6 +380,11 @@ impl Engine {
             })?),
             None => None,
         };
+        let brings = |warm: &Warm<'_>| warm.zygote.is_some() || warm.files.is_some();
+        if spec.tier == Tier::Microvm && warm.as_ref().is_some_and(brings) {
+            let why = "nothing of the host's can be put into a machine before its guest runs";
+            return Err(StartError::Unsupported { tier: spec.tier, why: why.to_owned() });
+        }
         let blueprint = self.blueprint(spec, from).await?;
         let runner = match &blueprint {
             Some(blueprint) => Some(Runner::Microvm(blueprint.order.clone())),

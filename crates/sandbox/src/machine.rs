@@ -280,6 +280,10 @@ impl Machine {
     /// Gives a sandbox in which nothing has run yet other limits.
     pub fn relimit(&mut self, now: &Limits, spec: &Spec) -> io::Result<()> {
         let wanted = &spec.limits;
+        if self.monitor.is_some() && now != wanted {
+            // A machine has what it booted with.
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         if let Some(group) = &self.group {
             let outer = |limits: &Limits| match spec.tier {
                 Tier::Oci(runtime) => oci::outer_limits(runtime, limits),

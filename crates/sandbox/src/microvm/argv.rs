@@ -108,6 +108,9 @@ fn kernel_words(order: &Order, now: Duration) -> String {
         "audit=0".to_owned(),
         "lsm=landlock".to_owned(),
         format!("initcall_blacklist={SKIPPED}"),
+        // As on a large host: memory is refused when it is used, not when it is
+        // asked for, and whoever uses too much ends of that.
+        "sysctl.vm.overcommit_memory=1".to_owned(),
     ];
     if shape.accelerator == Accelerator::Tcg {
         words.push("tsc=reliable".to_owned());
@@ -159,7 +162,7 @@ mod tests {
             -m 592M
             -kernel /kernel/kernel
             -initrd /initramfs/initramfs
-            -append console=ttyS0 quiet panic=-1 reboot=t tsc_early_khz=2000000 no_timer_check cryptomgr.notests audit=0 lsm=landlock initcall_blacklist=init_kprobe_trace,crypto_kdf108_init,load_system_certificate_list tsc=reliable mitigations=off belljar.time=1700000000.000000005
+            -append console=ttyS0 quiet panic=-1 reboot=t tsc_early_khz=2000000 no_timer_check cryptomgr.notests audit=0 lsm=landlock initcall_blacklist=init_kprobe_trace,crypto_kdf108_init,load_system_certificate_list sysctl.vm.overcommit_memory=1 tsc=reliable mitigations=off belljar.time=1700000000.000000005
             -no-reboot
             -action reboot=shutdown,shutdown=poweroff,panic=exit-failure
             -chardev socket,id=control,fd=11
