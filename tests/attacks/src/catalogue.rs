@@ -11,6 +11,7 @@ mod out;
 mod proc;
 mod res;
 mod sys;
+mod vm;
 mod zyg;
 
 use anyhow::bail;
@@ -28,6 +29,7 @@ fn all() -> Vec<Attack> {
         lng::attacks(),
         zyg::attacks(),
         oci::attacks(),
+        vm::attacks(),
     ];
     classes.into_iter().flatten().collect()
 }

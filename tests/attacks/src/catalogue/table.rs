@@ -1,8 +1,8 @@
 //! Every attack of the threat model that a tier answers for, by id.
 
 /// The classes in the order of the report.
-pub(crate) const CLASSES: [&str; 9] =
-    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI"];
+pub(crate) const CLASSES: [&str; 10] =
+    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -20,7 +20,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 147] = [
+pub(crate) static ALL: [Row; 156] = [
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -168,4 +168,13 @@ pub(crate) static ALL: [Row; 147] = [
     row("OCI-09", 0, "variables for programs of the host"),
     row("OCI-12", 0, "have the host run a cgroup's release agent"),
     row("OCI-14", 0, "a runtime that is missing, broken or too old"),
+    row("VM-03", 0, "flood the console"),
+    row("VM-05", 0, "read what the monitor tells"),
+    row("VM-06", 0, "draw what a clone draws"),
+    row("VM-07", 0, "draw before the reseeding"),
+    row("VM-09", 0, "speak to the host in the guest's place"),
+    row("VM-11", 0, "die in every way"),
+    row("VM-13", 0, "connect to other machines and the host"),
+    row("VM-15", 1, "find the monitor unguarded"),
+    row("VM-16", 0, "have the host read a crafted disk"),
 ];
