@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// Run only cases whose name contains this
     pub(crate) filter: Option<String>,
     /// Run only a fixed choice of cases, for tiers that are slow
-    #[arg(long, value_name = "NAME", conflicts_with = "table")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) subset: Option<Subset>,
     /// Keep what was seen, and write docs/tiers.md from what is kept of all tiers
     #[arg(long, conflicts_with = "filter")]

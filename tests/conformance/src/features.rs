@@ -84,6 +84,8 @@ features! {
     CopiesMemory: "forks that keep what interpreters hold in memory",
     /// A whole sandbox on disk, memory included.
     Saves: "suspend to disk and resume, memory included",
+    /// A fork cannot be taken for its parent by the kernel's own name for a boot.
+    FreshBootId: "a fork has a boot id of its own",
     Compiler: "a C compiler in the template",
     Git: "git in the template",
 }
@@ -197,6 +199,12 @@ impl Fixture {
                 tier.can_be_saved(),
                 Lack::Tier("its processes are the host kernel's, which puts none on disk"),
             ),
+            Feature::FreshBootId => match tier {
+                Tier::Oci(Runtime::Runsc) => {
+                    Err(Lack::Tier("gVisor's kernel keeps the one of its parent"))
+                }
+                _ => self.has(Feature::Saves),
+            },
             Feature::Compiler => self.program("/usr/bin/cc", "the template has no C compiler"),
             Feature::Git => self.program("/usr/bin/git", "the template has no git"),
         }

@@ -101,6 +101,17 @@ impl Results {
         }
     }
 
+    /// This run, with what an earlier one has shown besides.
+    pub(crate) fn over(self, before: Self) -> Self {
+        let Self { tier, features, cases } = self;
+        let seen = features.into_iter().filter(|(_, came)| *came != Came::Unseen);
+        let mut all = before;
+        all.tier = tier;
+        all.features.extend(seen);
+        all.cases.extend(cases);
+        all
+    }
+
     pub(crate) fn save(&self, dir: &Path) -> anyhow::Result<()> {
         let path = file(dir, self.tier);
         fs::create_dir_all(dir)?;
@@ -156,6 +167,13 @@ mod tests {
         kept.save(dir.path()).unwrap();
         assert_eq!(Results::load(dir.path(), Tier::Jail).unwrap(), Some(kept));
         assert_eq!(Results::load(dir.path(), Tier::Microvm).unwrap(), None);
+    }
+
+    #[test]
+    fn a_part_is_laid_over_what_was_seen_before() {
+        let before = results(&[("a::b", Came::Failed), ("a::c", Came::Passed)]);
+        let both = results(&[("a::b", Came::Passed)]).over(before);
+        assert_eq!(both, results(&[("a::b", Came::Passed), ("a::c", Came::Passed)]));
     }
 
     #[test]

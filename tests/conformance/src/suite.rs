@@ -92,14 +92,14 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
         skipped += not_here;
         seen.push(results);
     }
-    if args.table {
-        table::write(&seen)?;
-    }
+    let whole = args.filter.is_none() && args.subset.is_none();
     let mut wrong = Vec::new();
     if args.check {
-        let whole = args.filter.is_none() && args.subset.is_none();
         wrong = table::check(&seen, whole)?;
         wrong.iter().for_each(|line| println!("{line}"));
+    }
+    if args.table {
+        table::write(seen, whole)?;
     }
     println!("{passed} passed, {failed} failed, {skipped} n/a");
     if !wrong.is_empty() {

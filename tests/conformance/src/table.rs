@@ -26,9 +26,15 @@ fn page() -> PathBuf {
     docs().join("tiers.md")
 }
 
-/// Keeps what was seen and rewrites the page.
-pub(crate) fn write(seen: &[Results]) -> anyhow::Result<()> {
+/// Keeps what was seen and rewrites the page. A run of some cases changes what is
+/// kept of those.
+pub(crate) fn write(seen: Vec<Results>, whole: bool) -> anyhow::Result<()> {
     for results in seen {
+        let before = Results::load(&kept_dir(), results.tier)?.filter(|_| !whole);
+        let results = match before {
+            Some(before) => results.over(before),
+            None => results,
+        };
         results.save(&kept_dir())?;
     }
     let text = fs::read_to_string(page()).context("read docs/tiers.md")?;

@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 use belljar_model::{EndReason, User};
-use belljar_node::Command;
+use belljar_node::{Command, Sandbox};
 
 use crate::features::Feature;
 use crate::fixture::Fixture;
@@ -112,7 +112,17 @@ async fn code_has_no_rights(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     ensure!(output(&sandbox, "id -u").await?.trim() != "0", "the code is root");
     // By the call's first process: not every tier shows it more than itself.
-    confined(f, &output_of(&sandbox, &Command::new(["/bin/cat", "/proc/self/status"])).await?)
+    confined(f, &output_of(&sandbox, &Command::new(["/bin/cat", "/proc/self/status"])).await?)?;
+    no_new_privileges(f, &sandbox, User::User).await
+}
+
+/// Asked of the kernel itself: not every one shows it in procfs.
+async fn no_new_privileges(f: &Fixture, sandbox: &Sandbox, user: User) -> anyhow::Result<()> {
+    if f.has(Feature::Python).is_ok() {
+        let ask = python("import ctypes; print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))");
+        same!(output_of(sandbox, &Command { user, ..ask }).await?, "1\n", "NoNewPrivs");
+    }
+    Ok(())
 }
 
 fn confined(f: &Fixture, status: &str) -> anyhow::Result<()> {
@@ -126,7 +136,8 @@ fn confined(f: &Fixture, status: &str) -> anyhow::Result<()> {
     // gVisor's kernel has none to show.
     let ambient = field("CapAmb").unwrap_or_else(|| "0000000000000000".to_owned());
     same!(ambient, "0000000000000000", "CapAmb");
-    same!(field("NoNewPrivs"), Some("1".to_owned()), "NoNewPrivs");
+    let no_new_privileges = field("NoNewPrivs").unwrap_or_else(|| "1".to_owned());
+    same!(no_new_privileges, "1", "NoNewPrivs");
     if f.has(Feature::CallFilter).is_ok() {
         same!(field("Seccomp"), Some("2".to_owned()), "Seccomp");
     }
@@ -148,7 +159,8 @@ async fn root_has_no_rights_either(f: &Fixture) -> anyhow::Result<()> {
     let text = output_of(&sandbox, &command).await?;
     ensure!(text.starts_with("0\n"), "root is {:?}", text.lines().next());
     ensure!(text.ends_with("made\n"), "root cannot change the base's copy");
-    confined(f, &text)
+    confined(f, &text)?;
+    no_new_privileges(f, &sandbox, User::Root).await
 }
 
 async fn exit_statuses_are_told(f: &Fixture) -> anyhow::Result<()> {

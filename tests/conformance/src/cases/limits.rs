@@ -79,8 +79,13 @@ async fn a_stopped_call_still_ends(f: &Fixture) -> anyhow::Result<()> {
     alive(&sandbox).await
 }
 
+/// Enough CPU time for a program to start, on a slow machine as well.
+fn little(f: &Fixture) -> Duration {
+    f.within(Duration::from_millis(300)).min(Duration::from_secs(3))
+}
+
 async fn cpu_time_ends_a_call(f: &Fixture) -> anyhow::Result<()> {
-    let sandbox = f.limited(|limits| limits.cpu = Some(Duration::from_millis(300))).await?;
+    let sandbox = f.limited(|limits| limits.cpu = Some(little(f))).await?;
     ends_with(&sandbox, "while :; do :; done", EndReason::TimeoutCpu).await?;
     // The next call has the whole time again, and sleeping costs nothing.
     same!(run(&sandbox, "sleep 0.5").await?.end.reason, EndReason::Done, "a sleep");
@@ -89,7 +94,7 @@ async fn cpu_time_ends_a_call(f: &Fixture) -> anyhow::Result<()> {
 
 /// No process lives long enough for a limit of its own.
 async fn cpu_time_of_children_counts(f: &Fixture) -> anyhow::Result<()> {
-    let sandbox = f.limited(|limits| limits.cpu = Some(Duration::from_millis(300))).await?;
+    let sandbox = f.limited(|limits| limits.cpu = Some(little(f))).await?;
     let script = "while :; do sh -c 'i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); done'; done";
     ends_with(&sandbox, script, EndReason::TimeoutCpu).await
 }

@@ -21,6 +21,7 @@ cases!["saved":
     one_directory_comes_back_twice needs [Saves, Contexts],
     forks_go_their_own_ways needs [Saves, Contexts],
     forks_draw_other_random_numbers needs [Saves, Contexts],
+    forks_have_boots_of_their_own needs [FreshBootId],
     the_clock_is_right_afterwards needs [Saves, Contexts],
     processes_run_on needs [Saves],
     a_fork_has_every_file needs [Saves],
@@ -170,16 +171,28 @@ async fn forks_draw_other_random_numbers(f: &Fixture) -> anyhow::Result<()> {
         let apart: BTreeSet<&String> = drawn.iter().collect();
         same!(apart.len(), 3, "different values of {code}, in {drawn:?}");
     }
-    let files = ["/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/random/uuid"];
-    for file in files {
-        let look = format!("cat {file} 2>/dev/null; exit 0");
-        let seen = [output(&forks[0], &look).await?, output(&forks[1], &look).await?];
-        // Not every tier shows it.
-        ensure!(seen[0].is_empty() || seen[0] != seen[1], "{file} is {seen:?}");
-    }
+    let look = "cat /proc/sys/kernel/random/uuid 2>/dev/null; exit 0";
+    let seen = [output(&forks[0], look).await?, output(&forks[1], look).await?];
+    // Not every tier shows it.
+    ensure!(seen[0].is_empty() || seen[0] != seen[1], "the kernel draws {seen:?}");
     let draw = "head -c 16 /dev/urandom | od -An -tx1";
     let drawn = [output(&forks[0], draw).await?, output(&forks[1], draw).await?];
     ensure!(drawn[0] != drawn[1], "new processes draw {drawn:?}");
+    Ok(())
+}
+
+async fn forks_have_boots_of_their_own(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let checkpoint = sandbox.checkpoint().await?;
+    let forks = [f.node.fork(&checkpoint).await?, f.node.fork(&checkpoint).await?];
+    let look = "cat /proc/sys/kernel/random/boot_id 2>/dev/null; exit 0";
+    let seen = [
+        output(&sandbox, look).await?,
+        output(&forks[0], look).await?,
+        output(&forks[1], look).await?,
+    ];
+    let apart: BTreeSet<&String> = seen.iter().collect();
+    ensure!(seen[0].is_empty() || apart.len() == 3, "boot ids {seen:?}");
     Ok(())
 }
 
