@@ -39,6 +39,9 @@ const CRUN_TASKS: u32 = 8;
 /// What a Go program needs while it starts.
 const LAUNCH_BYTES: u64 = 64 << 20;
 const LAUNCH_TASKS: u32 = 64;
+/// How much of the CPU it may have meanwhile. It runs on several threads, for a
+/// tenth of a second, and nothing of the tenant's runs beside it.
+const LAUNCH_CPU: u32 = 4000;
 
 /// The limits of the host's cgroups for a sandbox with `limits`, for as long as
 /// it lives. Inside gVisor the guest keeps the limits themselves.
@@ -62,6 +65,7 @@ pub(crate) fn launch_limits(runtime: Runtime, limits: &Limits) -> Limits {
     Limits {
         memory_bytes: outer.memory_bytes.saturating_add(LAUNCH_BYTES),
         pids: outer.pids.saturating_add(LAUNCH_TASKS),
+        cpu_millis: outer.cpu_millis.max(LAUNCH_CPU),
         ..outer
     }
 }
