@@ -20,7 +20,7 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.server.api}{path}", method=method, headers=headers, data=data)
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 found, text = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             found, text = error.code, error.read()
@@ -95,7 +95,7 @@ def run(executable, log, flags):
     failed = []
     try:
         server.wait()
-        server.warm()
+        server.warm(300)
         check(server)
     except AssertionError as error:
         failed.append(f"a whole sandbox after a restart: {error}; the log is in {log}")

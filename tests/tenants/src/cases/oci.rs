@@ -180,6 +180,9 @@ fn bearers(mark: &str) -> anyhow::Result<Vec<(String, String)>> {
     Ok(found)
 }
 
+/// What a file holds, and its mode.
+type File = (Vec<u8>, u32);
+
 /// OCI-14: without a runtime that is good there is no sandbox, least of all one
 /// behind another wall.
 pub(crate) async fn no_good_runtime(world: &World) -> anyhow::Result<String> {
@@ -192,7 +195,7 @@ pub(crate) async fn no_good_runtime(world: &World) -> anyhow::Result<String> {
     let dies = format!("[ \"$1\" = --version ] && {{ echo '{current}'; exit 0; }}; kill -9 $$");
     let typed = &["tier_unavailable"][..];
     let failed = &["tier_unavailable", "internal"][..];
-    let runtimes: [(&str, Option<(Vec<u8>, u32)>, &[&str]); 9] = [
+    let runtimes: [(&str, Option<File>, &[&str]); 9] = [
         ("missing", None, typed),
         ("not executable", Some((answers("echo runc version 1.3.3"), 0o644)), typed),
         ("no program", Some((b"\x7fELF nonsense".to_vec(), 0o755)), typed),
