@@ -74,6 +74,9 @@ pub(crate) struct Cells {
     /// A template with IPython, or Node.js
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
+    /// How strong the wall is: jail, gvisor, ... [default: the template's, or jail]
+    #[arg(long, value_parser = parse_tier)]
+    pub(crate) tier: Option<Tier>,
     /// Print one JSON document a line: outputs, rich results, errors, ends
     #[arg(long)]
     pub(crate) json: bool,
@@ -227,9 +230,10 @@ pub(crate) enum TemplateAction {
 /// What the sandbox is like; shared by run, exec and shell.
 #[derive(Debug, Args)]
 pub(crate) struct Sandbox {
-    /// How strong the wall is: jail, or process (weak; read what it prints)
-    #[arg(long, default_value = "jail", value_parser = parse_tier, help_heading = "Sandbox")]
-    pub(crate) tier: Tier,
+    /// How strong the wall is: jail, oci/crun, oci/runc, gvisor, microvm, or process (weak; read
+    /// what it prints) [default: the template's, or jail]
+    #[arg(long, value_parser = parse_tier, help_heading = "Sandbox")]
+    pub(crate) tier: Option<Tier>,
     /// What the sandbox stands on: NAME or NAME@VERSION
     #[arg(long, short, default_value = "host", help_heading = "Sandbox")]
     pub(crate) template: String,

@@ -90,14 +90,15 @@ impl Session {
         config: &Config,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
-        if options.tier == Tier::Process {
+        if options.tier == Some(Tier::Process) {
             warn_of_process_tier(printer);
         }
-        let template = find_template(&options.template, options.tier, config)?;
+        let asked = options.tier.unwrap_or(Tier::Jail);
+        let template = find_template(&options.template, asked, config)?;
+        let tier = chosen_tier(options.tier, &template);
         let lease = template.lease()?;
         let limits = limits::from_options(options, template.limits.over(defaults));
-        let spec =
-            Spec { limits: limits.clone(), ..Spec::new(options.tier, template.root.clone()) };
+        let spec = Spec { limits: limits.clone(), ..Spec::new(tier, template.root.clone()) };
         let node = start_node(config).await?;
         let enforcement = match node.engine().has_groups() {
             true => Enforcement::Cgroup,
@@ -111,8 +112,8 @@ impl Session {
             );
         }
         let sandbox = create(&node, &spec).await?;
+        warn_of_forced_runtime(&node, tier, printer).await;
         let home = PathBuf::from(sandbox.home(User::User));
-        let tier = options.tier;
         Ok(Self { sandbox, template, limits, tier, enforcement, home, _lease: lease, _node: node })
     }
 
@@ -235,6 +236,16 @@ pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> 
     })
 }
 
+/// Says each time that a runtime with known holes is used because somebody
+/// insisted.
+async fn warn_of_forced_runtime(node: &Node, tier: Tier, printer: &Printer) {
+    let Tier::Oci(runtime) = tier else { return };
+    let Ok(judged) = node.engine().runtime(runtime).await else { return };
+    if let Some(flaw) = judged.forgiven {
+        printer.note(&format!("warning: a runtime that is not safe was forced: {flaw}"));
+    }
+}
+
 /// Finds `host`, or a template of the store.
 pub(crate) fn find_template(
     reference: &str,
@@ -247,7 +258,7 @@ pub(crate) fn find_template(
     }
     if tier == Tier::Process {
         let error = anyhow::anyhow!("the process tier has no root of its own, so no template");
-        return Err(hinted(error, "leave --template out, or use --tier jail"));
+        return Err(hinted(error, "leave --template out, or name another --tier"));
     }
     let unknown = || {
         if catalog::text(reference).is_some() {
@@ -265,6 +276,11 @@ pub(crate) fn find_template(
         StoreError::Unknown(_) | StoreError::Reference(_) => hinted(error, unknown()),
         other => other.into(),
     })
+}
+
+/// What a sandbox is kept in: what was asked for, or what its template says.
+pub(crate) fn chosen_tier(asked: Option<Tier>, template: &Template) -> Tier {
+    asked.or(template.defaults.tier).unwrap_or(Tier::Jail)
 }
 
 /// Said whatever was asked: somebody who types `--tier process` must know.

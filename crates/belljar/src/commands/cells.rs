@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cli::Cells;
 use crate::config::Config;
 use crate::output::{Hint as _, Printer};
-use crate::session::find_template;
+use crate::session::{chosen_tier, find_template};
 use crate::warmth;
 
 /// One cell and what its first line asks for.
@@ -39,16 +39,17 @@ pub(crate) async fn run(options: &Cells, config: &Config, printer: &Printer) -> 
     let is_javascript = options.file.extension().is_some_and(|e| e == "js" || e == "mjs");
     let language = if is_javascript { Language::JavaScript } else { Language::Python };
     let cells = split(&text)?;
-    let template = find_template(&options.template, Tier::Jail, config)?;
+    let template = find_template(&options.template, options.tier.unwrap_or(Tier::Jail), config)?;
+    let tier = chosen_tier(options.tier, &template);
     let _lease = template.lease()?;
     let context = warmth::context(&template, language)?;
     let node = Node::start(config.state.as_deref()).await?;
-    if cells.iter().any(|cell| cell.wish != Wish::Plain) {
-        // Copies are made of what was forked from a warm interpreter.
+    if tier == Tier::Jail && cells.iter().any(|cell| cell.wish != Wish::Plain) {
+        // Copies in the jail are made of what was forked from a warm interpreter.
         node.warm_up(warmth::warmth(&template)?, None).await?;
     }
     let limits = template.limits.over(Limits::default());
-    let spec = Spec { limits, ..Spec::new(Tier::Jail, template.root.clone()) };
+    let spec = Spec { limits, ..Spec::new(tier, template.root.clone()) };
     let sandbox = node.create(&spec).await?;
     let opened = sandbox.context(context).await;
     let opened =

@@ -1,5 +1,7 @@
 //! `belljar serve`: sandboxes over HTTP.
 
+mod tiers;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,8 +27,10 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     // Before anything else is made: a port that is taken is the usual mistake.
     let listeners = listeners(options, data, printer)?;
     let keys = keys(options, data, printer)?;
-    let actions = Actions::start(settings(options, config, data), keys).await;
+    let settings = settings(options, config, data)?;
+    let actions = Actions::start(settings, keys).await;
     let actions = actions.hint("`belljar doctor` says what this host can run")?;
+    tiers::try_default(&actions, printer).await?;
     for listener in &listeners {
         if let Some(address) = listener.address() {
             printer.note(format_args!("listening on {}://{address}", listener.scheme()));
@@ -52,20 +56,25 @@ fn log(json: bool) {
     if json { builder.json().init() } else { builder.compact().init() }
 }
 
-fn settings(options: &Serve, config: &Config, data: &Path) -> belljar_actions::Config {
+fn settings(
+    options: &Serve,
+    config: &Config,
+    data: &Path,
+) -> anyhow::Result<belljar_actions::Config> {
     let mut settings = belljar_actions::Config::new(data.to_owned(), config.store.clone());
     settings.engine_state.clone_from(&config.state);
     settings.quota.sandboxes = options.max_sandboxes;
     settings.domain.clone_from(&options.domain);
     let most = settings.pool.most.max(options.pool);
     settings.pool = PoolSize { least: options.pool, most, ..settings.pool };
-    settings
+    settings.tiers = tiers::read(options)?;
+    Ok(settings)
 }
 
 fn keys(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<Keys> {
     if let Some(path) = &options.keys {
         return Keys::read(path)
-            .hint("write one `KEY TENANT` a line, KEY like e2b_ and 40 hex digits");
+            .hint("write one `KEY TENANT [floor=TIER]` a line, KEY like e2b_ and 40 hex digits");
     }
     let path = data.join("keys");
     let (keys, made) = Keys::read_or_make(&path)?;
@@ -111,12 +120,11 @@ fn listeners(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<
 /// The first sandboxes need not wait for this; they only start slower.
 async fn warm_up(actions: Actions, printer: Printer) {
     let begin = Instant::now();
-    actions.warm_up().await;
-    let names = actions.node().pools().len();
-    match names {
+    match actions.warm_up().await {
         0 => printer.note(
             "no warm template: every sandbox starts cold\n\
-             hint: build one with `belljar template build code-interpreter`",
+             hint: build one with `belljar template build code-interpreter`; sandboxes in \
+             oci/crun and oci/runc always start cold",
         ),
         _ => printer.note(format_args!("ready: warm after {:.1} s", begin.elapsed().as_secs_f64())),
     }

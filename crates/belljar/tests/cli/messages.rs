@@ -10,7 +10,7 @@ use crate::harness::{Place, can_jail};
 fn what_does_not_exist_is_named_and_a_way_on_is_shown() {
     let place = Place::new();
     let ran = place.run(&["run", "--tier", "vm", "-c", "1"]);
-    ran.expect_status(2).expect_words(&["no tier `vm`", "process and jail", "hint: "]);
+    ran.expect_status(2).expect_words(&["no tier `vm`", "process, jail", "hint: "]);
     let ran = place.run(&["run", "none.py"]);
     ran.expect_status(125).expect_words(&[
         "cannot read `none.py`",
