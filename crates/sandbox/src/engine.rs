@@ -23,7 +23,7 @@ use crate::defence::Weakened;
 use crate::jail::Failure;
 use crate::machine::{Files, Machine, Saver};
 use crate::microvm::workshop::{Blueprint, Workshop};
-use crate::microvm::Supplier;
+use crate::microvm::{self, Supplier};
 use crate::oci::runtime::{Judge, Judged, Runtimes};
 use crate::oci::{self, launch::Desk};
 use crate::plan::Facts;
@@ -333,7 +333,17 @@ impl Engine {
         if !self.connection.facts.privileged {
             return Err(unsupported("the jail around a machine monitor is made by root".into()));
         }
-        let accelerator = self.choose_accelerator(&spec.root).await?.accelerator;
+        // A machine that was put on disk goes on as it began.
+        let accelerator = match from.map(microvm::save::described) {
+            Some(saved) => {
+                let unreadable = |source| StartError::Step {
+                    doing: "read what a saved machine was".into(),
+                    source,
+                };
+                saved.map_err(unreadable)?.shape.accelerator
+            }
+            None => self.choose_accelerator(&spec.root).await?.accelerator,
+        };
         let (connection, spec) = (self.connection.clone(), spec.clone());
         let from = from.map(Path::to_owned);
         let design = move || connection.workshop.design(&spec, from.as_deref(), accelerator);
