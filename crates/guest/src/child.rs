@@ -4,17 +4,20 @@
 //! the steps before it need calls that it denies; the self-check after it makes
 //! sure that no half-confined code ever runs.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use belljar_sys::landlock::Ruleset;
 use belljar_sys::{caps, exec, fd, identity, process, seccomp, signal};
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::confiner::Confiner;
+use crate::resolve;
 
 /// Everything that the child needs, made before the fork.
 pub(crate) struct Start<'a> {
@@ -88,8 +91,7 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
             limited => step("set a resource limit", limited)?,
         }
     }
-    let cwd = rustix::process::chdir(&start.cwd);
-    step("change to the working directory", cwd.map_err(Into::into))?;
+    step("change to the working directory", enter_directory(&start.cwd))?;
     step("reset signals", signal::reset_ours())?;
     step("mark descriptors", fd::close_on_exec_from(3))?;
     if let Some(stream) = &start.stream {
@@ -116,6 +118,15 @@ fn is_unknown(start: &Start<'_>, resource: u32) -> bool {
 
 fn step<T>(doing: &'static str, done: io::Result<T>) -> Result<(), Failed> {
     done.map(drop).map_err(|error| (doing, error))
+}
+
+/// Never through a magic link: until its exec this process holds descriptors of
+/// the host's, which a path could name.
+fn enter_directory(path: &CStr) -> io::Result<()> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = resolve::open_at(CWD, path, flags, ResolveFlags::empty())?;
+    Ok(rustix::process::fchdir(&dir)?)
 }
 
 fn leave_domain(abi: u32) -> io::Result<()> {
