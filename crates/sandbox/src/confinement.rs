@@ -80,8 +80,10 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         list.push((resource::FSIZE, limits.disk_bytes));
     }
     if let Some(cpu) = limits.cpu {
-        // A back-stop, should the engine's own timer never come.
-        list.push((resource::CPU, cpu.as_secs() * 2 + 2));
+        // A back-stop, should the engine's own timer never come. A kernel that is
+        // not the host's also counts time in which the host let it wait.
+        let factor = if spec.tier.shares_kernel() { 2 } else { 20 };
+        list.push((resource::CPU, cpu.as_secs() * factor + factor));
     }
     if spec.tier == Tier::Process {
         // No cgroup is promised here, so address space is the only bound.
