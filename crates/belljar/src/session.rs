@@ -242,7 +242,7 @@ async fn warn_of_forced_runtime(node: &Node, tier: Tier, printer: &Printer) {
     let Tier::Oci(runtime) = tier else { return };
     let Ok(judged) = node.engine().runtime(runtime).await else { return };
     if let Some(flaw) = judged.forgiven {
-        printer.note(&format!("warning: a runtime that is not safe was forced: {flaw}"));
+        printer.note(format_args!("warning: a runtime that is not safe was forced: {flaw}"));
     }
 }
 
