@@ -53,8 +53,8 @@ fn judge(pid: u32) -> anyhow::Result<Seen> {
     }
     for namespace in ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"] {
         let of = |who: &str| fs::read_link(format!("/proc/{who}/ns/{namespace}"));
-        if of(&pid.to_string())? == of("1")? {
-            faults.push(format!("it shares the host's {namespace} namespace"));
+        if of(&pid.to_string())? == of("self")? {
+            faults.push(format!("it shares our {namespace} namespace"));
         }
     }
     let after = |option: &str| {
