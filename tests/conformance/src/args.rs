@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     pub(crate) subset: Option<Subset>,
     /// Keep what was seen, and write docs/tiers.md from what is kept of all tiers
-    #[arg(long, conflicts_with = "filter")]
+    #[arg(long)]
     pub(crate) table: bool,
     /// Fail where what was seen is not what docs/tiers.md says
     #[arg(long, conflicts_with = "table")]

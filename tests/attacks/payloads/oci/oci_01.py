@@ -37,7 +37,7 @@ if "own" in sys.argv[1:]:
     attempt(f"/proc/self/fd/{held}")
 else:
     # Executed by its own executable: what a runtime that enters would run.
-    script = "/tmp/again"
+    script = f"/tmp/again-{os.getuid()}"
     with open(script, "w") as file:
         file.write("#!/proc/self/exe\n")
     os.chmod(script, 0o755)

@@ -19,8 +19,9 @@ def above(start):
         os.close(fd)
         fd = up
         if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
-            return there
-    return None
+            break
+    os.close(fd)
+    return there
 
 
 def same(one, other):
@@ -28,8 +29,12 @@ def same(one, other):
 
 
 root = os.stat("/")
-cwd = os.getcwd()
-if cwd.startswith("(unreachable)") or not same(above("."), root):
+try:
+    cwd = os.getcwd()
+    outside = cwd.startswith("(unreachable)") or not same(above("."), root)
+except OSError as e:
+    cwd, outside = os.readlink("/proc/self/cwd"), True
+if outside:
     breach.append(f"the working directory {cwd} is not below the root")
 
 if what != "cwd":

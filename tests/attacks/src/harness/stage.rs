@@ -109,7 +109,8 @@ impl Stage {
             memory_bytes: 256 * MIB,
             disk_bytes: 128 * MIB,
             output_bytes: 16 * MIB,
-            wall: Duration::from_secs(10),
+            // An emulated machine is that much slower.
+            wall: Duration::from_secs(if self.tier == Tier::Microvm { 50 } else { 10 }),
             ..Limits::default()
         };
         spec
