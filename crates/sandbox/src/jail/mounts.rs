@@ -339,6 +339,10 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// holds version 1 hierarchies.
 pub(crate) fn stage(leave_devices: bool) -> Done {
     propagate(Propagation::Private)?;
+    if leave_devices && Path::new(GROUPS).join("cgroup.controllers").exists() {
+        // Of version 2 there is one hierarchy, devices included.
+        return Ok(());
+    }
     let devices = Path::new(GROUPS).join("devices");
     let devices = leave_devices.then(|| detached(&devices, Reach::One).ok()).flatten();
     // Not there at all on a host without cgroups, where nothing need be hidden.

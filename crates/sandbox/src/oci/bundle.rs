@@ -56,8 +56,9 @@ pub(crate) fn config(
         "gidMappings": map,
     });
     if runtime == Runtime::Runc {
-        // It makes a group of devices whatever it is told, so it is told where.
-        linux["cgroupsPath"] = json!(ground.group);
+        // It makes a group whatever it is told, so it is told where. Below the
+        // sandbox's, which must not hold processes itself in version 2.
+        linux["cgroupsPath"] = json!(ground.group.join("r"));
         linux["resources"] = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
     }
     json!({
