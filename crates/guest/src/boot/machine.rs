@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use belljar_confine::{Attempt as _, Failure};
-use belljar_sys::{caps, keyring, net};
+use belljar_sys::{caps, keyring, net, process};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -41,6 +41,7 @@ pub(super) fn boot() -> Result<Booted, Failure> {
     rustix::system::sethostname(b"sandbox").doing("set the host name")?;
     root::enter()?;
     let _ = keyring::join_new_session();
+    widen()?;
     let groups = Groups::version_2(root.groups, root.disk).doing("make groups for calls")?;
     steps::stay_root(KEEPS)?;
     caps::set_no_new_privs().doing("forbid new privileges")?;
@@ -89,6 +90,19 @@ fn settle() {
     for (name, value) in settings {
         let _ = fs::write(format!("/proc/sys/{name}"), value);
     }
+}
+
+/// Makes room for the limits that calls get: the kernel gives its first process
+/// few of everything where there is little memory, and only now can it be more.
+fn widen() -> Result<(), Failure> {
+    use process::resource::{MEMLOCK, NOFILE, NPROC, SIGPENDING};
+    const MOST_FILES: u64 = 1 << 20;
+    for (resource, most) in
+        [(NPROC, u64::MAX), (SIGPENDING, u64::MAX), (MEMLOCK, u64::MAX), (NOFILE, MOST_FILES)]
+    {
+        process::limit(resource, most).doing("widen a limit")?;
+    }
+    Ok(())
 }
 
 /// How often, and how long apart, something is looked for that is to appear.
