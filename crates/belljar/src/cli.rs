@@ -18,7 +18,7 @@ mod serve;
 
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchKind, BenchOutput, BenchSessions,
-    BenchStart, BenchTti,
+    BenchStart, BenchTiers, BenchTti,
 };
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belljar_model::Tier;
 use belljar_model::units::parse_time;
 use clap::{Args, Subcommand};
 
@@ -25,6 +26,8 @@ pub(crate) enum BenchKind {
     Sessions(BenchSessions),
     /// Copies of a context that holds a large data frame
     Fork(BenchFork),
+    /// Every tier beside the engine that it is built from: starts, restores, slowdown, memory
+    Tiers(BenchTiers),
     /// Create, first answer of `python3 --version`, over HTTP: bare, and with E2B's SDK
     Tti(BenchTti),
 }
@@ -37,6 +40,7 @@ impl BenchKind {
             Self::Density(density) => &density.output,
             Self::Sessions(sessions) => &sessions.output,
             Self::Fork(fork) => &fork.output,
+            Self::Tiers(tiers) => &tiers.output,
             Self::Tti(tti) => &tti.output,
         }
     }
@@ -125,6 +129,24 @@ pub(crate) struct BenchFork {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) children: u32,
     /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchTiers {
+    /// The tiers to measure; all that this host can run when none is given
+    #[arg(long, value_name = "TIER", value_delimiter = ',')]
+    pub(crate) tier: Vec<Tier>,
+    /// How many rounds; each contestant takes one turn a round
+    #[arg(long, short = 'n', visible_alias = "count", default_value_t = 10, value_parser = rounds())]
+    pub(crate) rounds: u32,
+    /// Rounds in which an interpreter starts and imports pandas, which is slow
+    #[arg(long, default_value_t = 3, value_parser = rounds())]
+    pub(crate) slow: u32,
+    /// A template with Python
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
     #[command(flatten)]

@@ -8,6 +8,7 @@ mod first_result;
 mod fork;
 mod sessions;
 mod start;
+mod tiers;
 mod tti;
 
 mod bare;
@@ -28,6 +29,7 @@ pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> 
         BenchKind::FirstResult(options) => first_result::run(options, config, printer).await,
         BenchKind::Density(options) => density::run(options, config, printer).await,
         BenchKind::Sessions(options) => sessions::run(options, config, printer).await,
+        BenchKind::Tiers(options) => tiers::run(options, config, printer).await,
         BenchKind::Tti(options) => tti::run(options, config, printer).await,
         BenchKind::Fork(options) => fork::run(options, config, printer).await,
     }

@@ -61,19 +61,34 @@ fn parse_process(stat: &str) -> Option<Process> {
 #[derive(Debug)]
 pub(super) struct Family(BTreeMap<u32, Process>);
 
+/// Every process of the host.
+fn all() -> anyhow::Result<BTreeMap<u32, Process>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir("/proc").context("cannot read /proc")? {
+        let name = entry.context("cannot read /proc")?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        // It may have ended meanwhile.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        all.extend(parse_process(&stat).map(|process| (pid, process)));
+    }
+    Ok(all)
+}
+
+/// The pids of the host.
+pub(super) fn processes() -> Vec<u32> {
+    all().unwrap_or_default().into_keys().collect()
+}
+
+/// The pids of a process and of everything below it.
+pub(super) fn below(pid: u32) -> BTreeSet<u32> {
+    Family::below(pid, &all().unwrap_or_default()).0.into_keys().collect()
+}
+
 impl Family {
     pub(super) fn now() -> anyhow::Result<Self> {
-        let mut all = BTreeMap::new();
-        for entry in fs::read_dir("/proc").context("cannot read /proc")? {
-            let name = entry.context("cannot read /proc")?.file_name();
-            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
-            // It may have ended meanwhile.
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            all.extend(parse_process(&stat).map(|process| (pid, process)));
-        }
-        Ok(Self::below(std::process::id(), &all))
+        Ok(Self::below(std::process::id(), &all()?))
     }
 
     fn below(root: u32, all: &BTreeMap<u32, Process>) -> Self {
