@@ -143,6 +143,9 @@ impl Fixture {
             Feature::FilesAreMemory if tier == Tier::Microvm => {
                 Err(Lack::Tier("its files are on a disk of their own"))
             }
+            Feature::FilesAreMemory if tier == Tier::GVISOR => {
+                Err(Lack::Tier("they are charged to the sandbox, beside its processes' memory"))
+            }
             Feature::FilesAreMemory => own("writes to a plain directory"),
             Feature::MemoryLimit
             | Feature::PidsLimit
