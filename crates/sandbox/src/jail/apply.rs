@@ -17,7 +17,8 @@ use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp, signal};
 use rustix::fs::{Mode, OFlags};
 
-use super::{Attempt, Failure, mounts};
+use super::mounts::{self, container};
+use super::{Attempt, Failure};
 use crate::archive;
 use crate::microvm;
 use crate::plan::{Plan, Step};
@@ -164,10 +165,10 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Terminals => mounts::terminals(),
         Step::SharedMemory => mounts::shared_memory(),
         Step::EnterRoot => mounts::enter_root(),
-        Step::OwnScratch => mounts::own_scratch(birth.first_uid),
-        Step::BindSource { index } => mounts::bind_source(hands.binds[*index].as_fd(), *index),
-        Step::SharedMemorySource => mounts::shared_memory_source(),
-        Step::TemporarySource => mounts::temporary_source(),
+        Step::OwnScratch => container::own_scratch(birth.first_uid),
+        Step::BindSource { index } => container::bind_source(hands.binds[*index].as_fd(), *index),
+        Step::SharedMemorySource => container::shared_memory_source(),
+        Step::TemporarySource => container::temporary_source(),
         Step::Hostname => rustix::system::sethostname(b"sandbox").doing("set the host name"),
         Step::NewKeyring => keyring::join_new_session().doing("join a new keyring"),
         Step::Capabilities { guest_keeps_some } => capabilities(*guest_keeps_some),

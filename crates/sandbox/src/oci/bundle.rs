@@ -9,7 +9,8 @@ use belljar_model::{Bind, Runtime, Spec};
 use serde_json::{Value, json};
 
 use crate::defence::{Defence, Weakened};
-use crate::jail::mounts::{ROOT, SHARED_MEMORY, TEMPORARY, bind_name};
+use crate::jail::mounts::container::{TEMPORARY, bind_name};
+use crate::jail::mounts::{ROOT, SHARED_MEMORY};
 use crate::jail::parent::IDS;
 use crate::plan::{Facts, GUEST_UID};
 

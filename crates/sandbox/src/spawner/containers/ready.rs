@@ -15,8 +15,9 @@ use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 use rustix::thread::ThreadNameSpaceType;
 
 use crate::archive::FromStart;
+use crate::jail::mounts::container;
 use crate::jail::parent::write_maps;
-use crate::jail::{Attempt, Failure, mounts};
+use crate::jail::{Attempt, Failure};
 use crate::seccomp;
 use crate::state::{Lease, SLOTS};
 
@@ -46,7 +47,7 @@ impl Ready {
             let guest = read_all(guest).doing("read the guest's program")?;
             let filter = seccomp::to_bytes(filter);
             let files = [("guest", &guest[..], 0o555), ("filter", &filter[..], 0o444)];
-            mounts::shared_container(dir, &files)?;
+            container::shared_container(dir, &files)?;
             self.shared = true;
         }
         Ok(())
@@ -142,7 +143,7 @@ fn new_map(first_uid: u32) -> Result<OwnedFd, Failure> {
 }
 
 fn new_stage(leave_devices: bool) -> Result<OwnedFd, Failure> {
-    keep(Namespaces::MOUNT, "mnt", || mounts::stage(leave_devices), |_| Ok(()))
+    keep(Namespaces::MOUNT, "mnt", || container::stage(leave_devices), |_| Ok(()))
 }
 
 /// Does for the container's namespaces what a jail does for its own. The procfs
