@@ -47,6 +47,6 @@ def unheard(part, record, tier):
 
 def tell(tier):
     listed = exceptions(tier)
-    print(f"{tier}: {len(listed)} tests that cannot pass there, and did not:" if listed else f"{tier}: no exception")
+    print(f"{tier}: {len(listed)} tests cannot pass there, and did not:" if listed else f"{tier}: no exception")
     for test, reason in listed.items():
         print(f"  {test}: {reason}")
