@@ -104,12 +104,32 @@ impl Results {
     /// This run, with what an earlier one has shown besides.
     pub(crate) fn over(self, before: Self) -> Self {
         let Self { tier, features, cases } = self;
-        let seen = features.into_iter().filter(|(_, came)| *came != Came::Unseen);
         let mut all = before;
         all.tier = tier;
-        all.features.extend(seen);
         all.cases.extend(cases);
+        // A part says nothing of features by itself: all cases together do.
+        for (title, came) in features {
+            let shown = all.shown(&title);
+            let came =
+                if matches!(came, Came::No(_)) || shown == Came::Unseen { came } else { shown };
+            all.features.insert(title, came);
+        }
         all
+    }
+
+    /// What every case that needs a feature has shown of it.
+    fn shown(&self, title: &str) -> Came {
+        let needs =
+            |case: &&crate::suite::Case| case.needs.iter().any(|need| need.title() == title);
+        let mut came = Came::Unseen;
+        for case in crate::cases::all().filter(needs) {
+            match self.cases.get(&case.full_name()) {
+                Some(Came::Failed) => return Came::Failed,
+                Some(Came::Passed) => came = Came::Passed,
+                _ => {}
+            }
+        }
+        came
     }
 
     pub(crate) fn save(&self, dir: &Path) -> anyhow::Result<()> {
@@ -174,6 +194,22 @@ mod tests {
         let before = results(&[("a::b", Came::Failed), ("a::c", Came::Passed)]);
         let both = results(&[("a::b", Came::Passed)]).over(before);
         assert_eq!(both, results(&[("a::b", Came::Passed), ("a::c", Came::Passed)]));
+    }
+
+    #[test]
+    fn a_part_that_passed_does_not_hide_a_failure_beside_it() {
+        let title = crate::features::Feature::Pause.title().to_owned();
+        let with = |cases: &[(&str, Came)], came| {
+            let features = BTreeMap::from([(title.clone(), came)]);
+            Results { features, ..results(cases) }
+        };
+        let (still, ended) =
+            ("life::a_paused_sandbox_stands_still", "life::a_paused_sandbox_can_be_ended");
+        let before = with(&[(still, Came::Failed), (ended, Came::Passed)], Came::Failed);
+        let part = with(&[(ended, Came::Passed)], Came::Passed);
+        assert_eq!(part.over(before.clone()).features[&title], Came::Failed);
+        let mended = with(&[(still, Came::Passed)], Came::NotHere("not built".into()));
+        assert_eq!(mended.over(before).features[&title], Came::Passed);
     }
 
     #[test]
