@@ -148,9 +148,12 @@ impl Node {
 
     pub async fn create(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
         let saved = self.saved().iter().find(|saved| saved.fits(spec)).cloned();
-        if let Some(saved) = saved {
-            return saved.start(self, spec).await;
+        if let Some(saved) = saved
+            && let Ok(sandbox) = saved.start(self, spec).await
+        {
+            return Ok(sandbox);
         }
+        // None was saved, or it does not come back: the same tier, from nothing.
         let Some(Warm { family, pool }) = self.warm_for(spec) else {
             return self.create_cold(spec).await;
         };
