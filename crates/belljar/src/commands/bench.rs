@@ -26,10 +26,12 @@ use crate::output::Printer;
 pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     match &options.kind {
         BenchKind::Start(options) => start::run(options, config, printer).await,
-        BenchKind::FirstResult(options) => first_result::run(options, config, printer).await,
+        BenchKind::FirstResult(options) => {
+            Box::pin(first_result::run(options, config, printer)).await
+        }
         BenchKind::Density(options) => density::run(options, config, printer).await,
         BenchKind::Sessions(options) => sessions::run(options, config, printer).await,
-        BenchKind::Tiers(options) => tiers::run(options, config, printer).await,
+        BenchKind::Tiers(options) => Box::pin(tiers::run(options, config, printer)).await,
         BenchKind::Tti(options) => tti::run(options, config, printer).await,
         BenchKind::Fork(options) => fork::run(options, config, printer).await,
     }

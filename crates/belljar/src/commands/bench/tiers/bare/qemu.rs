@@ -47,10 +47,9 @@ impl Qemu {
                 its.push(word);
                 continue;
             };
-            match translated(&word, &value, (dir, root), (&stream, &disks.1)) {
-                Some(value) => its.extend([word, value]),
-                // It belongs to how ours is driven, not to the machine.
-                None => {}
+            // What has none belongs to how ours is driven, not to the machine.
+            if let Some(value) = translated(&word, &value, (dir, root), (&stream, &disks.1)) {
+                its.extend([word, value]);
             }
         }
         let size = disk_size(pid)?;
