@@ -57,6 +57,12 @@ pub(crate) struct Standing {
     copied: usize,
 }
 
+impl Standing {
+    fn is_still(&self) -> bool {
+        self.paused || self.copied > 0
+    }
+}
+
 /// What puts a sandbox on disk.
 #[derive(Debug)]
 pub(crate) struct Saver {
@@ -237,12 +243,9 @@ impl Machine {
     /// takes: not on a thread that serves others.
     pub fn files(&self, limits: &Limits) -> io::Result<Files> {
         let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        let still = self.stand(|standing| standing.copied += 1);
-        if let (Ok(()), Some(group)) = (still, &self.group) {
-            group.await_frozen();
-        }
+        self.hold();
         let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes);
-        let _ = self.stand(|standing| standing.copied -= 1);
+        self.release();
         Ok(Files { archive: archive? })
     }
 
@@ -257,18 +260,24 @@ impl Machine {
         let (Some(Saver { program, desk }), Some(scratch)) = (&self.saver, &self.scratch) else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        save::checkpoint(program, desk, &self.id, into, then == Then::GoesOn).await?;
-        // What its kernel had not written yet it wrote before it was saved.
         let (scratch, first_uid) = (scratch.try_clone()?, self.first_uid);
         let (path, most) = (save::files(into), self.disk().total_bytes);
-        let still = self.stand(|standing| standing.copied += 1);
-        if let (Ok(()), Some(group)) = (still, &self.group) {
-            group.await_frozen();
+        let goes_on = then == Then::GoesOn;
+        if goes_on {
+            // Memory and files must be of one moment.
+            self.hold();
         }
-        let write = move || write_scratch(scratch.as_fd(), first_uid, most, &path);
-        let written = tokio::task::spawn_blocking(write).await;
-        let _ = self.stand(|standing| standing.copied -= 1);
-        written.map_err(io::Error::other)?
+        let saved = async {
+            // What its kernel had not written yet it writes before it is saved.
+            save::checkpoint(program, desk, &self.id, into, goes_on).await?;
+            let write = move || write_scratch(scratch.as_fd(), first_uid, most, &path);
+            tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
+        };
+        let saved = saved.await;
+        if goes_on {
+            self.release();
+        }
+        saved
     }
 
     /// The last of what a virtual machine's kernel printed.
@@ -311,10 +320,31 @@ impl Machine {
     /// Stops the sandbox or lets it go, as the reasons that there are now say.
     fn stand(&self, change: impl FnOnce(&mut Standing)) -> io::Result<()> {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = standing.is_still();
         change(&mut standing);
-        let frozen = standing.paused || standing.copied > 0;
+        let still = standing.is_still();
+        if let Some(Saver { program, desk }) = &self.saver {
+            // Threads of gVisor's that the host's kernel freezes wake up with
+            // signals that kill the code in them: it has to stop by itself.
+            return match before == still {
+                true => Ok(()),
+                false => save::stand(program, desk, &self.id, still),
+            };
+        }
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
-        self.group.as_ref().ok_or_else(unsupported)?.freeze(frozen)
+        self.group.as_ref().ok_or_else(unsupported)?.freeze(still)
+    }
+
+    /// As [`Self::stand`] for a copy, and waits until everything stands.
+    fn hold(&self) {
+        let held = self.stand(|standing| standing.copied += 1);
+        if let (Ok(()), None, Some(group)) = (held, &self.saver, &self.group) {
+            group.await_frozen();
+        }
+    }
+
+    fn release(&self) {
+        let _ = self.stand(|standing| standing.copied -= 1);
     }
 
     /// Kills every process in one step; the sandbox is not removed yet.

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &Args, count: usize) -> anyhow::Result<Verdict> {
     let ours = Ours::find(&fixture).await?;
     // One round first: what the engine keeps for good is not growth.
     rounds(&fixture, args.parallel, args.parallel).await?;
-    ours.sandboxes_gone().await?;
+    ours.sandboxes_gone(fixture.spec().limits.wall).await?;
     let before = Counts::take(&ours)?;
     let resident = [residue::resident_kib(std::process::id()), residue::resident_kib(ours.spawner)];
     let started = Instant::now();

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Args, length: Duration) -> anyhow::Result<Verdict
     let shelf = tempfile::tempdir().context("make a directory for saved sandboxes")?;
     let fleet = Arc::new(Fleet { node, python: belljar_warmed::python(&template)?, shelf });
     shake_down(&fleet, &members).await?;
-    ours.sandboxes_gone().await?;
+    ours.sandboxes_gone(Duration::from_secs(10)).await?;
     let before = Counts::take(&ours)?;
     let log = sail(args, &fleet, &members, length).await;
     log.print();
@@ -152,13 +152,14 @@ impl Log {
 
 async fn sail(args: &Args, fleet: &Arc<Fleet>, members: &[Member], length: Duration) -> Log {
     let mut random = Random::new(args.seed);
+    let wanted = args.filter.as_deref().unwrap_or_default();
     let (started, mut told) = (Instant::now(), Instant::now());
     let (mut log, mut number) = (Log::default(), 0);
     let mut running = JoinSet::new();
     while started.elapsed() < length && log.failures < ENOUGH {
         while running.len() < args.parallel.max(1) {
             number += 1;
-            let (member, act) = choose(&mut random, members);
+            let (member, act) = choose(&mut random, members, wanted);
             let (fleet, seed) = (fleet.clone(), random.next());
             let number = number;
             running.spawn(async move {
@@ -192,11 +193,12 @@ async fn sail(args: &Args, fleet: &Arc<Fleet>, members: &[Member], length: Durat
 }
 
 /// A tier that takes its turn, and an act that it can do.
-fn choose(random: &mut Random, members: &[Member]) -> (Member, &'static Act) {
+fn choose(random: &mut Random, members: &[Member], wanted: &str) -> (Member, &'static Act) {
     loop {
         let member = &members[index(random, members.len())];
         let act = &ACTS[index(random, ACTS.len())];
-        if random.below(member.weight) == 0 && (act.fits)(member.spec.tier) {
+        let fits = (act.fits)(member.spec.tier) && act.name.contains(wanted);
+        if fits && random.below(member.weight) == 0 {
             return (member.clone(), act);
         }
     }

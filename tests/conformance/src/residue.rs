@@ -67,9 +67,9 @@ impl Ours {
     }
 
     /// Waits until no sandbox of this engine is left: no cgroup, no process.
-    pub(crate) async fn sandboxes_gone(&self) -> anyhow::Result<()> {
-        // A case that failed may have left a call that runs to its wall time.
-        until("no sandbox left", Duration::from_secs(15), async || {
+    /// `longest` is what a call may take that a case left, to its wall time.
+    pub(crate) async fn sandboxes_gone(&self, longest: Duration) -> anyhow::Result<()> {
+        until("no sandbox left", longest + Duration::from_secs(5), async || {
             Ok((self.sandbox_groups() == 0 && self.processes()?.is_empty()).then_some(()))
         })
         .await

@@ -148,6 +148,7 @@ async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::R
         _ => {}
     }
     let longest = fixture.within(LONGEST);
+    let wall = fixture.spec().limits.wall;
     let mut lines = Vec::new();
     for case in cases::all().filter(|case| wanted(case)) {
         let started = Instant::now();
@@ -165,7 +166,7 @@ async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::R
     // What is left is looked for twice: with the engine alive, when only the
     // sandboxes must be gone, and after it, when everything must.
     let residue = [
-        ("residue::sandboxes_leave_nothing", ours.sandboxes_gone().await),
+        ("residue::sandboxes_leave_nothing", ours.sandboxes_gone(wall).await),
         ("residue::the_engine_leaves_nothing", engine_gone(fixture, &ours, &before).await),
     ];
     for (name, result) in residue {

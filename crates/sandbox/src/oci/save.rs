@@ -8,7 +8,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use belljar_model::{Runtime, SandboxId};
 
@@ -35,11 +35,25 @@ pub(crate) async fn checkpoint(
     }
     command.arg(id.as_str()).env_clear().current_dir("/").kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = command.output().await?;
+    judge(&command.output().await?, "put the sandbox on disk")
+}
+
+/// Has the runtime stop everything in the sandbox, or let it go on. Takes some ten
+/// milliseconds.
+pub(crate) fn stand(program: &Path, desk: &Desk, id: &SandboxId, still: bool) -> io::Result<()> {
+    let mut command = std::process::Command::new(program);
+    command.args(global_flags(Runtime::Runsc)).arg("--root").arg(desk.root());
+    command.arg(if still { "pause" } else { "resume" }).arg(id.as_str());
+    command.env_clear().current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    judge(&command.output()?, if still { "pause the sandbox" } else { "let the sandbox go on" })
+}
+
+fn judge(output: &Output, doing: &str) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&output.stderr);
     let words: String = words.trim().chars().take(1000).collect();
-    Err(io::Error::other(format!("runsc could not put the sandbox on disk; it says: {words}")))
+    Err(io::Error::other(format!("runsc could not {doing}; it says: {words}")))
 }

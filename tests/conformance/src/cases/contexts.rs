@@ -406,7 +406,10 @@ async fn usage_is_counted(f: &Fixture) -> anyhow::Result<()> {
         "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass";
     let usage = run(&context, code).await?.end.usage;
     let cpu = usage.cpu.as_millis();
-    ensure!((250..1000).contains(&cpu), "{cpu} ms of CPU for 300");
+    // A kernel in user space counts the time that it waits for a processor as
+    // well; we tell what the host gave, which is less on a busy host.
+    let least = if f.tier.shares_kernel() { 250 } else { 100 };
+    ensure!((least..1000).contains(&cpu), "{cpu} ms of CPU for 300");
     let idle = run(&context, "time.sleep(0.2)").await?.end.usage;
     ensure!(idle.cpu < Duration::from_millis(100), "{:?} for a sleep", idle.cpu);
     ensure!(idle.wall >= Duration::from_millis(200), "{:?} of wall time", idle.wall);

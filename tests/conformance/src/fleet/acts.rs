@@ -177,8 +177,9 @@ async fn pause(fleet: &Fleet, member: &Member, seed: u64) -> anyhow::Result<()> 
     sandbox.pause().context("pause")?;
     tokio::time::sleep(Duration::from_millis(50 + seed % 200)).await;
     sandbox.resume().context("resume")?;
-    let (stdout, _, end) = finish(&mut call).await;
-    ensure!(end.reason == EndReason::Done, "ended by {}", end.reason);
+    let (stdout, stderr, end) = finish(&mut call).await;
+    let said = String::from_utf8_lossy(&stderr);
+    ensure!(end.reason == EndReason::Done, "ended by {} ({}): {said}", end.reason, end.status());
     ensure!(stdout.ends_with(b"over\n"), "it printed {:?}", String::from_utf8_lossy(&stdout));
     Ok(sandbox.destroy().await?)
 }
