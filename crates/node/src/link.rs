@@ -15,6 +15,7 @@ use belljar_guest_proto::{
     Counters, Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY,
     Reply, Request, ToGuest, WINDOW, WatchEvent, WatchKind,
 };
+use belljar_model::Tier;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -75,6 +76,9 @@ const FIRST_CHANNEL: u32 = 1;
 
 /// How long a guest may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where it boots first, on a processor that may be emulated on a busy
+/// host.
+const BOOT_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Small messages that may wait on one channel. Data is bounded by credit.
 const MOST_EVENTS: i64 = 4096;
@@ -126,6 +130,7 @@ struct Shared {
     outbox: mpsc::Sender<Outgoing>,
     routes: Mutex<HashMap<u32, Route>>,
     next: AtomicU32,
+    patience: Duration,
     /// Why it is of no more use, once it is.
     broken: watch::Sender<Option<LinkError>>,
 }
@@ -135,18 +140,19 @@ impl Link {
     /// approves; until then nothing that it says is passed on.
     pub(crate) fn new(
         stream: UnixStream,
+        tier: Tier,
         expected: impl FnOnce(&Hello) -> bool + Send + 'static,
     ) -> Self {
-        Self::start(stream, Some(expected), FIRST_CHANNEL)
+        Self::start(stream, tier, Some(expected), FIRST_CHANNEL)
     }
 
     /// A link to a guest that was restored, and said hello in another life.
     /// Channels from `next` on are new.
-    pub(crate) fn resumed(stream: UnixStream, next: u32) -> Self {
-        Self::start(stream, None::<fn(&Hello) -> bool>, next.max(FIRST_CHANNEL))
+    pub(crate) fn resumed(stream: UnixStream, tier: Tier, next: u32) -> Self {
+        Self::start(stream, tier, None::<fn(&Hello) -> bool>, next.max(FIRST_CHANNEL))
     }
 
-    fn start<E>(stream: UnixStream, expected: Option<E>, next: u32) -> Self
+    fn start<E>(stream: UnixStream, tier: Tier, expected: Option<E>, next: u32) -> Self
     where
         E: FnOnce(&Hello) -> bool + Send + 'static,
     {
@@ -156,6 +162,7 @@ impl Link {
             outbox,
             routes: Mutex::new(HashMap::new()),
             next: AtomicU32::new(next),
+            patience: if tier == Tier::Microvm { BOOT_PATIENCE } else { PATIENCE },
             broken: watch::Sender::new(None),
         });
         // The writer ends with the last link, which holds the other end of its
@@ -446,8 +453,9 @@ impl Channel {
             }
         };
         // A guest that is stopped, starved or taken over may never answer.
-        let answer = tokio::time::timeout(PATIENCE, answer).await;
-        answer.unwrap_or(Err(LinkError::Silent(PATIENCE)))
+        let patience = self.link.shared.patience;
+        let answer = tokio::time::timeout(patience, answer).await;
+        answer.unwrap_or(Err(LinkError::Silent(patience)))
     }
 
     /// Lets the guest send `bytes` more.

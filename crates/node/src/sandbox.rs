@@ -99,7 +99,8 @@ impl Sandbox {
     ) -> Result<Self, LinkError> {
         let stream = machine.take_stream().ok_or(LinkError::Gone)?;
         let (tier, allowed) = (spec.tier, weakened.clone());
-        let link = Link::new(stream, move |hello| is_confined(hello, tier, &allowed, privileged));
+        let link =
+            Link::new(stream, tier, move |hello| is_confined(hello, tier, &allowed, privileged));
         let profile = profile(machine.confinement());
         link.send(0, &ToGuest::Configure(profile), &[]).await?;
         // While the guest starts: the first call's group, which takes as long.

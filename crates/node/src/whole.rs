@@ -212,7 +212,7 @@ impl Sandbox {
         privileged: bool,
     ) -> Result<Revived, LinkError> {
         let stream = machine.take_stream().ok_or(LinkError::Gone)?;
-        let link = Link::resumed(stream, record.next_channel);
+        let link = Link::resumed(stream, spec.tier, record.next_channel);
         // Before anything is said: what they say must find somebody.
         let channels = record.contexts.iter().map(|kept| link.reopen(kept.channel));
         let channels: Vec<_> = channels.collect();
