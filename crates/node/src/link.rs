@@ -445,6 +445,7 @@ impl Channel {
 
     /// Waits for the answer, passing over anything else.
     pub(crate) async fn reply(&mut self) -> Result<Result<Reply, Failure>, LinkError> {
+        let patience = self.link.shared.patience;
         let answer = async {
             loop {
                 if let Incoming::Reply(reply) = self.next().await? {
@@ -453,7 +454,6 @@ impl Channel {
             }
         };
         // A guest that is stopped, starved or taken over may never answer.
-        let patience = self.link.shared.patience;
         let answer = tokio::time::timeout(patience, answer).await;
         answer.unwrap_or(Err(LinkError::Silent(patience)))
     }
