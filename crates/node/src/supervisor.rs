@@ -251,7 +251,7 @@ impl Supervisor {
     }
 
     fn is_filtered(&self) -> bool {
-        !self.machine.confinement().seccomp.is_empty()
+        self.machine.confinement().filter_kills
     }
 
     fn was_refused_processes(&self, counts: &Counts) -> bool {

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use belljar_model::{Disk, Spec, Tier};
+use belljar_model::{Disk, Runtime, Spec, Tier};
 use belljar_sys::process::resource;
 
 use crate::defence::{Defence, Weakened};
@@ -16,6 +16,8 @@ use crate::seccomp;
 pub struct Confinement {
     /// A classic BPF program, 8 bytes an instruction.
     pub seccomp: Vec<u8>,
+    /// Whether it ends those who do what they must not, with SIGSYS.
+    pub filter_kills: bool,
     /// Resource number and value.
     pub rlimits: Vec<(u32, u64)>,
     /// With which Landlock ABI calls set themselves apart from the guest; 0:
@@ -34,14 +36,19 @@ pub struct Confinement {
 impl Confinement {
     pub(crate) fn new(spec: &Spec, facts: Facts, weakened: &Weakened, work: Option<&Path>) -> Self {
         let keeps = |defence| weakened.keeps(defence);
-        // gVisor answers every call itself: a filter would be asked by the same
-        // kernel that it is to protect.
-        let filter = if keeps(Defence::Seccomp) && spec.tier != Tier::GVISOR {
-            seccomp::to_bytes(&seccomp::assemble(&seccomp::user()))
+        // gVisor answers every call itself: a whole filter would be asked by the
+        // same kernel that it is to protect.
+        let policy = match spec.tier {
+            Tier::Oci(Runtime::Runsc) => seccomp::enclosed(),
+            _ => seccomp::user(),
+        };
+        let filter = if keeps(Defence::Seccomp) {
+            seccomp::to_bytes(&seccomp::assemble(&policy))
         } else {
             Vec::new()
         };
         Self {
+            filter_kills: !filter.is_empty() && spec.tier != Tier::GVISOR,
             seccomp: filter,
             rlimits: if keeps(Defence::Rlimits) { rlimits(spec) } else { Vec::new() },
             apart_abi: if spec.tier == Tier::Process && keeps(Defence::Landlock) {

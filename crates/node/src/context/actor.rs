@@ -443,7 +443,7 @@ impl Actor {
 
     /// Without a filter, whoever died of its signal was sent that.
     fn is_filtered(&self) -> bool {
-        !self.machine.confinement().seccomp.is_empty()
+        self.machine.confinement().filter_kills
     }
 
     /// What a wait status alone says. One that was adopted has none here.

@@ -493,6 +493,35 @@ pub fn user() -> Policy {
     policy
 }
 
+/// The filter of calls inside gVisor, whose kernel is the wall. It only keeps them
+/// in the groups that the guest counts and ends them by: without namespaces of
+/// their own, they cannot mount that kernel's cgroups.
+pub fn enclosed() -> Policy {
+    let mut policy = Policy::default();
+    policy.rules.extend(super::numbers::TABLE.iter().map(|&(number, _)| (number, Now(Allow))));
+    let doors = [
+        "unshare",
+        "setns",
+        "mount",
+        "umount2",
+        "pivot_root",
+        "open_tree",
+        "move_mount",
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "mount_setattr",
+    ];
+    policy.set(&doors, Now(EPERM));
+    policy.set(&["clone3"], Now(Errno(errno::NOSYS)));
+    policy.set(
+        &["clone"],
+        Switch { arg: 0, mask: NEW_NAMESPACES, cases: &[(0, Now(Allow))], otherwise: EPERM },
+    );
+    policy
+}
+
 /// The filter of the guest, which every call inherits beneath its own. It
 /// allows what the guest needs to confine a call, and still nothing that opens
 /// the kernel's wider doors.

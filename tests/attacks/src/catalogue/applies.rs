@@ -9,6 +9,8 @@ use crate::attack::Attack;
 pub(crate) fn attack(attack: &Attack, tier: Tier) -> Result<(), &'static str> {
     let only = |is: bool, why| if is { Ok(()) } else { Err(why) };
     match attack.class() {
+        // The jail holds descriptors of the host's until a call begins, as they do.
+        _ if attack.id == "OCI-02" && tier == Tier::Jail => Ok(()),
         "OCI" => only(matches!(tier, Tier::Oci(_)), "no container runtime makes this tier"),
         "VM" => only(tier == Tier::Microvm, "this tier is no machine of its own"),
         "ZYG" => only(tier == Tier::Jail, "interpreters of this tier come from no zygote"),

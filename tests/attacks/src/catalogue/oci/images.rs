@@ -51,6 +51,12 @@ async fn all(stage: &Stage, sets: &[&[(&str, &str)]]) -> anyhow::Result<Seen> {
             refused += 1;
             continue;
         };
+        // A sandbox in which no call can start is as good as refused.
+        if stage.exec(&sandbox, &Command::shell("true")).await.is_err() {
+            refused += 1;
+            stage.destroy(sandbox).await?;
+            continue;
+        }
         made += 1;
         for user in [User::User, User::Root] {
             let write = "echo '|/tmp/evil' > /dev/null; echo x > /dev/pts/0; echo x > /dev/console
@@ -74,6 +80,7 @@ async fn all(stage: &Stage, sets: &[&[(&str, &str)]]) -> anyhow::Result<Seen> {
         stage.destroy(sandbox).await?;
     }
     ensure!(fs::read_to_string(PATTERN)? == before, "{PATTERN} was changed");
+    ensure!(made > 0, "no sandbox could be made at all");
     Ok(Seen::Held(format!("{refused} images refused, {made} made with devices of their own")))
 }
 
