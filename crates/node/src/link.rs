@@ -131,6 +131,8 @@ struct Shared {
     routes: Mutex<HashMap<u32, Route>>,
     next: AtomicU32,
     patience: Duration,
+    /// Whether the guest has said hello, and was believed.
+    greeted: watch::Sender<bool>,
     /// Why it is of no more use, once it is.
     broken: watch::Sender<Option<LinkError>>,
 }
@@ -163,6 +165,7 @@ impl Link {
             routes: Mutex::new(HashMap::new()),
             next: AtomicU32::new(next),
             patience: if tier == Tier::Microvm { BOOT_PATIENCE } else { PATIENCE },
+            greeted: watch::Sender::new(false),
             broken: watch::Sender::new(None),
         });
         // The writer ends with the last link, which holds the other end of its
@@ -180,6 +183,16 @@ impl Link {
     /// Why the link is of no more use, if it is.
     pub(crate) fn error(&self) -> LinkError {
         self.shared.broken.borrow().clone().unwrap_or(LinkError::Gone)
+    }
+
+    /// Waits for the guest's hello; `false`: it did not come in time.
+    pub(crate) async fn greeted(&self, within: Duration) -> bool {
+        let mut greeted = self.shared.greeted.subscribe();
+        tokio::select! {
+            said = greeted.wait_for(|said| *said) => said.is_ok(),
+            _ = self.broken() => false,
+            () = tokio::time::sleep(within) => false,
+        }
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -335,6 +348,7 @@ impl Shared {
                         if !expected(word) {
                             return Err(LinkError::NotConfined);
                         }
+                        self.greeted.send_replace(true);
                     }
                     // No greeting, or a second one: a guest that is not ours.
                     (Some(_), _) | (None, FromGuest::Hello(_)) => {

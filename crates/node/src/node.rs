@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use belljar_model::{Disk, Limits, RootFs, SandboxId, Spec, Tier};
 use belljar_sandbox::{
@@ -39,6 +40,10 @@ pub enum NodeError {
     #[error("the limits could not be applied to a waiting sandbox")]
     Limits(#[source] std::io::Error),
 }
+
+/// How long a machine may take to boot, and how often it is tried.
+const BOOT: Duration = Duration::from_secs(45);
+const BOOTS: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub struct Node {
@@ -198,9 +203,18 @@ impl Node {
         spec: &Spec,
         weakened: &Weakened,
     ) -> Result<Sandbox, NodeError> {
-        let id = new_id().map_err(NodeError::Id)?;
-        let machine = self.engine().create(id, spec, weakened).await.map_err(NodeError::Start)?;
-        self.maker.greet(machine, spec, weakened, None).await
+        for _ in 0..BOOTS {
+            let id = new_id().map_err(NodeError::Id)?;
+            let machine = self.engine().create(id, spec, weakened).await;
+            let machine = machine.map_err(NodeError::Start)?;
+            let sandbox = self.maker.greet(machine, spec, weakened, None).await?;
+            // Now and then an emulated processor hangs in its kernel's first moments.
+            if spec.tier != Tier::Microvm || sandbox.link.greeted(BOOT).await {
+                return Ok(sandbox);
+            }
+            sandbox.destroy().await.map_err(NodeError::Start)?;
+        }
+        Err(NodeError::Link(LinkError::Silent(BOOT * BOOTS)))
     }
 }
 
