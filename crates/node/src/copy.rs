@@ -221,11 +221,7 @@ impl Sandbox {
 
     /// Has the tier put everything on disk, below the engine's own directory.
     async fn checkpoint_whole(&self) -> Result<Checkpoint, ContextError> {
-        let random: [u8; 8] = crate::random::bytes()
-            .map_err(|error| ContextError::Copy(format!("cannot name it: {error}")))?;
-        let name = format!("saved-{:016x}", u64::from_le_bytes(random));
-        let dir = self.maker()?.engine().place(&name);
-        let whole = Node::save_beside(self, dir, Then::GoesOn).await?;
+        let whole = Node::save_beside(self.maker()?.engine(), self, Then::GoesOn).await?;
         Ok(Checkpoint { spec: self.now(), taken: Taken::Whole(whole) })
     }
 

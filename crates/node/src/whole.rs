@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use belljar_guest_proto::{Awaken, Reply, Request};
 use belljar_model::Spec;
-use belljar_sandbox::{Machine, Then};
+use belljar_sandbox::{Engine, Machine, Then};
 use tokio::sync::oneshot;
 
 use crate::context::{Context, ContextError, Unborn};
@@ -98,6 +98,10 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).create(dir)
 }
 
+fn cannot_save(error: std::io::Error) -> ContextError {
+    ContextError::Copy(format!("cannot save: {error}"))
+}
+
 /// A context that starts no cell until this is dropped.
 type Held = (Context, u32, oneshot::Sender<()>);
 
@@ -120,6 +124,8 @@ impl Sandbox {
             return Err(ContextError::Copy(why));
         }
         let held = self.hold_contexts().await?;
+        // What is there already is somebody else's.
+        make_private(dir).map_err(cannot_save)?;
         let saved = self.save_held(dir, then, &held).await;
         if then == Then::GoesOn || saved.is_err() {
             // One that does not wake up is gone, as whoever asks next finds out.
@@ -153,10 +159,8 @@ impl Sandbox {
         then: Then,
         held: &[Held],
     ) -> Result<Record, ContextError> {
-        let failed = |error: std::io::Error| ContextError::Copy(format!("cannot save: {error}"));
-        make_private(dir).map_err(failed)?;
         let machine = dir.join(MACHINE);
-        make_private(&machine).map_err(failed)?;
+        make_private(&machine).map_err(cannot_save)?;
         match self.link.ask(Request::Suspend).await.map_err(ContextError::Link)? {
             Ok(Reply::Done) => {}
             Ok(_) => return Err(ContextError::Link(LinkError::Gone)),
@@ -164,8 +168,8 @@ impl Sandbox {
         }
         let kept = held.iter().map(|(context, channel, _)| Kept::new(context, *channel)).collect();
         let record = Record::new(&self.now(), &self.link, kept);
-        self.machine.save(&machine, then).await.map_err(failed)?;
-        record.write(dir).map_err(failed)?;
+        self.machine.save(&machine, then).await.map_err(cannot_save)?;
+        record.write(dir).map_err(cannot_save)?;
         Ok(record)
     }
 
@@ -267,12 +271,14 @@ impl Node {
         Ok(revived)
     }
 
-    /// Saves a sandbox into a directory of the engine's own.
+    /// Saves a sandbox into a new directory of the engine's own.
     pub(crate) async fn save_beside(
+        engine: &Engine,
         sandbox: &Sandbox,
-        dir: PathBuf,
         then: Then,
     ) -> Result<Arc<Whole>, ContextError> {
+        let random: [u8; 8] = crate::random::bytes().map_err(cannot_save)?;
+        let dir = engine.place(&format!("saved-{:016x}", u64::from_le_bytes(random)));
         let record = sandbox.save_whole(&dir, then).await?;
         Ok(Arc::new(Whole { dir, record, owned: true }))
     }

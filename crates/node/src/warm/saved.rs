@@ -4,7 +4,6 @@
 //! As with zygotes, all of them share a hash seed and the layout of memory, so
 //! none is restored from for ever: another is saved beside it in time.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -13,7 +12,7 @@ use belljar_model::Spec;
 use belljar_sandbox::Then;
 
 use super::{LONGEST_LIFE, MOST_FORKS, Warmth};
-use crate::context::{ContextError, ContextOptions};
+use crate::context::ContextOptions;
 use crate::node::{Node, NodeError};
 use crate::runtime::Language;
 use crate::sandbox::Sandbox;
@@ -104,15 +103,9 @@ async fn save(node: &Node, spec: &Spec, warmth: &Warmth) -> Result<Arc<Whole>, N
     };
     let saved = async {
         sandbox.warm_context(options, &warmth.code).await?;
-        Node::save_beside(&sandbox, place(node)?, Then::Ends).await
+        Node::save_beside(node.engine(), &sandbox, Then::Ends).await
     };
     let saved = saved.await.map_err(NodeError::Context);
     let ended = sandbox.destroy().await.map_err(NodeError::Start);
     saved.and_then(|whole| ended.map(|()| whole))
-}
-
-fn place(node: &Node) -> Result<PathBuf, ContextError> {
-    let random: [u8; 8] = crate::random::bytes()
-        .map_err(|error| ContextError::Copy(format!("cannot name it: {error}")))?;
-    Ok(node.engine().place(&format!("warm-{:016x}", u64::from_le_bytes(random))))
 }
