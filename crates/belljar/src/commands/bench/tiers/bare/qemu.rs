@@ -142,12 +142,17 @@ fn translated(
     }
 }
 
-/// The size of the second disk of one of ours.
+/// The size of the disk of one of ours, which is a file in memory. The monitor
+/// gives it another number than it was told.
 fn disk_size(pid: u32) -> anyhow::Result<u64> {
-    let line = fs::read_to_string(format!("/proc/{pid}/cmdline"))?;
-    let number = line.split('\0').find_map(|word| word.strip_prefix("set=2,fd="));
-    let number = number.context("it has no second disk")?;
-    Ok(fs::metadata(format!("/proc/{pid}/fd/{number}"))?.len())
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let path = entry?.path();
+        let is_disk = |target: PathBuf| target.starts_with("/memfd:belljar-disk (deleted)");
+        if fs::read_link(&path).is_ok_and(is_disk) {
+            return Ok(fs::metadata(&path)?.len());
+        }
+    }
+    bail!("the monitor {pid} has no disk in memory")
 }
 
 /// An empty disk as the guest wants it.
@@ -161,11 +166,11 @@ fn empty_disk(path: &Path, dir: &Path, size: u64) -> anyhow::Result<()> {
         .args(["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-d"])
         .arg(&tree)
         .arg(path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
+        .stdin(Stdio::null())
+        .output()
         .context("cannot run mke2fs")?;
-    ensure!(made.success(), "mke2fs failed: {made}");
+    let said = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "mke2fs failed: {}", said.trim());
     Ok(())
 }
 
