@@ -67,6 +67,11 @@ bleed *args:
 tenants *args:
     cargo run --profile suite --locked -p belljar-tenants -- "$@"
 
+# Break one part of the platform at a time: faults F-01 to F-64; --list, --control, --random SECONDS --seed N.
+faults *args:
+    cargo build --profile suite --locked -p belljar --features faults
+    cargo run --profile suite --locked -p belljar-faults -- "$@"
+
 # The examples through the real command line, against their expected output.
 e2e: build
     cargo xtask examples
@@ -87,6 +92,10 @@ crash *args: build
 schemathesis *args: build
     tests/sdk/fuzz "$@"
 
+# Who uses the way out unasked: pip, npm, cargo, go, apt, git, curl, Python, Node. Needs indexes that can be reached.
+packages *args: build
+    tests/packages/run "$@"
+
 # The template that contexts are tested with; takes minutes, once.
 templates: build
     cargo run --release --locked -p belljar -- template build python-data
@@ -95,6 +104,11 @@ templates: build
 # The programs inside contexts, without a sandbox around them.
 runtimes: build
     runtimes/tests/run
+
+# Claude Code and Codex, unmodified, through `belljar agent run` against a scripted model; where is the key?
+agents *args: build
+    cargo build --profile suite --locked -p belljar-scripted
+    tests/agents/run "$@"
 
 # How long a sandbox takes to start, on this machine.
 bench *args:
@@ -124,6 +138,10 @@ fuzz target='decode' seconds='600':
 # features (switching defences off) would come along.
 build:
     cargo build --release --locked -p belljar
+
+# A Debian package of that executable, installed into a directory and looked at.
+deb: build
+    packaging/deb/check "$(packaging/deb/build)"
 
 # Run belljar from source: `just dev run -c 'print(1)'`.
 dev *args:

@@ -1,6 +1,7 @@
 """`belljar serve`, started for the suites and ended with nothing left of it."""
 
 import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -60,6 +62,27 @@ def mounts(controllers):
             yield pathlib.Path(place)
 
 
+class Upstream(http.server.BaseHTTPRequestHandler):
+    """What sandboxes reach, if they may."""
+
+    def do_GET(self):
+        text = f"hello from outside: {self.path}\n".encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def upstream():
+    """Serves as long as this program runs. Not on 127.0.0.1, for which clients ask no proxy."""
+    serving = http.server.ThreadingHTTPServer(("127.0.0.2", 0), Upstream)
+    threading.Thread(target=serving.serve_forever, daemon=True).start()
+    return serving.server_address
+
+
 class Server:
     def __init__(self, executable, log, *options):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belljar-sdk-"))
@@ -69,12 +92,17 @@ class Server:
         self.tenant = f"suites-{secrets.token_hex(4)}"
         (self.folder / "keys").write_text(f"{self.key}  {self.tenant}\n")
         os.chmod(self.folder / "keys", 0o600)
+        host, port = upstream()
+        self.upstream = f"{host}:{port}"
+        gateway = self.folder / "gateway.toml"
+        gateway.write_text(f'[gateway]\nopenings = [{{ block = "{host}/32", ports = [{port}] }}]\n')
         api, data = free_port(), free_port()
         self.api, self.data = f"http://127.0.0.1:{api}", f"http://127.0.0.1:{data}"
         self.log = open(log, "wb")
         self.command = [
             executable, "serve", "--listen", f"127.0.0.1:{api}", "--data-listen", f"127.0.0.1:{data}",
-            "--state", self.folder / "engine", "--data", self.folder / "data", "--keys", self.folder / "keys", *options,
+            "--state", self.folder / "engine", "--data", self.folder / "data", "--keys", self.folder / "keys",
+            "--gateway", gateway, *options,
         ]  # fmt: skip
         self.start()
 
@@ -88,6 +116,7 @@ class Server:
             "E2B_SANDBOX_URL": self.data,
             "E2B_VOLUME_API_URL": self.api,
             "E2B_API_KEY": self.key,
+            "SDK_UPSTREAM": self.upstream,
         }
 
     def ask(self, method, path):

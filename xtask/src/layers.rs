@@ -108,9 +108,51 @@ pub(crate) const TABLE: &[Row] = &[
     ),
     row(Layer::Mechanisms, "template", "builds, stores and finds root filesystems", &["model"]),
     row(Layer::Mechanisms, "store", "all SQL: rows and queries", &["model"]),
+    row(
+        Layer::Mechanisms,
+        "doorbell",
+        "rings over NATS: heartbeats, live events, the outbox; waits for nothing",
+        &["model", "bus"],
+    ),
+    row(
+        Layer::Mechanisms,
+        "listen",
+        "HTTP connections: accepted, bounded, and let go in order",
+        &["model"],
+    ),
+    row(
+        Layer::Mechanisms,
+        "objects",
+        "content-addressed blobs and named records that nodes share, in a directory or S3",
+        &["model"],
+    ),
     row(Layer::Mechanisms, "dataset", "describes data without showing it", &["model"]),
-    row(Layer::Mechanisms, "llm", "model providers behind one trait", &["model"]),
+    row(
+        Layer::Mechanisms,
+        "llm",
+        "what model providers say, seen through views: usage, prices, refusals",
+        &["model"],
+    ),
+    row(
+        Layer::Mechanisms,
+        "egress",
+        "judges destinations, and reads what clients say, strictly; no I/O",
+        &["model"],
+    ),
+    row(Layer::Mechanisms, "cassette", "the recorded outside world, content-addressed", &["model"]),
+    row(
+        Layer::Mechanisms,
+        "packages",
+        "which package indexes are configured, what they promise; a verified cache",
+        &["model"],
+    ),
     row(Layer::Mechanisms, "client", "typed HTTP client", &["model", "api"]),
+    row(
+        Layer::Mechanisms,
+        "fault",
+        "moments at which a test may have a process die; empty in what is shipped",
+        &[],
+    ),
     row(Layer::Mechanisms, "telemetry", "the same tracing and metrics set-up for every role", &[]),
     row(
         Layer::Services,
@@ -128,19 +170,19 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Services,
         "node",
         "makes what runs on a host match what should run",
-        &["model", "guest-proto", "bus", "sandbox", "transplant", "template"],
+        &["model", "guest-proto", "bus", "sandbox", "transplant", "template", "objects"],
     ),
     row(
         Layer::Services,
         "gateway",
         "forwards sandbox traffic by policy, adds credentials",
-        &["model", "bus"],
+        &["model", "bus", "sys", "llm", "egress", "cassette", "packages"],
     ),
     row(
         Layer::Services,
         "control",
         "serves the API, schedules, reconciles",
-        &["model", "api", "bus", "store"],
+        &["model", "api", "bus", "store", "listen", "doorbell", "telemetry", "fault"],
     ),
     row(
         Layer::Services,
@@ -152,19 +194,29 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Surfaces,
         "actions",
         "what can be done, once: who may do what, and what becomes of a sandbox",
-        &["model", "sandbox", "template", "node"],
+        &[
+            "model",
+            "bus",
+            "sandbox",
+            "template",
+            "objects",
+            "packages",
+            "node",
+            "telemetry",
+            "fault",
+        ],
     ),
     row(
         Layer::Surfaces,
         "e2b",
         "E2B's wire protocols, translated to actions",
-        &["model", "node", "actions"],
+        &["model", "egress", "node", "actions", "telemetry"],
     ),
     row(
         Layer::Surfaces,
         "server",
         "listens, finds out who asks for what, serves our own API",
-        &["model", "api", "node", "actions", "e2b"],
+        &["model", "api", "bus", "listen", "node", "actions", "e2b", "telemetry"],
     ),
     row(
         Layer::Edge,
@@ -172,8 +224,14 @@ pub(crate) const TABLE: &[Row] = &[
         "the executable: commands for people and scripts, one role for each service",
         &[
             "model",
+            "bus",
             "sandbox",
             "template",
+            "store",
+            "doorbell",
+            "objects",
+            "cassette",
+            "packages",
             "client",
             "telemetry",
             "node",
@@ -189,7 +247,9 @@ pub(crate) const TABLE: &[Row] = &[
     tests("attacks", "escape attempts, each with a control run"),
     tests("bleed", "looks for one session from within another"),
     tests("tenants", "attacks on the API, each with a control"),
+    tests("faults", "breaks one part at a time, and looks whether the platform keeps its promises"),
     tests("warmed", "the warm template that the suites test with"),
+    tests("scripted", "stands in for what cannot be here: model providers, hostile servers"),
     row(Layer::Tools, "xtask", "house rules and chores", &[]),
 ];
 
@@ -216,6 +276,12 @@ const RESERVED: &[Reserved] = &[
         why: "SQL lives in crates/store; add a query there and call that",
     },
     Reserved {
+        package: "async-nats",
+        users: &["doorbell"],
+        free_in_tests: true,
+        why: "NATS may be away at any time; crates/doorbell knows how not to wait for it",
+    },
+    Reserved {
         package: "anyhow",
         users: &[
             "belljar",
@@ -225,12 +291,17 @@ const RESERVED: &[Reserved] = &[
             "attacks",
             "bleed",
             "tenants",
+            "faults",
             "warmed",
+            "scripted",
         ],
         free_in_tests: true,
         why: "libraries return one error enum for each operation, made with thiserror",
     },
 ];
+
+/// Tests of any crate may use these, and nothing else of the product may.
+const STAND_INS: [&str; 2] = ["testkit", "scripted"];
 
 /// Returns one plain sentence for each rule that the workspace breaks.
 pub(crate) fn check(workspace: &Workspace) -> Vec<String> {
@@ -305,7 +376,7 @@ fn import_error(
     let allowed = match (row.imports, target) {
         (_, None) => false,
         (Imports::Any, Some(target)) => target.layer <= Layer::Tests,
-        (Imports::Only(_), Some(target)) if target.name == "testkit" => {
+        (Imports::Only(_), Some(target)) if STAND_INS.contains(&target.name) => {
             dependency.kind == Kind::Dev
         }
         (Imports::Only(names), Some(target)) => names.contains(&target.name),

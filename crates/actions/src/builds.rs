@@ -11,6 +11,7 @@
 
 mod begin;
 mod catalog;
+mod conclude;
 mod jail;
 mod log;
 mod request;
@@ -30,13 +31,12 @@ pub use log::Entry;
 pub use steps::{Action, Base, Instructions, Step};
 pub use uploads::{Slot, Upload};
 
-use crate::clock::now;
 use crate::config::BuildLimits;
 use crate::keys::Tenant;
 use crate::logs::Level;
 use crate::problem::{Kind, Problem};
 use crate::start::Actions;
-use crate::template::{BuildRecord, BuildStatus, Reason, Record, Tag};
+use crate::template::{BuildRecord, BuildStatus, Record};
 use jail::Stop;
 use log::Log;
 use uploads::Uploads;
@@ -246,52 +246,14 @@ impl Actions {
             let _turn = turn;
             Box::pin(work.build(&told)).await
         };
-        let built = built.await;
+        let built = match built.await {
+            Ok(version) => self.share(&record, &build, version, &stopping).await,
+            Err(reason) => Err(reason),
+        };
         timer.abort();
         // Nobody else holds the timer's copy any more.
         let _ = timer.await;
-        self.conclude(known, &record, &build, built);
-    }
-
-    /// Writes down how a build ended.
-    fn conclude(
-        &self,
-        known: &Known,
-        record: &Record,
-        build: &BuildRecord,
-        built: Result<String, Reason>,
-    ) {
-        if let Err(reason) = &built {
-            known.log.add(Level::Error, reason.step.as_deref(), reason.message.clone());
-        }
-        let (name, version) = (&record.name, built.as_ref().ok().cloned());
-        let told = self.templates().own().change(&record.tenant, &record.id, |record| {
-            let found = record.builds.iter_mut().find(|known| known.id == build.id);
-            let found = found.ok_or_else(|| unknown_build(&build.id))?;
-            match built {
-                Ok(version) => {
-                    found.status = BuildStatus::Ready;
-                    found.version = Some(version);
-                    found.finished_at = Some(now());
-                    let tag = Tag { build: build.id.clone(), at: now() };
-                    record.tags.extend(build.tags.iter().map(|name| (name.clone(), tag.clone())));
-                }
-                Err(reason) => found.fail(reason),
-            }
-            Ok(found_status(record, &build.id))
-        });
-        match told {
-            Ok(status) => tracing::info!(build.id, "build of `{name}`: {status:?}"),
-            Err(problem) => {
-                // The template was deleted meanwhile.
-                tracing::warn!(build.id, %problem, "build of `{name}` is for nobody");
-                if version.is_some() {
-                    self.discard(record, vec![BuildRecord { version, ..build.clone() }]);
-                }
-                return;
-            }
-        }
-        self.prune(record);
+        self.conclude(known, &record, &build, built).await;
     }
 
     /// How a build stands, with at most `limit` entries of its log from
@@ -331,10 +293,6 @@ impl Actions {
         let uploads = self.builds().uploads();
         uploads.receive(token, limits.upload_bytes, limits.kept_bytes).await
     }
-}
-
-fn found_status(record: &Record, build: &str) -> Option<BuildStatus> {
-    record.build(build).map(|build| build.status)
 }
 
 fn unknown_build(id: &str) -> Problem {

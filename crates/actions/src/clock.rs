@@ -12,7 +12,7 @@ use time::format_description::well_known::Rfc3339;
 pub struct Moment(OffsetDateTime);
 
 pub fn now() -> Moment {
-    Moment::from(SystemTime::now())
+    Moment::from(belljar_fault::wall_clock())
 }
 
 impl Moment {
@@ -22,6 +22,10 @@ impl Moment {
 
     pub fn from_unix(seconds: i64) -> Option<Self> {
         OffsetDateTime::from_unix_timestamp(seconds).ok().map(Self)
+    }
+
+    pub fn from_unix_micros(micros: u64) -> Self {
+        (SystemTime::UNIX_EPOCH + Duration::from_micros(micros)).into()
     }
 
     pub fn unix(self) -> i64 {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use belljar_node::PoolSize;
 use belljar_template::measure::Amount;
 
+use crate::network::Networks;
 use crate::tier::Tiers;
 
 /// Settings of the actions.
@@ -29,8 +30,16 @@ pub struct Config {
     pub builds: BuildLimits,
     /// What sandboxes are kept in.
     pub tiers: Tiers,
+    /// What they may reach.
+    pub networks: Networks,
     /// Under which name this server is reached, for hosts like `8080-<id>.<domain>`.
     pub domain: Option<String>,
+    /// Where nodes share what tenants have built; `None`: this one shares nothing.
+    pub objects: Option<belljar_objects::Place>,
+    /// Whether this is a node of a platform: control decides what is made here.
+    pub is_member: bool,
+    /// Sandboxes that there can be at once, of all tenants together.
+    pub slots: Option<usize>,
 }
 
 /// What one tenant may have at once.
@@ -124,7 +133,11 @@ impl Config {
             images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
             builds: BuildLimits::default(),
             tiers: Tiers::default(),
+            networks: Networks::default(),
             domain: None,
+            objects: None,
+            is_member: false,
+            slots: None,
         }
     }
 }

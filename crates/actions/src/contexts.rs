@@ -231,8 +231,7 @@ impl Contexts {
 
     fn options(&self, language: Language, cwd: Option<String>) -> Result<ContextOptions, Problem> {
         let mut options = self.sandbox.template().context(language)?;
-        let own = self.sandbox.facts().env.iter();
-        options.env.extend(own.map(|(key, value)| (key.clone(), value.clone())));
+        options.env.extend(self.sandbox.env());
         options.cwd = cwd;
         Ok(options)
     }
@@ -241,9 +240,8 @@ impl Contexts {
     /// from one that had another.
     fn lacks(&self, context: &Context) -> BTreeMap<String, String> {
         let has = &context.options().env;
-        let own = self.sandbox.facts().env.iter();
-        let lacking = own.filter(|(key, value)| has.get(*key) != Some(*value));
-        lacking.map(|(key, value)| (key.clone(), value.clone())).collect()
+        let own = self.sandbox.env().into_iter();
+        own.filter(|(key, value)| has.get(key) != Some(value)).collect()
     }
 
     /// What became of an interpreter that was to start.

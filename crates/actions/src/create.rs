@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_model::{SandboxId, Tier};
+use belljar_node::Claimant;
 
 use crate::clock::now;
 use crate::events::EventKind;
 use crate::keys::Tenant;
 use crate::lifecycle::{OnTimeout, unhurried};
+use crate::network::{Network, NetworkWish, Rows};
 use crate::problem::{Kind, Problem};
 use crate::registry::Place;
 use crate::sandbox::{Facts, Live, Sandbox, State};
@@ -35,6 +37,13 @@ pub struct Create {
     pub mask_host: Option<String>,
     /// What it must be kept in; `None`: what its template or the server says.
     pub tier: Option<Tier>,
+    /// What it reaches; `None`: what its snapshot reached, or what the server gives.
+    pub network: Option<NetworkWish>,
+    /// Operations of the gateway that its tokens can be given; none: its
+    /// snapshot's.
+    pub operations: Vec<String>,
+    /// What it is called, where somebody else decides that.
+    pub id: Option<SandboxId>,
 }
 
 /// A machine that was made for somebody.
@@ -42,6 +51,7 @@ struct Begun {
     machine: belljar_node::Sandbox,
     template: Arc<Known>,
     tier: Tier,
+    network: Network,
     /// What its template starts with does not run yet.
     is_new: bool,
 }
@@ -67,14 +77,29 @@ struct Repeated {
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 impl Actions {
-    /// Makes a sandbox; when this answers, it takes calls.
-    pub async fn create(&self, tenant: &Tenant, wish: &Create) -> Result<Arc<Sandbox>, Problem> {
+    pub(crate) async fn make(
+        &self,
+        tenant: &Tenant,
+        wish: &Create,
+    ) -> Result<Arc<Sandbox>, Problem> {
+        // First taken, then looked at: whoever made it meanwhile has entered it.
+        let _taken = wish.id.as_ref().map(|id| self.registry().take_id(id)).transpose()?;
+        if let Some(made) = wish.id.as_ref().and_then(|id| self.made_before(tenant, id)) {
+            return Ok(made);
+        }
         self.refuse_when_draining()?;
         let life = self.life(wish.timeout)?;
         check_texts("metadata", &wish.metadata)?;
         check_env(&wish.env)?;
-        let place = self.registry().reserve(tenant, self.config().quota.sandboxes)?;
-        let Begun { machine, template, tier, is_new } = self.machine(tenant, wish).await?;
+        self.require_ids(wish.id.as_slice(), 1)?;
+        let place =
+            self.registry().reserve(tenant, self.config().quota.sandboxes, self.config().slots)?;
+        belljar_fault::point("node.creating");
+        let Begun { machine, template, tier, network, is_new } = self.machine(tenant, wish).await?;
+        belljar_fault::point("node.made");
+        let id = wish.id.clone().unwrap_or_else(|| machine.id().clone());
+        let rows = self.rows_for(&id);
+        self.connect_or_end(&machine, tenant, &network, &rows).await?;
         let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
         let facts = Facts {
             tenant: tenant.clone(),
@@ -90,10 +115,11 @@ impl Actions {
             mask_host: wish.mask_host.clone(),
             tier,
         };
-        let sandbox = self.enter(machine, facts, template, life, place)?;
+        let sandbox = self.enter(id, machine, facts, template, life, (network, rows), place)?;
         if is_new {
             self.begin(&sandbox).await;
         }
+        belljar_fault::point("node.created");
         Ok(sandbox)
     }
 
@@ -130,6 +156,12 @@ impl Actions {
             made
         })
         .await
+    }
+
+    /// What was made under an id that somebody else chose. It comes again if the
+    /// first answer was not heard.
+    fn made_before(&self, tenant: &Tenant, id: &SandboxId) -> Option<Arc<Sandbox>> {
+        self.registry().find(tenant, id.as_str()).ok()
     }
 
     fn repeated(
@@ -174,30 +206,35 @@ impl Actions {
         if let Some(snapshot) = self.snapshots().find(tenant, &wish.template) {
             let tier = self.keep_tier(tenant, wish.tier, snapshot.tier)?;
             let template = snapshot.template.clone();
+            let network = self.plan_network(wish, Some(&snapshot.network), &template).await?;
             let machine = self.make_from(&snapshot.taken, &template, tier).await?;
             let is_new = !snapshot.taken.is_whole(tier);
-            return Ok(Begun { machine, template, tier, is_new });
+            return Ok(Begun { machine, template, tier, network, is_new });
         }
-        let template = self.templates().find(tenant, &wish.template)?;
+        let template = self.find_template(tenant, &wish.template).await?;
         let tier = self.choose_tier(tenant, wish.tier, template.tier())?;
-        let made = self.node().create(&template.spec(tier)).await;
+        let network = self.plan_network(wish, None, &template).await?;
+        let whose = Claimant::new(tenant.as_str());
+        let made = self.node().create_for(&template.spec(tier), whose).await;
         let machine = made.map_err(|error| not_made(&error))?;
-        Ok(Begun { machine, template, tier, is_new: true })
+        Ok(Begun { machine, template, tier, network, is_new: true })
     }
 
     /// Puts a machine that runs on the books.
+    #[expect(clippy::too_many_arguments, reason = "all that there is to know of a sandbox")]
     pub(crate) fn enter(
         &self,
+        id: SandboxId,
         machine: belljar_node::Sandbox,
         facts: Facts,
         template: Arc<Known>,
         life: Duration,
+        out: (Network, Arc<Rows>),
         place: Place,
     ) -> Result<Arc<Sandbox>, Problem> {
-        let id = machine.id().clone();
         let live = Arc::new(Live::new(machine));
         let deadline = now().plus(life);
-        let sandbox = Sandbox::new(id, facts, template, State::Running(live), deadline);
+        let sandbox = Sandbox::new(id, facts, template, State::Running(live), deadline, out);
         let sandbox = Arc::new(sandbox);
         self.write_down(&sandbox)?;
         self.registry().enter(sandbox.clone(), place);

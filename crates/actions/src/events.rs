@@ -72,6 +72,9 @@ impl Default for Events {
 impl Events {
     pub fn tell(&self, tenant: &Tenant, sandbox: &str, kind: EventKind, detail: Option<String>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
+        if kind == EventKind::Ended {
+            crate::observe::ended(detail.as_deref().unwrap_or_default());
+        }
         tracing::info!(
             tenant = tenant.as_str(),
             sandbox.id = sandbox,

@@ -6,6 +6,7 @@
 //! <state>/sandboxes/<id>.files   what was saved of a paused one: its files
 //! <state>/sandboxes/<id>.memory/ or all of it
 //! <state>/ended.jsonl            one line for each that has ended
+//! <state>/connections/<id>.jsonl what one reached, as long as its end is remembered
 //! ```
 //!
 //! Sandboxes end with their engine, so whatever stands in `sandboxes/` when a
@@ -16,6 +17,8 @@ mod ends;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use belljar_model::{EndReason, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,7 @@ use ends::Ends;
 
 use crate::clock::{Moment, now};
 use crate::keys::Tenant;
+use crate::network::Network;
 use crate::private::{self, remove};
 use crate::sandbox::{Facts, Paused, State, first_tier};
 use crate::template::Reference;
@@ -45,7 +49,10 @@ pub struct Ended {
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,
+    rows: PathBuf,
     ends: Ends,
+    /// Ends that could not be put on record yet.
+    owed: Mutex<Vec<Ended>>,
 }
 
 /// A sandbox as it is written down.
@@ -61,6 +68,11 @@ pub(crate) struct Written {
     /// All of it was put on disk, and it goes on from there.
     #[serde(default)]
     pub(crate) suspended: bool,
+    #[serde(default)]
+    pub(crate) network: Network,
+    /// How long it had run by then.
+    #[serde(default)]
+    pub(crate) ran: Duration,
 }
 
 impl Written {
@@ -85,11 +97,18 @@ impl Journal {
         let dir = state.join("sandboxes");
         // Records hold tokens.
         private::make_dir(&dir)?;
-        Ok(Self { dir, ends: Ends::open(state)? })
+        let rows = state.join("connections");
+        private::make_dir(&rows)?;
+        Ok(Self { dir, rows, ends: Ends::open(state)?, owed: Mutex::default() })
     }
 
     fn path(&self, id: &SandboxId) -> PathBuf {
         self.dir.join(format!("{id}.json"))
+    }
+
+    /// Where it is written what a sandbox reached.
+    pub(crate) fn rows(&self, id: &SandboxId) -> PathBuf {
+        self.rows.join(format!("{id}.jsonl"))
     }
 
     /// Where the files of a paused sandbox are saved.
@@ -111,23 +130,55 @@ impl Journal {
     pub(crate) fn write(&self, written: &Written) -> io::Result<()> {
         let path = self.path(&written.id);
         let new = path.with_extension("new");
-        fs::write(&new, serde_json::to_vec(written)?)?;
-        fs::rename(new, path)
+        let done =
+            fs::write(&new, serde_json::to_vec(written)?).and_then(|()| fs::rename(&new, path));
+        if done.is_err() {
+            let _ = fs::remove_file(new);
+        }
+        done
     }
 
-    /// Puts an end on record.
+    /// Puts an end on record. If that fails, as on a full disk, it is owed: what
+    /// was written of the sandbox stays until [`Self::pay`] has done it.
     pub(crate) fn end(&self, id: &SandboxId, facts: &Facts, reason: EndReason) -> io::Result<()> {
+        let ended = Ended {
+            id: id.clone(),
+            tenant: facts.tenant.clone(),
+            template: facts.template.clone(),
+            started_at: facts.started_at,
+            ended_at: now(),
+            reason,
+            tier: facts.tier,
+        };
+        let done = self.put_down(&ended);
+        if done.is_err() {
+            self.owed().push(ended);
+        }
+        done
+    }
+
+    /// Puts on record what could not be before. Answers how many are still owed.
+    pub(crate) fn pay(&self) -> usize {
+        let owed = std::mem::take(&mut *self.owed());
+        let left =
+            owed.into_iter().filter(|ended| self.put_down(ended).is_err()).collect::<Vec<_>>();
+        let mut owed = self.owed();
+        owed.extend(left);
+        owed.len()
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Vec<Ended>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put_down(&self, ended: &Ended) -> io::Result<()> {
+        let id = &ended.id;
         // A server that was killed between the line and the rest wrote it already.
-        if !self.ends.knows(&facts.tenant, id) {
-            self.ends.add(Ended {
-                id: id.clone(),
-                tenant: facts.tenant.clone(),
-                template: facts.template.clone(),
-                started_at: facts.started_at,
-                ended_at: now(),
-                reason,
-                tier: facts.tier,
-            })?;
+        if !self.ends.knows(&ended.tenant, id) {
+            let forgotten = self.ends.add(ended.clone())?;
+            if let Some(forgotten) = forgotten {
+                remove(&self.rows(&forgotten))?;
+            }
         }
         self.forget_saved(id)?;
         remove(&self.path(id))
@@ -157,6 +208,27 @@ impl Journal {
             }
         }
         Ok(left)
+    }
+
+    /// Whether this sandbox of the tenant's is among those that ended last.
+    pub(crate) fn has_ended(&self, tenant: &Tenant, id: &SandboxId) -> bool {
+        self.ends.knows(tenant, id)
+    }
+
+    /// Removes what sandboxes reached that nobody remembers: a server that was
+    /// killed may have left it.
+    pub(crate) fn forget_rows(&self, left: &[Written]) -> io::Result<()> {
+        for entry in fs::read_dir(&self.rows)? {
+            let path = entry?.path();
+            let id = path.file_stem().and_then(|stem| stem.to_str()?.parse::<SandboxId>().ok());
+            let known = id.is_some_and(|id| {
+                left.iter().any(|written| written.id == id) || self.ends.remembers(&id)
+            });
+            if !known {
+                remove(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// The last ends, newest first.

@@ -4,6 +4,9 @@
 //! A key may stand there as itself or as `sha256:<hex>`. Only hashes are kept in
 //! memory. A key that is taken out of the file is dead within a second or two.
 //!
+//! A node of a platform has no such file: control proves who asks, and says which
+//! floor the tenant has.
+//!
 //! `floor=TIER` after the name is the weakest wall that the tenant's sandboxes
 //! may have. It is the tenant's, not the key's: of several, the strictest holds
 //! for all of its keys, or the one without would be the way around it.
@@ -56,10 +59,11 @@ pub enum KeyError {
 
 type Hash = [u8; 32];
 
-/// The keys of a file, read again when it changes.
+/// The keys of a file, read again when it changes; or nobody's.
 #[derive(Debug)]
 pub struct Keys {
-    path: PathBuf,
+    /// `None`: somebody else proves who asks.
+    path: Option<PathBuf>,
     known: RwLock<Known>,
     read_at: Mutex<Option<SystemTime>>,
 }
@@ -75,7 +79,24 @@ impl Keys {
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let known = parse(path)?;
         let read_at = Mutex::new(modified(path));
-        Ok(Self { path: path.to_owned(), known: RwLock::new(known), read_at })
+        Ok(Self { path: Some(path.to_owned()), known: RwLock::new(known), read_at })
+    }
+
+    /// No key opens anything: who asks is proven elsewhere.
+    pub fn elsewhere() -> Self {
+        Self { path: None, known: RwLock::default(), read_at: Mutex::default() }
+    }
+
+    /// Takes somebody's word, who has proven it, for the floor of a tenant.
+    pub fn believe(&self, tenant: &Tenant, floor: Option<Tier>) {
+        if self.known().floors.get(tenant).copied() == floor {
+            return;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        match floor {
+            Some(floor) => known.floors.insert(tenant.clone(), floor),
+            None => known.floors.remove(tenant),
+        };
     }
 
     /// Reads the file, or makes it with one key for the tenant `default`, which
@@ -85,10 +106,8 @@ impl Keys {
             return Ok((Self::read(path)?, None));
         }
         let cannot = |source| KeyError::Write { path: path.to_owned(), source };
-        let key = Secret::random().map_err(cannot)?;
-        // Some versions of E2B's SDKs accept no other form.
-        let key = Secret::new(format!("e2b_{}", key.expose()));
-        let hashed = hex(&hash(key.expose()));
+        let (key, hash) = Self::make().map_err(cannot)?;
+        let hashed = hex(&hash);
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -104,13 +123,21 @@ impl Keys {
         Ok((Self::read(path)?, Some(key)))
     }
 
+    /// A key that nobody has yet, and what is kept of it.
+    pub fn make() -> io::Result<(Secret, [u8; 32])> {
+        // Some versions of E2B's SDKs accept no other form.
+        let key = Secret::new(format!("e2b_{}", Secret::random()?.expose()));
+        let hash = hash(key.expose());
+        Ok((key, hash))
+    }
+
     /// Whose key this is.
     pub fn tenant(&self, key: &str) -> Option<Tenant> {
         self.known().tenants.get(&hash(key)).cloned()
     }
 
     pub fn has(&self, tenant: &Tenant) -> bool {
-        self.known().tenants.values().any(|other| other == tenant)
+        self.path.is_none() || self.known().tenants.values().any(|other| other == tenant)
     }
 
     /// The weakest wall that a tenant's sandboxes may have, if it has one of its
@@ -126,13 +153,14 @@ impl Keys {
     /// Reads the file again if it changed. A file that cannot be read or makes
     /// no sense changes nothing: a slip of the pen must not lock everyone out.
     pub fn refresh(&self) -> Result<bool, KeyError> {
+        let Some(path) = &self.path else { return Ok(false) };
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let modified = modified(&self.path);
+        let modified = modified(path);
         if *read_at == modified {
             return Ok(false);
         }
         *read_at = modified;
-        let known = parse(&self.path)?;
+        let known = parse(path)?;
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         Ok(true)
     }

@@ -27,14 +27,19 @@ mod keys;
 mod lifecycle;
 mod list;
 mod logs;
+mod member;
+mod network;
+mod observe;
 mod offered;
 mod private;
 mod problem;
 mod processes;
+mod ran;
 mod registry;
 mod sandbox;
 mod secret;
 mod secrets;
+mod shared;
 mod snapshots;
 mod start;
 mod template;
@@ -43,6 +48,7 @@ mod traffic;
 mod volumes;
 mod watchers;
 
+pub use belljar_bus::gateway::{Budget, Minted, PORT as GATEWAY_PORT};
 pub use clock::{Moment, now};
 pub use config::{BuildLimits, Config, Quota};
 pub use contexts::{ContextInfo, Contexts, Ending, Execution, Flaw, Output, Pieces, Place};
@@ -53,8 +59,13 @@ pub use files::{Files, METADATA, kind as kind_of, name_of};
 pub use journal::Ended;
 pub use keys::{KeyError, Keys, Tenant};
 pub use lifecycle::{Connected, OnTimeout, PauseMode, ResumeMode};
-pub use list::{Filter, LONGEST_PAGE, Order, Page};
+pub use list::{Filter, Keys as PageKeys, LONGEST_PAGE, Order, Page};
 pub use logs::{Level, LogLine, LogQuery};
+pub use member::OnBehalf;
+pub use network::{
+    Ceiling, Following as Connections, Network, NetworkWish, Networks, RowQuery, TokenWish,
+    UnknownCeiling,
+};
 pub use problem::{Kind, Problem};
 pub use processes::{
     Following, Happened, Leaving, Process, ProcessEnd, ProcessInput, Processes, Selector,
@@ -62,7 +73,7 @@ pub use processes::{
 };
 pub use registry::Registry;
 pub use sandbox::{Facts, Live, Paused, Sandbox, State};
-pub use secret::Secret;
+pub use secret::{Secret, mark};
 pub use secrets::SecretInfo;
 pub use snapshots::{MOST_FORKS, Snapshot};
 pub use start::{Actions, StartError};

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use belljar_model::EndReason;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument as _;
 
 use crate::clock::now;
 use crate::events::EventKind;
@@ -89,17 +90,27 @@ impl Actions {
 
     /// As [`Self::end`], for whoever holds the lock.
     async fn end_now(&self, sandbox: &Arc<Sandbox>, reason: EndReason) {
+        if self.config().is_member {
+            self.news().ending(sandbox);
+        }
         if !self.registry().remove(sandbox) {
+            self.news().is_not_ending(sandbox.id());
             return;
         }
         let state = sandbox.state();
         // From here on nobody finds it running any more.
         sandbox.set_state(State::Ended(reason));
         if let State::Running(live) | State::Paused(Paused::Frozen(live)) = state {
+            belljar_fault::point("node.ending");
             self.remove_machine(sandbox, &live).await;
+            belljar_fault::point("node.removed");
         }
+        self.take_last_rows(sandbox);
         if let Err(error) = self.journal().end(sandbox.id(), sandbox.facts(), reason) {
             tracing::error!(sandbox.id = %sandbox.id(), %error, "cannot record an end");
+        }
+        if self.config().is_member {
+            self.news().ended(sandbox, reason);
         }
         self.tell(sandbox, EventKind::Ended, Some(reason.as_str().to_owned()));
     }
@@ -313,6 +324,6 @@ fn thaw(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
 pub(crate) async fn unhurried<T: Send + 'static>(
     work: impl Future<Output = Result<T, Problem>> + Send + 'static,
 ) -> Result<T, Problem> {
-    let done = tokio::spawn(work).await;
+    let done = tokio::spawn(work.in_current_span()).await;
     done.unwrap_or_else(|error| Err(Problem::internal("finish a request", &error)))
 }

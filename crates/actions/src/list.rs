@@ -34,6 +34,16 @@ pub enum Order {
 pub struct Page<T> {
     pub items: Vec<T>,
     pub next: Option<String>,
+    pub keys: Keys,
+}
+
+/// Where each item of a list stands in its order, for whoever joins the lists of
+/// several nodes: `<microseconds>.<id>`, as in the token of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys(pub Vec<String>);
+
+fn token((micros, id): (i128, String)) -> String {
+    format!("{micros}.{id}")
 }
 
 /// The most that a page holds.
@@ -53,7 +63,13 @@ impl Actions {
     }
 
     /// As [`Self::list`], in one piece.
-    pub fn list_all(&self, tenant: &Tenant, filter: &Filter, order: Order) -> Vec<Arc<Sandbox>> {
+    pub fn list_whole(&self, tenant: &Tenant, filter: &Filter, order: Order) -> Page<Arc<Sandbox>> {
+        let items = self.list_all(tenant, filter, order);
+        let keys = Keys(items.iter().map(|sandbox| token(key(sandbox))).collect());
+        Page { items, next: None, keys }
+    }
+
+    fn list_all(&self, tenant: &Tenant, filter: &Filter, order: Order) -> Vec<Arc<Sandbox>> {
         let mut all = self.registry().of(tenant);
         all.retain(|sandbox| fits(filter, sandbox));
         all.sort_by_key(|sandbox| key(sandbox));
@@ -103,7 +119,8 @@ pub(crate) fn page<T>(
     let more = rest.next().is_some();
     drop(rest);
     let last = items.last().filter(|_| more).map(&key);
-    Ok(Page { items, next: last.map(|(micros, id)| format!("{micros}.{id}")) })
+    let keys = Keys(items.iter().map(|item| token(key(item))).collect());
+    Ok(Page { items, next: last.map(token), keys })
 }
 
 fn parse_token(token: &str) -> Result<(i128, String), Problem> {

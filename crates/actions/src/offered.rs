@@ -32,8 +32,8 @@ impl Actions {
     }
 
     /// One template that the tenant may use, by any of its names.
-    pub fn offered_as(&self, tenant: &Tenant, name: &str) -> Result<Arc<Known>, Problem> {
-        self.templates().find(tenant, name)
+    pub async fn offered_as(&self, tenant: &Tenant, name: &str) -> Result<Arc<Known>, Problem> {
+        self.find_template(tenant, name).await
     }
 
     /// A tenant's own snapshot, by id or name.

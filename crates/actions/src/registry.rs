@@ -1,6 +1,6 @@
 //! Which sandboxes there are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use belljar_model::SandboxId;
@@ -21,6 +21,8 @@ struct Inner {
     by_token: HashMap<String, SandboxId>,
     /// Places taken by each tenant, also by sandboxes that are being made.
     places: HashMap<Tenant, usize>,
+    /// Ids under which something is being made.
+    making: HashSet<SandboxId>,
 }
 
 /// A sandbox that may be made; given back when it is not.
@@ -38,6 +40,19 @@ impl Drop for Place {
     }
 }
 
+/// An id under which something is being made.
+#[derive(Debug)]
+pub(crate) struct TakenId {
+    registry: Arc<Registry>,
+    id: SandboxId,
+}
+
+impl Drop for TakenId {
+    fn drop(&mut self) {
+        self.registry.write().making.remove(&self.id);
+    }
+}
+
 impl Registry {
     /// Takes a place, so that sandboxes made at the same time cannot be more
     /// than the tenant may have.
@@ -45,8 +60,13 @@ impl Registry {
         self: &Arc<Self>,
         tenant: &Tenant,
         most: usize,
+        slots: Option<usize>,
     ) -> Result<Place, Problem> {
         let mut inner = self.write();
+        if slots.is_some_and(|slots| inner.places.values().sum::<usize>() >= slots) {
+            let message = "this node has no free place";
+            return Err(Problem::new(Kind::Busy, "node_full", message).hint("try again later"));
+        }
         let taken = inner.places.entry(tenant.clone()).or_default();
         if *taken >= most {
             let message = format!("you have reached the maximum of {most} sandboxes at once");
@@ -55,6 +75,15 @@ impl Registry {
         }
         *taken += 1;
         Ok(Place { registry: self.clone(), tenant: Some(tenant.clone()) })
+    }
+
+    /// Takes an id, so that what is asked for twice at the same time is made once.
+    pub(crate) fn take_id(self: &Arc<Self>, id: &SandboxId) -> Result<TakenId, Problem> {
+        if self.write().making.insert(id.clone()) {
+            return Ok(TakenId { registry: self.clone(), id: id.clone() });
+        }
+        let message = "a sandbox is being made under this id";
+        Err(Problem::new(Kind::Conflict, "idempotency_in_progress", message))
     }
 
     fn give_back(&self, tenant: &Tenant) {
@@ -85,6 +114,11 @@ impl Registry {
             self.give_back(&sandbox.facts().tenant);
         }
         was_there
+    }
+
+    /// Places that are taken, also by sandboxes that are being made.
+    pub fn taken(&self) -> usize {
+        self.read().places.values().sum()
     }
 
     /// A tenant's own sandbox. What belongs to another does not exist.

@@ -15,7 +15,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use belljar_model::{EndReason, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,10 @@ use crate::figures::History;
 use crate::keys::Tenant;
 use crate::lifecycle::OnTimeout;
 use crate::logs::{Level, Log};
+use crate::network::{Network, Rows};
 use crate::problem::{Kind, Problem};
 use crate::processes::Processes;
+use crate::ran::Ran;
 use crate::secret::Secret;
 use crate::template::Known;
 use crate::traffic::Room;
@@ -102,11 +105,16 @@ pub struct Sandbox {
     facts: Facts,
     template: Arc<Known>,
     state: watch::Sender<State>,
+    ran: Mutex<Ran>,
     /// Who changes the state, one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) deadline: watch::Sender<Moment>,
     pub(crate) history: History,
     pub(crate) log: Log,
+    /// What it may reach from now on; changes while it runs.
+    network: Mutex<Arc<Network>>,
+    /// What became of its traffic.
+    pub(crate) rows: Arc<Rows>,
 }
 
 impl Sandbox {
@@ -116,17 +124,33 @@ impl Sandbox {
         template: Arc<Known>,
         state: State,
         deadline: Moment,
+        (network, rows): (Network, Arc<Rows>),
     ) -> Self {
         Self {
             id,
             facts,
             template,
+            ran: Mutex::new(Ran::new(matches!(state, State::Running(_)))),
             state: watch::Sender::new(state),
             changing: tokio::sync::Mutex::default(),
             deadline: watch::Sender::new(deadline),
             history: History::default(),
             log: Log::default(),
+            network: Mutex::new(Arc::new(network)),
+            rows,
         }
+    }
+
+    /// It has run for this long already, under an earlier server.
+    #[must_use]
+    pub(crate) fn with_ran(mut self, ran: Duration) -> Self {
+        self.ran = Mutex::new(Ran::after(ran));
+        self
+    }
+
+    /// For how long it has run, what it was paused left out.
+    pub(crate) fn ran(&self) -> Duration {
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner).so_far()
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -141,11 +165,32 @@ impl Sandbox {
         &self.template
     }
 
+    /// What it may reach.
+    pub fn network(&self) -> Arc<Network> {
+        self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_network(&self, network: Network) {
+        *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(network);
+    }
+
+    /// Environment of every call and every context: what package managers must
+    /// know, then what its owner said.
+    pub(crate) fn env(&self) -> BTreeMap<String, String> {
+        let mut env = self.network().env.clone();
+        env.extend(self.facts.env.clone());
+        env
+    }
+
     pub fn state(&self) -> State {
         self.state.borrow().clone()
     }
 
     pub(crate) fn set_state(&self, state: State) {
+        self.ran
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .set(matches!(state, State::Running(_)));
         self.state.send_replace(state);
     }
 

@@ -1,9 +1,20 @@
 //! Tokens that are not for logs.
 
 use std::fmt;
+use std::sync::OnceLock;
 
+use belljar_model::NodeNumber;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+/// Which node of a platform this process is: whatever is named or opened by what
+/// it makes is found again by it.
+static MARK: OnceLock<NodeNumber> = OnceLock::new();
+
+/// From now on, everything that is made here says on which node it was.
+pub fn mark(node: NodeNumber) {
+    let _ = MARK.set(node);
+}
 
 /// A value that is never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,10 +26,14 @@ impl Secret {
         Self(value.into())
     }
 
-    /// 160 random bits, in hexadecimal.
+    /// 160 random bits, in hexadecimal; on a node of a platform 144, after its
+    /// number.
     pub(crate) fn random() -> std::io::Result<Self> {
         let mut bytes = [0u8; 20];
         std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+        if let Some(node) = MARK.get() {
+            bytes[..2].copy_from_slice(&node.get().to_be_bytes());
+        }
         Ok(Self(hex(&bytes)))
     }
 

@@ -30,6 +30,7 @@ use crate::events::EventKind;
 use crate::keys::Tenant;
 use crate::lifecycle::{PauseMode, unhurried};
 use crate::list::Page;
+use crate::network::Network;
 use crate::private;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::Sandbox;
@@ -49,6 +50,8 @@ pub struct Snapshot {
     pub mode: PauseMode,
     /// What its sandbox was kept in; what is made of it is kept in the same.
     pub tier: Tier,
+    /// What its sandbox reached.
+    pub(crate) network: Network,
     pub(crate) taken: Taken,
     pub(crate) template: Arc<Known>,
 }
@@ -64,6 +67,8 @@ pub(crate) struct Record {
     template: Reference,
     #[serde(default = "crate::sandbox::first_tier")]
     tier: Tier,
+    #[serde(default)]
+    network: Network,
 }
 
 #[derive(Debug)]
@@ -197,16 +202,23 @@ impl Actions {
         mode: PauseMode,
     ) -> Result<Arc<Snapshot>, Problem> {
         let sandbox = self.registry().find(tenant, id)?;
-        let name = name.map(|name| self.free_name(tenant, name)).transpose()?;
+        let name = match name {
+            Some(name) => Some(self.free_name(tenant, name).await?),
+            None => None,
+        };
         let actions = self.clone();
         unhurried(async move { actions.keep(&sandbox, name, mode).await }).await
     }
 
     /// A template's name stays its own: whoever makes a sandbox by it means the
     /// template.
-    fn free_name(&self, tenant: &Tenant, name: &str) -> Result<String, Problem> {
+    async fn free_name(&self, tenant: &Tenant, name: &str) -> Result<String, Problem> {
         let canonical = canonical(tenant, name)?;
-        if self.templates().find(tenant, &canonical).is_ok() {
+        // What other nodes have counts if they can be asked.
+        let _ = self.meet(tenant).await;
+        let templates = self.templates();
+        let own = templates.own().resolve(tenant, &canonical);
+        if templates.built_in(&canonical)?.is_some() || matches!(own, Ok(Some(_))) {
             let message = format!("'{canonical}' is the name of a template");
             return Err(Problem::new(Kind::Conflict, "name_taken", message));
         }
@@ -238,6 +250,7 @@ impl Actions {
             taken_at: now(),
             mode: taken.mode(),
             tier: sandbox.facts().tier,
+            network: (*sandbox.network()).clone(),
             taken,
             template: sandbox.template().clone(),
         };
@@ -260,6 +273,7 @@ impl Actions {
             taken_at: snapshot.taken_at,
             template: Reference::from(&*snapshot.template),
             tier: snapshot.tier,
+            network: snapshot.network.clone(),
         };
         private::write(&self.snapshots().record(&snapshot.id), &record)
             .map_err(|error| Problem::internal("write the snapshot down", &error))
@@ -268,7 +282,7 @@ impl Actions {
     /// Knows a snapshot of the last server again. What it stood on, or its files,
     /// may be gone: then it is too.
     pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
-        let Record { id, tenant, name, sandbox, taken_at, template, tier } = record;
+        let Record { id, tenant, name, sandbox, taken_at, template, tier, network } = record;
         let taken = self.snapshots().saved(&id);
         let template = self.templates().exactly(&template);
         let (Some(taken), Ok(template)) = (taken, template) else {
@@ -282,6 +296,7 @@ impl Actions {
             taken_at,
             mode: taken.mode(),
             tier,
+            network,
             taken,
             template,
         };

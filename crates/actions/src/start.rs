@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use belljar_model::EndReason;
+use belljar_model::{EndReason, SandboxId};
 use belljar_node::{Node, NodeError};
 use belljar_template::store::StoreError;
 
@@ -16,6 +16,8 @@ use crate::create::Idempotency;
 use crate::events::{EventKind, Events};
 use crate::journal::{Ended, Journal, Written, outlives_the_server};
 use crate::keys::{Keys, Tenant};
+use crate::member::News;
+use crate::network::{Rows, Ways};
 use crate::problem::{Kind, Problem};
 use crate::registry::Registry;
 use crate::sandbox::{Paused, Sandbox, State};
@@ -31,6 +33,8 @@ pub enum StartError {
     State { path: PathBuf, source: io::Error },
     #[error("cannot open the templates")]
     Store(#[source] StoreError),
+    #[error("cannot open the objects that nodes share")]
+    Objects(#[source] belljar_objects::OpenError),
     #[error("cannot start the sandbox engine")]
     Node(#[source] NodeError),
 }
@@ -50,9 +54,11 @@ struct Inner {
     snapshots: Snapshots,
     journal: Journal,
     events: Events,
+    news: News,
     idempotency: Idempotency,
     volumes: Volumes,
     secrets: Secrets,
+    ways: Ways,
     draining: AtomicBool,
 }
 
@@ -70,6 +76,7 @@ impl Actions {
         let builds = Builds::open(&config.state, &config.builds).map_err(state)?;
         let node = Node::start(config.engine_state.as_deref()).await.map_err(StartError::Node)?;
         let left = journal.left().map_err(state)?;
+        journal.forget_rows(&left).map_err(state)?;
         let actions = Self(Arc::new(Inner {
             keys,
             node,
@@ -79,9 +86,11 @@ impl Actions {
             snapshots,
             journal,
             events: Events::default(),
+            news: News::default(),
             idempotency: Idempotency::default(),
             volumes,
             secrets,
+            ways: Ways::default(),
             draining: AtomicBool::new(false),
             config,
         }));
@@ -95,6 +104,12 @@ impl Actions {
         Ok(actions)
     }
 
+    /// Answers itself, as long as anybody else holds it.
+    pub(crate) fn weakly(&self) -> impl Fn() -> Option<Self> + use<> {
+        let inner = Arc::downgrade(&self.0);
+        move || inner.upgrade().map(Self)
+    }
+
     /// Warms up the templates that are asked for most, and answers how many that
     /// are. Sandboxes can be made before this answers, only not as quickly.
     pub async fn warm_up(&self) -> usize {
@@ -106,12 +121,14 @@ impl Actions {
     /// down as lost.
     fn take_over(&self, written: Written) -> io::Result<()> {
         let paused = written.paused(self.journal());
-        let Written { id, facts, deadline, template, .. } = written;
+        let Written { id, facts, deadline, template, network, ran, .. } = written;
         let template = self.templates().exactly(&template);
-        let place = self.registry().reserve(&facts.tenant, usize::MAX);
+        let place = self.registry().reserve(&facts.tenant, usize::MAX, None);
         if let (Some(paused), Ok(template), Ok(place)) = (paused, template, place) {
             let state = State::Paused(paused);
-            let sandbox = Arc::new(Sandbox::new(id, facts, template, state, deadline));
+            let out = (network, self.rows_for(&id));
+            let sandbox = Sandbox::new(id, facts, template, state, deadline, out);
+            let sandbox = Arc::new(sandbox.with_ran(ran));
             self.registry().enter(sandbox.clone(), place);
             self.guard(&sandbox);
             return Ok(());
@@ -125,6 +142,11 @@ impl Actions {
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
         self.0.builds.cancel();
+    }
+
+    /// Makes no sandboxes for now, or does so again; what runs goes on.
+    pub fn set_draining(&self, draining: bool) {
+        self.0.draining.store(draining, Ordering::Relaxed);
     }
 
     pub fn is_draining(&self) -> bool {
@@ -159,12 +181,14 @@ impl Actions {
 
     /// Looks after what takes no request: keys that change, figures.
     pub async fn look_after(&self) {
-        tokio::join!(self.follow_keys(), self.keep_figures());
+        tokio::join!(self.follow_keys(), self.keep_figures(), self.follow_objects());
     }
 
     async fn follow_keys(&self) {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
+            // A disk that was full may have room again.
+            self.journal().pay();
             match self.keys().refresh() {
                 Ok(false) => {}
                 Ok(true) => self.end_orphans().await,
@@ -210,6 +234,10 @@ impl Actions {
         self.0.journal.ended(tenant, most)
     }
 
+    pub(crate) fn news(&self) -> &News {
+        &self.0.news
+    }
+
     pub(crate) fn templates(&self) -> &Templates {
         &self.0.templates
     }
@@ -234,12 +262,24 @@ impl Actions {
         &self.0.journal
     }
 
+    pub(crate) fn ways(&self) -> &Ways {
+        &self.0.ways
+    }
+
+    /// Where rows of a sandbox's traffic go.
+    pub(crate) fn rows_for(&self, id: &SandboxId) -> Arc<Rows> {
+        Arc::new(Rows::new(id.clone(), self.journal().rows(id)))
+    }
+
     pub(crate) fn idempotency(&self) -> &Idempotency {
         &self.0.idempotency
     }
 
     pub(crate) fn tell(&self, sandbox: &Sandbox, kind: EventKind, detail: Option<String>) {
         sandbox.note(kind, detail.as_deref());
+        if self.config().is_member {
+            self.news().happened(sandbox.id(), kind);
+        }
         self.0.events.tell(&sandbox.facts().tenant, sandbox.id().as_str(), kind, detail);
     }
 
@@ -252,8 +292,16 @@ impl Actions {
             template: (&**sandbox.template()).into(),
             saved: matches!(sandbox.state(), State::Paused(Paused::Saved(_))),
             suspended: matches!(sandbox.state(), State::Paused(Paused::Suspended(_))),
+            network: (*sandbox.network()).clone(),
+            ran: sandbox.ran(),
         };
         let done = self.journal().write(&written);
-        done.map_err(|error| Problem::internal("write the sandbox down", &error))
+        done.map_err(|error| match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                tracing::error!(%error, "cannot write the sandbox down");
+                Problem::new(Kind::NoSpace, "no_space", "the server's disk is full")
+            }
+            _ => Problem::internal("write the sandbox down", &error),
+        })
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
+use crate::shared::Shared;
 use crate::start::StartError;
 use crate::tier::Tiers;
 
@@ -88,11 +89,14 @@ impl From<&Known> for Reference {
 pub(crate) struct Templates {
     store: Store,
     own: Own,
+    shared: Option<Shared>,
     aliases: std::collections::BTreeMap<String, Vec<String>>,
     /// Those in use. Whoever uses one holds it, and with it its files.
     known: Mutex<HashMap<(String, String), Weak<Known>>>,
     /// Everybody's stay: waiting sandboxes stand on them, too.
     kept: Mutex<HashMap<(String, String), Arc<Known>>>,
+    /// Names by which warm ones are asked for.
+    warm: Mutex<Vec<String>>,
 }
 
 impl Templates {
@@ -100,12 +104,26 @@ impl Templates {
         let store = Store::open(&config.store).map_err(StartError::Store)?;
         let own = Own::open(&config.state);
         let own = own.map_err(|source| StartError::State { path: config.state.clone(), source })?;
+        let shared = Shared::open(config).map_err(StartError::Objects)?;
         let aliases = config.aliases.clone();
-        Ok(Self { store, own, aliases, known: Mutex::default(), kept: Mutex::default() })
+        Ok(Self {
+            store,
+            own,
+            shared,
+            aliases,
+            known: Mutex::default(),
+            kept: Mutex::default(),
+            warm: Mutex::default(),
+        })
     }
 
     pub(crate) fn own(&self) -> &Own {
         &self.own
+    }
+
+    /// What this node has in common with others, if there are any.
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -191,6 +209,20 @@ impl Templates {
         Ok(new)
     }
 
+    /// Every name by which a template that is warm may be asked for.
+    fn note_warm(&self, name: &str) {
+        let aliases = self.aliases.keys().filter(
+            |alias| matches!(self.built_in(alias), Ok(Some(known)) if known.template.name == name),
+        );
+        let names: Vec<_> = aliases.cloned().chain([name.to_owned()]).collect();
+        lock(&self.warm).extend(names);
+    }
+
+    /// By which names sandboxes start at once.
+    pub(crate) fn warm(&self) -> Vec<String> {
+        lock(&self.warm).clone()
+    }
+
     /// Warms up what is built of the templates that have other names, each in the
     /// tier that its sandboxes have when nobody names one.
     /// Answers how many are warm.
@@ -207,7 +239,12 @@ impl Templates {
             let Some(warmth) = warmth(template) else { continue };
             let Ok(tier) = tiers.choose(None, known.tier(), None) else { continue };
             match warm(node, tier, warmth, &known, pool).await {
-                Ok(is_warm) => warmed += usize::from(is_warm),
+                Ok(is_warm) => {
+                    warmed += usize::from(is_warm);
+                    if is_warm {
+                        self.note_warm(&template.name);
+                    }
+                }
                 // Sandboxes of it start all the same, only later, if the host can
                 // run that tier at all.
                 Err(error) => tracing::warn!(

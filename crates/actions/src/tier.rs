@@ -98,6 +98,11 @@ impl Tiers {
         self.default
     }
 
+    /// What may be asked for.
+    pub fn offered(&self) -> Vec<Tier> {
+        self.offered.clone()
+    }
+
     /// Every tier that a server can have.
     fn all() -> Vec<Tier> {
         Tier::ALL.into_iter().filter(|tier| !is_rootless(*tier)).collect()

@@ -79,6 +79,10 @@ impl Actions {
     /// wished so.
     pub async fn dial(&self, sandbox: &Arc<Sandbox>, port: u16) -> Result<Connection, Barred> {
         let live = self.wake(sandbox).await.map_err(Barred::Gone)?;
+        if port == belljar_bus::gateway::PORT && live.machine.is_connected() {
+            // Whoever came in by it would go out as the sandbox.
+            return Err(Barred::Closed(port));
+        }
         let room = live.room.0.clone().try_acquire_owned().map_err(|_| Barred::TooMany)?;
         let mut tries = TRIES.into_iter();
         loop {

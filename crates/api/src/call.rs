@@ -70,6 +70,8 @@ pub enum Encoding {
 pub struct Call {
     /// Its main process's pid inside the sandbox.
     pub id: u32,
+    /// What rows of its traffic call it.
+    pub number: u32,
     pub argv: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -82,6 +84,8 @@ pub struct Call {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Finished {
     pub id: u32,
+    /// What rows of its traffic call it.
+    pub number: u32,
     pub stdout: Captured,
     pub stderr: Captured,
     pub end: CallEnd,
@@ -125,7 +129,8 @@ impl From<Used> for Usage {
             |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             wall_ms: millis(used.wall),
-            cpu_ms: millis(used.cpu),
+            // To the nearest: many short calls would else seem to cost nothing.
+            cpu_ms: millis(used.cpu + std::time::Duration::from_micros(500)),
             peak_memory_bytes: used.peak_memory_bytes,
             written_bytes: used.written_bytes,
             output_bytes: used.output_bytes,

@@ -48,11 +48,12 @@ Every answer has the header `x-request-id`. Every error is a `Problem`: its `cod
 and all of them are explained in `docs/errors.md`. What belongs to another tenant is answered \
 exactly as what does not exist. A field that is not described here is refused.";
 
-pub(crate) const TAGS: [(&str, &str); 8] = [
+pub(crate) const TAGS: [(&str, &str); 9] = [
     ("sandboxes", "One isolated machine each, with hard limits."),
     ("calls", "Commands in a sandbox."),
     ("contexts", "Interpreters that keep their state from cell to cell."),
     ("files", "Files of a sandbox, handled inside it."),
+    ("network", "What a sandbox may reach, and what became of it."),
     ("checkpoints", "Moments of sandboxes, kept to make others from."),
     ("templates", "What sandboxes are made from."),
     ("events", "What happens, as it happens."),
@@ -214,13 +215,15 @@ fn meaning(status: u16) -> &'static str {
         204 => "Done; there is nothing to say.",
         400 => "The request cannot be read.",
         401 => "No key, or none of this server.",
+        403 => "On a platform: the key lacks the scope that the message names.",
         404 => "It does not exist, or is not yours.",
         405 => "There is no such method here.",
         409 => "It is not in a state in which that can be done.",
         413 => "The body is too large.",
         422 => "It was understood and refused: out of bounds, or unknown.",
         429 => "More than you may have at once.",
-        503 => "Not now: the server is full, or about to stop.",
+        502 => "On a platform: a node broke off, and nobody knows whether it was done.",
+        503 => "Not now: the server is full or about to stop, or what it needs is away.",
         507 => "No room is left.",
         _ => "The server failed; its log says why under the request's id.",
     }

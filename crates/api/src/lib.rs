@@ -17,6 +17,7 @@ pub mod context;
 mod document;
 pub mod event;
 pub mod file;
+pub mod network;
 mod operation;
 mod problem;
 mod reference;

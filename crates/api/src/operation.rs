@@ -92,7 +92,8 @@ impl Route {
     pub fn problems(&self) -> Vec<u16> {
         let mut all = vec![405, 500];
         if self.access == Access::Key {
-            all.push(401);
+            // Those of a platform too: scopes, a node that breaks off or is away.
+            all.extend([401, 403, 502, 503]);
         }
         if self.parameters().next().is_some() {
             all.push(404);
@@ -108,7 +109,7 @@ impl Route {
         // Whatever reaches into a sandbox needs it to run, and to stay.
         let reaches_in = ["calls", "contexts", "files"].contains(&self.tag);
         if reaches_in {
-            all.extend([409, 422, 503]);
+            all.extend([409, 422]);
         }
         all.extend(self.also);
         all.sort_unstable();

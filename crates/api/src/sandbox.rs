@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{DateTime, Name, Number, PageSize, Pairs, Seconds, pairs};
+use crate::network::{Network, OperationName};
 use crate::problem::Envelope;
 
 /// A sandbox to be made.
@@ -39,6 +40,14 @@ pub struct CreateSandbox {
     /// is refused; none is ever replaced by a weaker one.
     #[serde(default)]
     pub tier: Option<TierName>,
+    /// What it may reach; what its checkpoint reached, or what the server gives, if
+    /// nothing is said.
+    #[serde(default)]
+    pub network: Option<Network>,
+    /// Operations of the gateway that its tokens can be given.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub operations: Vec<OperationName>,
 }
 
 fn base() -> Name {

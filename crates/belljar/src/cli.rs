@@ -13,14 +13,38 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::output::{Printer, Volume};
 
+mod admin;
+mod agent;
 mod bench;
+mod cassette;
+mod dev;
+mod hosting;
+mod network;
+mod objects;
+mod observe;
+#[cfg(test)]
+mod packaging;
+mod platform;
 mod serve;
+mod template;
 
-pub(crate) use bench::{
-    Bench, BenchDensity, BenchFirstResult, BenchFork, BenchKind, BenchOutput, BenchSessions,
-    BenchStart, BenchTiers, BenchTti,
+pub(crate) use admin::{
+    Admin, AdminAction, Dollars, Floor, KeyAction, NodeAction, PriceAction, TenantAction,
 };
+pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
+pub(crate) use bench::{
+    Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
+    BenchPlatform, BenchSessions, BenchStart, BenchTiers, BenchTti,
+};
+pub(crate) use cassette::{Cassette, CassetteAction};
+pub(crate) use dev::Dev;
+pub(crate) use hosting::Hosting;
+pub(crate) use network::{Network, Preset};
+pub(crate) use objects::Sharing;
+pub(crate) use observe::Observe;
+pub(crate) use platform::{Control, Node};
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
+pub(crate) use template::{Template, TemplateAction};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,11 +80,17 @@ pub(crate) enum Command {
     Exec(Exec),
     Shell(Shell),
     Cells(Cells),
+    Agent(Agent),
+    Cassette(Cassette),
     Doctor(Doctor),
     Template(Template),
     Serve(Serve),
+    Control(Control),
+    Node(Node),
     Env(Env),
     Tls(Tls),
+    Admin(Admin),
+    Dev(Dev),
     Bench(Bench),
 }
 
@@ -167,68 +197,8 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// Build, list and remove templates, the bases that sandboxes stand on
-#[derive(Debug, Args)]
-#[command(after_help = TEMPLATE_EXAMPLES)]
-pub(crate) struct Template {
-    #[command(subcommand)]
-    pub(crate) action: TemplateAction,
-}
-
-const TEMPLATE_EXAMPLES: &str = "\
-Examples:
-  belljar template recipes                 recipes that come with belljar
-  belljar template build python-data
-  belljar template build ./my-recipe.toml
-  belljar run --template python-data analysis.py";
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TemplateAction {
-    /// Build a template from a recipe
-    Build {
-        /// A recipe file, or the name of a recipe that comes with belljar
-        recipe: PathBuf,
-        /// Make every step again, with the newest packages
-        #[arg(long)]
-        no_cache: bool,
-        /// The longest that one step may take
-        #[arg(long, value_parser = parse_time, default_value = "10m", value_name = "TIME")]
-        step_timeout: Duration,
-        /// A Debian mirror to use instead of the host's own
-        #[arg(long, value_name = "URL")]
-        mirror: Option<String>,
-        /// Show no progress
-        #[arg(short, long)]
-        quiet: bool,
-    },
-    /// List the templates that are built
-    List {
-        /// Print one JSON document
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what is known about a template
-    Show {
-        /// NAME or NAME@VERSION
-        template: String,
-        /// Print one JSON document
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove a template, or one version of it, and what only it needs
-    Remove {
-        /// NAME or NAME@VERSION
-        template: String,
-    },
-    /// List the recipes that come with belljar, or print one
-    Recipes {
-        /// The recipe to print
-        name: Option<String>,
-    },
-}
-
-/// What the sandbox is like; shared by run, exec and shell.
-#[derive(Debug, Args)]
+/// What the sandbox is like; shared by run, exec, shell and agent run.
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Sandbox {
     /// How strong the wall is: jail, oci/crun, oci/runc, gvisor, microvm, or process (weak; read
     /// what it prints) [default: the template's, or jail]
@@ -249,6 +219,9 @@ pub(crate) struct Sandbox {
     /// Print nothing but errors and what the code prints
     #[arg(long, short, help_heading = "Sandbox")]
     pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) network: Network,
 
     /// A file or directory to copy in first; may be repeated
     #[arg(long = "in", value_name = "HOST[:INSIDE]", help_heading = "Files")]
@@ -320,9 +293,17 @@ impl Cli {
             Command::Exec(exec) => (exec.call.json, exec.sandbox.quiet),
             Command::Shell(shell) => (false, shell.sandbox.quiet),
             Command::Cells(cells) => (cells.json, false),
+            Command::Agent(agent) => agent.output(),
+            Command::Admin(admin) => (admin.json, false),
             Command::Doctor(doctor) => (doctor.json, false),
             Command::Bench(bench) => (bench.kind.output().json, false),
-            Command::Serve(_) | Command::Env(_) | Command::Tls(_) => (false, false),
+            Command::Serve(_)
+            | Command::Control(_)
+            | Command::Node(_)
+            | Command::Env(_)
+            | Command::Tls(_)
+            | Command::Dev(_)
+            | Command::Cassette(_) => (false, false),
             Command::Template(template) => match template.action {
                 TemplateAction::Build { quiet, .. } => (false, quiet),
                 TemplateAction::List { json } | TemplateAction::Show { json, .. } => (json, false),
@@ -338,9 +319,17 @@ impl Command {
     /// program's status use the one that `env` and `timeout` use, too.
     pub(crate) fn failure_status(&self) -> u8 {
         match self {
-            Self::Run(_) | Self::Exec(_) | Self::Shell(_) | Self::Cells(_) => 125,
+            Self::Run(_) | Self::Exec(_) | Self::Shell(_) | Self::Cells(_) | Self::Agent(_) => 125,
             Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
-            Self::Serve(_) | Self::Env(_) | Self::Tls(_) => 1,
+            // As `diff` does: 1 says that there is a difference.
+            Self::Cassette(_) => 2,
+            Self::Serve(_)
+            | Self::Control(_)
+            | Self::Node(_)
+            | Self::Env(_)
+            | Self::Tls(_)
+            | Self::Admin(_)
+            | Self::Dev(_) => 1,
         }
     }
 }

@@ -1,12 +1,18 @@
 //! One module for each command; `main::dispatch` lists them.
 
+pub(crate) mod admin;
+pub(crate) mod agent;
 pub(crate) mod bench;
 mod call;
+pub(crate) mod cassette;
 pub(crate) mod cells;
+pub(crate) mod control;
+pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod env;
 pub(crate) mod exec;
 mod language;
+pub(crate) mod node;
 mod progress;
 pub(crate) mod run;
 pub(crate) mod serve;

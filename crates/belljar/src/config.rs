@@ -4,6 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use belljar_node::Variables;
+
 /// Where this user's belljar keeps things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -15,13 +17,18 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// The key that E2B's SDKs would use.
     pub(crate) api_key: Option<String>,
+    /// The platform's database.
+    pub(crate) database: Option<String>,
+    /// All of it: credentials and package indexes may be named by variables.
+    pub(crate) environment: Variables,
 }
 
 impl Config {
     /// A flag wins over the environment, the environment over the default.
     pub(crate) fn read(store: Option<PathBuf>, state: Option<PathBuf>) -> Self {
         let is_root = rustix::process::geteuid().is_root();
-        Self::from(store, state, is_root, &|name| env::var_os(name))
+        let read = Self::from(store, state, is_root, &|name| env::var_os(name));
+        Self { environment: Variables(env::vars_os().collect()), ..read }
     }
 
     fn from(
@@ -49,6 +56,10 @@ impl Config {
             state,
             data,
             api_key: variable("E2B_API_KEY").and_then(|key| key.into_string().ok()),
+            database: variable("BELLJAR_DATABASE")
+                .and_then(|url| url.into_string().ok())
+                .filter(|url| !url.is_empty()),
+            environment: Variables::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod commands;
 mod config;
 mod files;
 mod limits;
+mod network;
 mod output;
 mod relay;
 mod session;
@@ -24,8 +25,9 @@ mod terminal;
 mod warmth;
 
 fn main() -> ExitCode {
-    // This executable is also the spawner; nothing may come before.
+    // This executable is also the spawner and the gateway; nothing may come before.
     belljar_node::hook();
+    belljar_gateway::hook();
     let cli = Cli::parse();
     let config = Config::read(cli.store.clone(), cli.state.clone());
     let printer = cli.printer();
@@ -42,7 +44,9 @@ fn main() -> ExitCode {
 fn start(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     // A server has work for every core; a command is quicker without threads.
     let mut builder = match cli.command {
-        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        Command::Serve(_) | Command::Control(_) | Command::Node(_) => {
+            tokio::runtime::Builder::new_multi_thread()
+        }
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
@@ -59,10 +63,16 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Exec(options) => commands::exec::run(options, config, printer).await,
         Command::Shell(options) => commands::shell::run(options, config, printer).await,
         Command::Cells(options) => commands::cells::run(options, config, printer).await,
+        Command::Agent(options) => commands::agent::run(options, config, printer).await,
+        Command::Cassette(options) => commands::cassette::run(options, config, printer),
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,
         Command::Template(options) => commands::template::run(options, config, printer).await,
         Command::Serve(options) => commands::serve::run(options, config, printer).await,
+        Command::Control(options) => commands::control::run(options, config, printer).await,
+        Command::Node(options) => Box::pin(commands::node::run(options, config, printer)).await,
         Command::Env(options) => commands::env::run(options, config, printer),
+        Command::Admin(options) => commands::admin::run(options, config, printer).await,
+        Command::Dev(options) => commands::dev::run(options, config, printer).await,
         Command::Tls(options) => commands::tls::run(options, config, printer),
         Command::Bench(options) => commands::bench::run(options, config, printer).await,
     }

@@ -96,7 +96,7 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
 
 /// Names and messages may come from inside a sandbox; they must not steer the
 /// terminal that shows them.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if plain(c) { c } else { '\u{fffd}' }).collect()
 }

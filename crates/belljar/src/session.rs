@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli;
 use crate::config::Config;
+use crate::network::{Network, Traffic};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
 use crate::{files, limits};
@@ -30,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) enforcement: Enforcement,
     /// The home directory of the code, inside.
     pub(crate) home: PathBuf,
+    /// Its way out, if it has one.
+    network: Option<Network>,
     _lease: Lease,
     _node: Node,
 }
@@ -60,10 +63,21 @@ pub(crate) async fn within(
     printer: &Printer,
     act: impl AsyncFnOnce(&Session) -> anyhow::Result<u8>,
 ) -> anyhow::Result<u8> {
+    Ok(within_traffic(options, defaults, config, printer, act).await?.0)
+}
+
+/// As [`within`]; answers also what went through the gateway, if there was one.
+pub(crate) async fn within_traffic(
+    options: &cli::Sandbox,
+    defaults: Limits,
+    config: &Config,
+    printer: &Printer,
+    act: impl AsyncFnOnce(&Session) -> anyhow::Result<u8>,
+) -> anyhow::Result<(u8, Option<Traffic>)> {
     let mut interrupt = Interrupt::new()?;
     let session = tokio::select! {
         session = Session::open(options, defaults, config, printer) => session?,
-        () = interrupt.wait() => return Ok(INTERRUPTED),
+        () = interrupt.wait() => return Ok((INTERRUPTED, None)),
     };
     let acted = tokio::select! {
         status = act(&session) => status,
@@ -71,19 +85,29 @@ pub(crate) async fn within(
     };
     tokio::select! {
         // What the code did is known; a failure here is a fact of its own.
-        ended = session.sandbox.destroy() => {
-            let ended = ended.context("cannot remove the sandbox");
+        ended = session.end(printer) => {
             match acted {
-                Ok(status) => ended.map(|()| status),
+                Ok(status) => ended.map(|traffic| (status, traffic)),
                 Err(error) => Err(error),
             }
         }
         // Asked twice: the spawner clears away when we are gone.
-        () = interrupt.wait() => Ok(INTERRUPTED),
+        () = interrupt.wait() => Ok((INTERRUPTED, None)),
     }
 }
 
 impl Session {
+    /// Removes the sandbox; then everything that it asked for is known.
+    async fn end(self, printer: &Printer) -> anyhow::Result<Option<Traffic>> {
+        let Self { sandbox, network, .. } = self;
+        let ended = sandbox.destroy().await.context("cannot remove the sandbox");
+        let traffic = match network {
+            Some(network) => Some(network.close(printer).await?),
+            None => None,
+        };
+        ended.map(|()| traffic)
+    }
+
     async fn open(
         options: &cli::Sandbox,
         defaults: Limits,
@@ -114,7 +138,18 @@ impl Session {
         let sandbox = create(&node, &spec).await?;
         warn_of_forced_runtime(&node, tier, printer).await;
         let home = PathBuf::from(sandbox.home(User::User));
-        Ok(Self { sandbox, template, limits, tier, enforcement, home, _lease: lease, _node: node })
+        let network = Network::open(&options.network, &sandbox, &template, config, printer).await?;
+        Ok(Self {
+            sandbox,
+            template,
+            limits,
+            tier,
+            enforcement,
+            home,
+            network,
+            _lease: lease,
+            _node: node,
+        })
     }
 
     /// A command with what the template and the options say about it.
@@ -124,8 +159,9 @@ impl Session {
         options: &cli::Sandbox,
     ) -> Command {
         let mut command = Command::new(argv);
-        let template = self.template.env.iter();
-        let pairs = template.chain(options.env.iter().map(|(name, value)| (name, value)));
+        let ours = self.network.iter().flat_map(|network| &network.env);
+        let pairs = self.template.env.iter();
+        let pairs = pairs.chain(ours.chain(&options.env).map(|(name, value)| (name, value)));
         command.env = pairs.map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
         let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));
         command.cwd = workdir.map(|dir| dir.as_os_str().as_bytes().to_vec());

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use belljar_actions::{Actions, Sandbox};
+use belljar_actions::{Actions, OnBehalf, Sandbox};
 use http::{Method, Request, header};
 
 use crate::envd::signature;
@@ -43,7 +43,7 @@ pub(crate) fn classify(actions: &Actions, request: &Request<Body>) -> Option<Tar
     if let Some((port, id)) = host(request).and_then(host_pattern) {
         return Some(at(id, port));
     }
-    if text("x-api-key").is_some() {
+    if text("x-api-key").is_some() || request.extensions().get::<OnBehalf>().is_some() {
         return Some(Target::Control);
     }
     if path.starts_with("/volumecontent/") {

@@ -76,6 +76,7 @@ async fn no_such_route(method: Method, uri: Uri) -> RestError {
 fn paged<T, U: Serialize>(page: Page<T>, show: impl FnMut(T) -> U) -> Response {
     let items: Vec<U> = page.items.into_iter().map(show).collect();
     let mut response = Json(items).into_response();
+    response.extensions_mut().insert(page.keys);
     if let Some(token) = page.next.and_then(|next| HeaderValue::try_from(next).ok()) {
         response.headers_mut().insert("x-next-token", token);
     }

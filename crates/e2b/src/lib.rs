@@ -17,6 +17,7 @@ mod control;
 mod envd;
 mod error;
 mod interpreter;
+mod pattern;
 mod proxy;
 mod volumes;
 
@@ -33,13 +34,6 @@ pub use error::unauthenticated;
 /// The version of the agent that we answer as: the one whose behaviour was read.
 pub const ENVD_VERSION: &str = "0.6.13";
 
-/// How a request came, which its head does not say: an extension of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
-    Http,
-    Https,
-}
-
 /// The whole surface.
 #[derive(Debug, Clone)]
 pub struct E2b {
@@ -50,8 +44,8 @@ pub struct E2b {
 
 impl E2b {
     pub fn new(actions: Actions) -> Self {
-        let control = control::router(actions.clone());
-        let volumes = volumes::router(actions.clone());
+        let control = pattern::told(control::router(actions.clone()));
+        let volumes = pattern::told(volumes::router(actions.clone()));
         Self { actions, control, volumes }
     }
 
@@ -61,6 +55,15 @@ impl E2b {
     }
 
     pub async fn serve(&self, target: Target, request: Request<Body>) -> Response {
+        let route = pattern::of(&target, request.uri().path());
+        let mut response = self.answer(target, request).await;
+        if let Some(route) = route {
+            response.extensions_mut().insert(route);
+        }
+        response
+    }
+
+    async fn answer(&self, target: Target, request: Request<Body>) -> Response {
         let served = match target {
             Target::Control => self.control.clone().oneshot(request).await,
             Target::Volumes => self.volumes.clone().oneshot(request).await,

@@ -134,6 +134,16 @@ pub enum Request {
     Suspend,
     /// The first word after a restore, or to one that held still.
     Awaken(Awaken),
+    /// Listens on the sandbox's loopback until the channel is cancelled.
+    Listen {
+        /// 0: whichever is free.
+        port: u16,
+    },
+    /// Waits for a connection to the listener of another channel, however long
+    /// that takes. Once that is answered, it is as after `Dial`.
+    Accept {
+        listener: u32,
+    },
 }
 
 /// What a sandbox that was put on disk learns when it comes back.
@@ -251,6 +261,9 @@ pub enum Reply {
     Changed(Changed),
     /// The guest that was restored, as it would have said hello.
     Awake(Hello),
+    Listening {
+        port: u16,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

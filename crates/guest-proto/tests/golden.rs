@@ -22,7 +22,7 @@ use samples::{Message, all};
 const CHANNEL: u32 = 0x0403_0201;
 
 /// Files that each generation has: raised with each new one, never lowered.
-const FILES: [usize; GENERATION as usize] = [45, 47, 56];
+const FILES: [usize; GENERATION as usize] = [45, 47, 56, 59];
 
 fn directory_of(generation: usize) -> PathBuf {
     let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -115,6 +115,8 @@ fn no_message_is_forgotten() {
         Request::Dial { .. } => "dial",
         Request::Suspend => "suspend",
         Request::Awaken(_) => "awaken",
+        Request::Listen { .. } => "listen",
+        Request::Accept { .. } => "accept",
     };
     let reply = |reply: &Reply| match reply {
         Reply::Done => "done",
@@ -124,6 +126,7 @@ fn no_message_is_forgotten() {
         Reply::Size(_) => "size",
         Reply::Changed(_) => "changed",
         Reply::Awake(_) => "awake",
+        Reply::Listening { .. } => "listening",
     };
     for (name, message) in all() {
         let kind = match &message {

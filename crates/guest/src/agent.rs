@@ -20,6 +20,7 @@ use crate::call::Call;
 use crate::confiner::Confiner;
 use crate::dial::Dial;
 use crate::groups::Groups;
+use crate::listen::Listener;
 use crate::rights::Rights;
 use crate::transfer::{Incoming, Outgoing};
 use crate::watch::Watch;
@@ -38,6 +39,7 @@ pub(crate) struct Agent {
     incoming: BTreeMap<u32, Incoming>,
     watches: BTreeMap<u32, Watch>,
     dials: BTreeMap<u32, Dial>,
+    listeners: BTreeMap<u32, Listener>,
     started: (i64, i64),
     /// Whether anything was asked for that the profile decides about.
     settled: bool,
@@ -62,6 +64,7 @@ enum Source {
     Stream,
     Watch(u32),
     Dial(u32),
+    Listener(u32),
 }
 
 impl Agent {
@@ -84,6 +87,7 @@ impl Agent {
             incoming: BTreeMap::new(),
             watches: BTreeMap::new(),
             dials: BTreeMap::new(),
+            listeners: BTreeMap::new(),
             started: (now.tv_sec, now.tv_nsec),
             settled: false,
             stillness: Stillness::Serving,
@@ -148,6 +152,7 @@ impl Agent {
                         dial.settle(channel, &mut self.wire);
                     }
                 }
+                Source::Listener(channel) => self.accept(channel),
                 // The next pump reads and writes what is ready.
                 Source::Stream => {}
             }
@@ -185,6 +190,12 @@ impl Agent {
             let flags = dial.interest(self.wire.has_room());
             if !flags.is_empty() {
                 watched.push((Source::Dial(channel), dial.socket.as_fd(), flags));
+            }
+        }
+        let room = self.has_room_for_dials();
+        for (&channel, listener) in self.listeners.iter().filter(|_| serving && room) {
+            if listener.is_awaited() {
+                watched.push((Source::Listener(channel), listener.socket.as_fd(), PollFlags::IN));
             }
         }
         let mut fds: Vec<_> =

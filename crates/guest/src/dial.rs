@@ -1,4 +1,4 @@
-//! Connections that the host makes to ports inside.
+//! Connections that the host makes to ports inside, and those that it accepts.
 //!
 //! Only loopback, only TCP, and only where the guest is pid 1: that is where the
 //! loopback is the sandbox's own. Both directions flow by credit and end apart
@@ -56,6 +56,12 @@ impl Dial {
         let (socket, connected) = attempt(first, &mut next, &mut refusal)?;
         let waiting = State::Connecting { next, refusal };
         Ok(Self::new(socket, if connected { State::Connected } else { waiting }))
+    }
+
+    /// One that was made to a listener of the guest's own.
+    pub(crate) fn accepted(socket: OwnedFd) -> Self {
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+        Self::new(socket, State::Connected)
     }
 
     fn new(socket: OwnedFd, state: State) -> Self {

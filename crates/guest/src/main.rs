@@ -18,6 +18,7 @@ mod confiner;
 mod dial;
 mod files;
 mod groups;
+mod listen;
 mod outcome;
 mod resolve;
 mod rights;

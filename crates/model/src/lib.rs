@@ -6,10 +6,11 @@
 pub mod end;
 pub mod id;
 pub mod limits;
+pub mod network;
 pub mod spec;
 pub mod units;
 
 pub use end::{End, EndReason, Usage};
-pub use id::SandboxId;
+pub use id::{NodeNumber, SandboxId};
 pub use limits::Limits;
-pub use spec::{Bind, Disk, Network, RootFs, Runtime, Spec, Strength, Tier, User};
+pub use spec::{Bind, Disk, RootFs, Runtime, Spec, Strength, Tier, User};

@@ -145,15 +145,6 @@ impl From<Tier> for String {
     }
 }
 
-/// What of the world a sandbox can reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// Loopback of its own, nothing else.
-    #[default]
-    None,
-}
-
 /// A host directory shown inside the sandbox, always read-only, `nosuid` and
 /// `nodev`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -218,12 +209,11 @@ pub struct Spec {
     pub root: RootFs,
     pub disk: Disk,
     pub limits: Limits,
-    pub network: Network,
 }
 
 impl Spec {
     pub fn new(tier: Tier, root: RootFs) -> Self {
-        Self { tier, root, disk: Disk::Memory, limits: Limits::default(), network: Network::None }
+        Self { tier, root, disk: Disk::Memory, limits: Limits::default() }
     }
 
     pub fn check(&self) -> Result<(), OutOfRange> {

@@ -22,6 +22,16 @@ pub struct Command {
     /// Output after which the call is ended, instead of the sandbox's own limit.
     pub output_bytes: Option<u64>,
     pub leftovers: Leftovers,
+    pub tag: Tag,
+}
+
+/// What whoever asks for a call or a cell knows it by. Rows of what it reaches
+/// outside bear it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tag {
+    pub name: Option<String>,
+    pub run: Option<String>,
+    pub turn: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +61,7 @@ impl Command {
             wall: None,
             output_bytes: None,
             leftovers: Leftovers::Kill,
+            tag: Tag::default(),
         }
     }
 
@@ -59,8 +70,14 @@ impl Command {
         Self::new(["/bin/sh", "-c", script])
     }
 
-    /// The whole environment: nothing of the host's, these few, then `env`.
-    pub(crate) fn environment(&self, home: &str, temporary: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// The whole environment: nothing of the host's, these few, what the sandbox
+    /// has besides, then `env`.
+    pub(crate) fn environment(
+        &self,
+        home: &str,
+        temporary: &str,
+        besides: &[(String, String)],
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
         let name = match self.user {
             User::User => "user",
             User::Root => "root",
@@ -78,6 +95,7 @@ impl Command {
         ];
         let mut all: Vec<(Vec<u8>, Vec<u8>)> =
             standard.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        all.extend(besides.iter().map(|(key, value)| (key.clone().into(), value.clone().into())));
         for (key, value) in &self.env {
             all.retain(|(known, _)| known != key);
             all.push((key.clone(), value.clone()));
@@ -94,9 +112,12 @@ mod tests {
     fn given_variables_replace_standard_ones() {
         let mut command = Command::new(["true"]);
         command.env = vec![(b"PATH".to_vec(), b"/bin".to_vec()), (b"A".to_vec(), b"1".to_vec())];
-        let all = command.environment("/home/user", "/tmp");
+        let besides = [("A".to_owned(), "0".to_owned()), ("B".to_owned(), "2".to_owned())];
+        let all = command.environment("/home/user", "/tmp", &besides);
         let paths: Vec<_> = all.iter().filter(|(key, _)| key == b"PATH").collect();
         assert_eq!(paths, [&(b"PATH".to_vec(), b"/bin".to_vec())]);
         assert!(all.contains(&(b"A".to_vec(), b"1".to_vec())));
+        assert!(!all.contains(&(b"A".to_vec(), b"0".to_vec())));
+        assert!(all.contains(&(b"B".to_vec(), b"2".to_vec())));
     }
 }

@@ -19,12 +19,14 @@ use belljar_sandbox::StartError;
 use belljar_transplant::Image;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::command::Tag;
+use crate::ledger::Ledger;
 use crate::link::LinkError;
 use crate::runtime::Language;
 use crate::sandbox::CallError;
 
 pub(crate) use actor::Order;
-pub(crate) use birth::{Ours, Place, Unborn, forking};
+pub(crate) use birth::{Ours, Place, Slot, Unborn, forking};
 pub use cell::{CellEnd, CellError, CellEvent, Ran, Running};
 
 /// What a context should be.
@@ -46,6 +48,7 @@ pub struct CellOptions {
     pub wall: Option<Duration>,
     /// Set for this cell only; afterwards what was there before is back.
     pub env: BTreeMap<String, String>,
+    pub tag: Tag,
 }
 
 /// How a context's interpreter came to be. Every answer says it, because what
@@ -101,6 +104,7 @@ pub struct Context {
 struct Shared {
     id: u32,
     options: ContextOptions,
+    ledger: Arc<Ledger>,
     life: Mutex<Life>,
     note: Mutex<Option<String>>,
 }
@@ -124,9 +128,15 @@ pub struct Facts {
 }
 
 impl Context {
-    pub(crate) fn new(id: u32, options: ContextOptions, facts: Facts, orders: Orders) -> Self {
+    pub(crate) fn new(
+        id: u32,
+        options: ContextOptions,
+        (facts, orders): (Facts, Orders),
+        ledger: &Arc<Ledger>,
+    ) -> Self {
         let life = Mutex::new(Life { orders, facts, image: None });
-        Self { shared: Arc::new(Shared { id, options, life, note: Mutex::default() }) }
+        let (note, ledger) = (Mutex::default(), ledger.clone());
+        Self { shared: Arc::new(Shared { id, options, ledger, life, note }) }
     }
 
     pub fn id(&self) -> u32 {
@@ -163,13 +173,14 @@ impl Context {
     /// As [`Self::run`], with all that a cell can be given.
     pub fn run_with(&self, code: impl Into<String>, options: CellOptions) -> Running {
         let (events, receiver) = mpsc::channel(64);
-        let order = Order::Run { code: code.into(), options, events };
+        let number = self.shared.ledger.next();
+        let order = Order::Run { number, code: code.into(), options, events };
         let origin = self.life(|life| {
             // An actor that is gone drops the events: the run ends as lost.
             let _ = life.orders.send(order);
             life.facts.origin
         });
-        Running::new(receiver, origin)
+        Running::new(number, receiver, origin)
     }
 
     /// Runs a cell to its end and keeps what it showed.

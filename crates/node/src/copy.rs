@@ -336,8 +336,8 @@ impl Sandbox {
         let mut unborn = match self.take_prepared().await {
             Some(unborn) => unborn?,
             None => {
-                let group = self.next_group()?;
-                Unborn::fork(&self.link, &self.machine, zygote, group).await?
+                let slot = self.next_slot()?;
+                Unborn::fork(&self.link, &self.machine, zygote, slot).await?
             }
         };
         let Some(pid) = unborn.facts.pid else { return Err(ContextError::Unknown(0)) };

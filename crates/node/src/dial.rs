@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use belljar_guest_proto::{Failure, Request, ToGuest, WINDOW};
 use tokio::io::{
-    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, ReadHalf,
-    WriteHalf,
+    AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf,
 };
 use tokio::sync::oneshot;
 
@@ -79,29 +78,19 @@ impl Sandbox {
         let (stream, ours) = tokio::io::duplex(BETWEEN);
         let (owner, dropped) = oneshot::channel();
         let broken = Broken::default();
-        let (reader, writer) = tokio::io::split(ours);
-        let task = Pump {
-            channel,
-            reader: Some(reader),
-            writer: Some(writer),
-            unread: VecDeque::new(),
-            owned: true,
-            piece: vec![0; BETWEEN],
-            ended: false,
-            owed: 0,
-            credit: WINDOW as usize,
-        };
+        let task = Pump::new(channel, tokio::io::split(ours));
         tokio::spawn(task.run(dropped, broken.clone()));
         Ok(PortStream { stream, broken, _owner: owner })
     }
 }
 
-struct Pump {
+/// Passes on what flows between a channel and a stream, both ways.
+pub(crate) struct Pump<R, W> {
     channel: Channel,
     /// What the owner writes; gone when the owner has shut that down.
-    reader: Option<ReadHalf<DuplexStream>>,
+    reader: Option<R>,
     /// What the owner reads; gone when the end has been passed on.
-    writer: Option<WriteHalf<DuplexStream>>,
+    writer: Option<W>,
     /// Whether the owner is still there.
     owned: bool,
     piece: Vec<u8>,
@@ -115,7 +104,27 @@ struct Pump {
     credit: usize,
 }
 
-impl Pump {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
+    pub(crate) fn new(channel: Channel, (reader, writer): (R, W)) -> Self {
+        Self {
+            channel,
+            reader: Some(reader),
+            writer: Some(writer),
+            unread: VecDeque::new(),
+            owned: true,
+            piece: vec![0; BETWEEN],
+            ended: false,
+            owed: 0,
+            credit: WINDOW as usize,
+        }
+    }
+
+    /// As [`Self::run`], for an owner that only its stream tells of.
+    pub(crate) async fn run_alone(mut self) {
+        let (_owner, mut dropped) = oneshot::channel();
+        let _ = self.flow(&mut dropped).await;
+    }
+
     async fn run(mut self, mut dropped: oneshot::Receiver<()>, broken: Broken) {
         if let Err(kind) = self.flow(&mut dropped).await {
             // Before the streams' ends: whoever sees one of those looks here.
@@ -233,7 +242,7 @@ fn aborted(_: LinkError) -> io::ErrorKind {
     io::ErrorKind::ConnectionAborted
 }
 
-async fn read(reader: &mut Option<ReadHalf<DuplexStream>>, piece: &mut [u8]) -> io::Result<usize> {
+async fn read(reader: &mut Option<impl AsyncRead + Unpin>, piece: &mut [u8]) -> io::Result<usize> {
     match reader {
         Some(reader) => reader.read(piece).await,
         None => std::future::pending().await,
@@ -241,7 +250,7 @@ async fn read(reader: &mut Option<ReadHalf<DuplexStream>>, piece: &mut [u8]) -> 
 }
 
 async fn write(
-    writer: &mut Option<WriteHalf<DuplexStream>>,
+    writer: &mut Option<impl AsyncWrite + Unpin>,
     bytes: Option<&Vec<u8>>,
 ) -> io::Result<usize> {
     match (writer, bytes) {

@@ -8,7 +8,7 @@ use belljar_guest_proto::{
 use belljar_model::User;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::link::{Channel, Incoming, LinkError, Outgoing};
+use crate::link::{Channel, Incoming, Link, LinkError, Outgoing};
 use crate::sandbox::Sandbox;
 
 /// Why a file operation failed.
@@ -154,40 +154,7 @@ impl Sandbox {
         limit: u64,
         target: &mut (dyn AsyncWrite + Unpin + Send),
     ) -> Result<u64, FileError> {
-        let mut channel = self.link.open();
-        let request = Request::Read { user: user.id(), path: path.to_vec() };
-        channel.cancel_on_drop(true);
-        channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
-        let size = match channel.reply().await.map_err(FileError::Link)?? {
-            Reply::Size(size) => size,
-            _ => return Err(FileError::Link(LinkError::Gone)),
-        };
-        if size > limit {
-            return Err(FileError::TooLarge { size, limit });
-        }
-        let (mut got, mut owed) = (0u64, 0);
-        loop {
-            match channel.next().await.map_err(FileError::Link)? {
-                Incoming::Data(bytes) => {
-                    got += bytes.len() as u64;
-                    if got > size {
-                        return Err(FileError::TooLarge { size: got, limit: size });
-                    }
-                    target.write_all(&bytes).await.map_err(FileError::Target)?;
-                    // In larger pieces: each grant is a message of its own.
-                    owed += bytes.len();
-                    if owed >= WINDOW as usize / 2 {
-                        channel.grant(owed).await.map_err(FileError::Link)?;
-                        owed = 0;
-                    }
-                }
-                Incoming::Eof => break,
-                _ => {}
-            }
-        }
-        channel.cancel_on_drop(false);
-        target.flush().await.map_err(FileError::Target)?;
-        if got == size { Ok(got) } else { Err(FileError::Shrunk { got, size }) }
+        download(&self.link, user, path, limit, target).await
     }
 
     /// Tells about a file; a link is told about, not followed, and so is what it
@@ -295,4 +262,48 @@ impl Sandbox {
     async fn ask(&self, request: Request) -> Result<Reply, FileError> {
         Ok(self.link.ask(request).await.map_err(FileError::Link)??)
     }
+}
+
+/// Reads a regular file of at most `limit` bytes.
+pub(crate) async fn download(
+    link: &Link,
+    user: User,
+    path: &[u8],
+    limit: u64,
+    target: &mut (dyn AsyncWrite + Unpin + Send),
+) -> Result<u64, FileError> {
+    let mut channel = link.open();
+    let request = Request::Read { user: user.id(), path: path.to_vec() };
+    channel.cancel_on_drop(true);
+    channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
+    let size = match channel.reply().await.map_err(FileError::Link)?? {
+        Reply::Size(size) => size,
+        _ => return Err(FileError::Link(LinkError::Gone)),
+    };
+    if size > limit {
+        return Err(FileError::TooLarge { size, limit });
+    }
+    let (mut got, mut owed) = (0u64, 0);
+    loop {
+        match channel.next().await.map_err(FileError::Link)? {
+            Incoming::Data(bytes) => {
+                got += bytes.len() as u64;
+                if got > size {
+                    return Err(FileError::TooLarge { size: got, limit: size });
+                }
+                target.write_all(&bytes).await.map_err(FileError::Target)?;
+                // In larger pieces: each grant is a message of its own.
+                owed += bytes.len();
+                if owed >= WINDOW as usize / 2 {
+                    channel.grant(owed).await.map_err(FileError::Link)?;
+                    owed = 0;
+                }
+            }
+            Incoming::Eof => break,
+            _ => {}
+        }
+    }
+    channel.cancel_on_drop(false);
+    target.flush().await.map_err(FileError::Target)?;
+    if got == size { Ok(got) } else { Err(FileError::Shrunk { got, size }) }
 }

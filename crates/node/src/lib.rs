@@ -12,13 +12,17 @@ mod copy;
 mod counts;
 mod dial;
 mod files;
+mod gateway;
+mod ledger;
 mod link;
 mod machines;
+mod network;
 mod node;
 mod pool;
 mod profile;
 mod random;
 mod reading;
+mod relay;
 mod runtime;
 mod sandbox;
 mod supervisor;
@@ -27,7 +31,7 @@ mod whole;
 
 pub use call::{Call, Event, Writer};
 pub use capture::{Capture, Captured};
-pub use command::{Command, Input, Leftovers};
+pub use command::{Command, Input, Leftovers, Tag};
 pub use context::{
     CellEnd, CellError, CellEvent, CellOptions, Context, ContextError, ContextOptions, Facts,
     Origin, Ran, Running,
@@ -35,10 +39,12 @@ pub use context::{
 pub use copy::{Checkpoint, SaveError};
 pub use dial::{DialError, PortStream};
 pub use files::{Changes, FileError, Listing};
+pub use gateway::{Gateway, GatewayError, GatewayOptions, Variables};
 pub use link::LinkError;
 pub use node::{Node, NodeError};
-pub use pool::{PoolFigures, PoolSize};
+pub use pool::{Claimant, PoolFigures, PoolSize};
 pub use reading::Reading;
+pub use relay::RelayError;
 pub use runtime::Language;
 pub use sandbox::{CallError, Finished, Sandbox};
 

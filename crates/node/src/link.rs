@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_guest_proto::{
-    Counters, Decoder, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY,
-    Reply, Request, ToGuest, WINDOW, WatchEvent, WatchKind,
+    Counters, Decoder, DiskCount, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello,
+    MAX_BODY, Reply, Request, ToGuest, WINDOW, WatchEvent, WatchKind,
 };
 use belljar_model::Tier;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -131,6 +131,8 @@ struct Shared {
     routes: Mutex<HashMap<u32, Route>>,
     next: AtomicU32,
     patience: Duration,
+    /// What the guest has told last of a disk that only it can see.
+    disk: Mutex<Option<DiskCount>>,
     /// Whether the guest has said hello, and was believed.
     greeted: watch::Sender<bool>,
     /// Why it is of no more use, once it is.
@@ -165,6 +167,7 @@ impl Link {
             routes: Mutex::new(HashMap::new()),
             next: AtomicU32::new(next),
             patience: if tier == Tier::Microvm { BOOT_PATIENCE } else { PATIENCE },
+            disk: Mutex::default(),
             greeted: watch::Sender::new(false),
             broken: watch::Sender::new(None),
         });
@@ -207,6 +210,11 @@ impl Link {
             let error = broken.wait_for(Option::is_some).await;
             error.ok().and_then(|error| error.clone()).unwrap_or(LinkError::Gone)
         }
+    }
+
+    /// What the guest has told last of a disk that only it can see.
+    pub(crate) fn disk(&self) -> Option<DiskCount> {
+        *lock(&self.shared.disk)
     }
 
     /// The number that the next channel gets.
@@ -361,6 +369,12 @@ impl Shared {
         }
     }
 
+    fn note_disk(&self, counters: Option<Counters>) {
+        if let Some(disk) = counters.and_then(|counters| counters.disk) {
+            *lock(&self.disk) = Some(disk);
+        }
+    }
+
     fn route(&self, channel: u32, kind: u8, message: FromGuest<'_>) -> Result<(), LinkError> {
         let mut routes = lock(&self.routes);
         let Some(route) = routes.get(&channel) else { return Ok(()) };
@@ -374,6 +388,7 @@ impl Shared {
             FromGuest::Exited(exit) => {
                 let mut counted = lock(&route.counted);
                 counted.last = exit.counters.or(counted.last);
+                self.note_disk(exit.counters);
                 (Incoming::Exited(exit), 0)
             }
             FromGuest::Changed(event) => (Incoming::Changed(event), 0),
@@ -382,6 +397,7 @@ impl Shared {
                 let mut counted = lock(&route.counted);
                 counted.first.get_or_insert(counters);
                 counted.last = Some(counters);
+                self.note_disk(Some(counters));
                 return Ok(());
             }
         };

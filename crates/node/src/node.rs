@@ -16,7 +16,7 @@ use crate::context::{ContextError, forking};
 use crate::copy::SaveError;
 use crate::link::LinkError;
 use crate::machines::FromStore;
-use crate::pool::{Pool, PoolFigures, PoolSize};
+use crate::pool::{Claimant, Pool, PoolFigures, PoolSize};
 use crate::sandbox::Sandbox;
 use crate::warm::{Family, Saved, WarmError, Warmth};
 
@@ -152,6 +152,12 @@ impl Node {
     }
 
     pub async fn create(&self, spec: &Spec) -> Result<Sandbox, NodeError> {
+        self.create_for(spec, Claimant::new("")).await
+    }
+
+    /// As [`Node::create`], for somebody: who asks for more than others finds fewer
+    /// that wait.
+    pub async fn create_for(&self, spec: &Spec, whose: Claimant) -> Result<Sandbox, NodeError> {
         let saved = self.saved().iter().find(|saved| saved.fits(spec)).cloned();
         if let Some(saved) = saved
             && let Ok(sandbox) = saved.start(self, spec).await
@@ -163,7 +169,7 @@ impl Node {
             return self.create_cold(spec).await;
         };
         spec.check().map_err(|error| NodeError::Start(StartError::Limits(error)))?;
-        if let Some(claimed) = pool.and_then(|pool| pool.claim(spec))
+        if let Some(claimed) = pool.and_then(|pool| pool.claim(spec, whose))
             && let Ok(claimed) = claimed.claimed(spec).await
         {
             return Ok(claimed);

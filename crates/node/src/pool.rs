@@ -3,8 +3,12 @@
 //! environment, files) is applied when one is claimed.
 //!
 //! How many wait follows demand: as many as were claimed lately in the time that
-//! it takes to make them, within bounds. The filler makes one at a time, no
-//! faster than its rate, and none while the machine's cores have work to do.
+//! it takes to make them, within bounds. Whoever claims more than his equal part
+//! leaves some for the others, and has his own made when he asks. The filler makes
+//! one at a time, no faster than its rate, and none while the machine's cores have
+//! work to do.
+
+mod demand;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +21,9 @@ use tokio::sync::Notify;
 use crate::node::{Maker, NodeError};
 use crate::sandbox::Sandbox;
 use crate::warm::Family;
+use demand::Demand;
+
+pub use demand::Claimant;
 
 /// How large a pool may be, and how fast it is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,16 +58,12 @@ pub(crate) struct Pool {
     size: PoolSize,
     spec: Spec,
     waiting: Mutex<VecDeque<Sandbox>>,
-    /// When something was claimed lately.
-    claims: Mutex<VecDeque<Instant>>,
+    demand: Mutex<Demand>,
     hits: AtomicU64,
     misses: AtomicU64,
     made: AtomicU64,
     wake: Notify,
 }
-
-/// Over how many seconds demand is measured; the pool stands ready for one.
-const MEMORY: u64 = 10;
 
 impl Pool {
     /// Makes an empty pool and the task that fills it, which ends with it.
@@ -75,7 +78,7 @@ impl Pool {
             size,
             spec,
             waiting: Mutex::default(),
-            claims: Mutex::default(),
+            demand: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             made: AtomicU64::new(0),
@@ -97,10 +100,20 @@ impl Pool {
     }
 
     /// A waiting sandbox, if one can be made what `spec` asks for.
-    pub(crate) fn claim(&self, spec: &Spec) -> Option<Sandbox> {
-        self.lock_claims().push_back(Instant::now());
+    pub(crate) fn claim(&self, spec: &Spec, whose: Claimant) -> Option<Sandbox> {
+        let left = {
+            let mut demand = self.demand();
+            demand.note(Instant::now(), whose);
+            // Never all of it: a pool that nobody may take from is none.
+            demand.left_for_others(whose).min(self.size.most / 2)
+        };
         self.wake.notify_one();
-        let claimed = if self.fits(spec) { self.lock().pop_front() } else { None };
+        let claimed = if self.fits(spec) {
+            let mut waiting = self.lock();
+            if waiting.len() > left { waiting.pop_front() } else { None }
+        } else {
+            None
+        };
         let count = if claimed.is_some() { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
         claimed
@@ -110,26 +123,20 @@ impl Pool {
     /// own limits already, and those only ever go down.
     fn fits(&self, spec: &Spec) -> bool {
         let (asked, given) = (&spec.limits, &self.spec.limits);
-        spec.network == self.spec.network
-            && spec.disk == self.spec.disk
+        spec.disk == self.spec.disk
             && asked.disk_bytes <= given.disk_bytes
             && asked.open_files <= given.open_files
             && asked.pids <= given.pids
     }
 
-    fn lock_claims(&self) -> std::sync::MutexGuard<'_, VecDeque<Instant>> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    fn demand(&self) -> std::sync::MutexGuard<'_, Demand> {
+        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As many as are claimed in a second.
     fn wanted(&self) -> usize {
-        let mut claims = self.lock_claims();
-        let memory = Duration::from_secs(MEMORY);
-        while claims.front().is_some_and(|at| at.elapsed() > memory) {
-            claims.pop_front();
-        }
-        let seconds = usize::try_from(MEMORY).unwrap_or(1);
-        claims.len().div_ceil(seconds).clamp(self.size.least, self.size.most)
+        let demand = self.demand().in_a_second(Instant::now());
+        demand.clamp(self.size.least, self.size.most)
     }
 
     pub(crate) fn figures(&self) -> PoolFigures {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_guest_proto::{Failure, Hello, Reply, Request, Spawn, Stdin, ToGuest};
@@ -15,8 +15,12 @@ use tokio::sync::mpsc;
 
 use crate::call::{Call, Event, Waiting};
 use crate::capture::{Capture, Captured};
-use crate::command::{Command, Input};
-use crate::context::{Context, ContextError, ContextOptions, Facts, Orders, Ours, Place, Unborn};
+use crate::command::{Command, Input, Tag};
+use crate::context::{
+    Context, ContextError, ContextOptions, Facts, Orders, Ours, Place, Slot, Unborn,
+};
+use crate::gateway::Attached;
+use crate::ledger::Ledger;
 use crate::link::{Link, LinkError};
 use crate::node::{Maker, NodeError};
 use crate::profile::profile;
@@ -58,7 +62,7 @@ pub struct Sandbox {
     pub(crate) spec: Spec,
     limits: Limits,
     weakened: Weakened,
-    calls: AtomicU32,
+    pub(crate) ledger: Arc<Ledger>,
     /// The group of the first call, made before anyone asked for it.
     ahead: Mutex<Option<CallGroup>>,
     /// Who forks its interpreters, if anyone does.
@@ -70,6 +74,8 @@ pub struct Sandbox {
     /// The path of the one that waits in a sandbox that came back from disk.
     pub(crate) warm: Option<PathBuf>,
     contexts: Mutex<Contexts>,
+    /// Its way out, if it has one.
+    pub(crate) network: Mutex<Option<Attached>>,
 }
 
 /// On its way, on a task of its own.
@@ -125,7 +131,7 @@ impl Sandbox {
             spec: spec.clone(),
             limits: spec.limits.clone(),
             weakened: weakened.clone(),
-            calls: AtomicU32::new(FIRST_CALL),
+            ledger: Arc::new(Ledger::new()),
             ahead: Mutex::new(ahead),
             family: None,
             busy: Arc::default(),
@@ -133,17 +139,20 @@ impl Sandbox {
             prepared: Mutex::default(),
             warm: None,
             contexts: Mutex::default(),
+            network: Mutex::default(),
         }
     }
 
     /// Takes in the interpreter that was forked while the sandbox was made.
     pub(crate) fn expect(&self, pending: (Pending, Ours)) {
         // The spawner has made the first call's group for it.
-        self.calls.store(FIRST_CALL + 1, Ordering::Relaxed);
-        let group = self.machine.call_group(FIRST_CALL);
+        let number = self.ledger.next();
+        let group = self.machine.call_group(number);
+        self.ledger.begin(number, &Tag::default(), group.as_ref());
+        let slot = (number, group);
         let (link, machine) = (self.link.clone(), self.machine.clone());
         let task =
-            tokio::spawn(async move { Unborn::forked(&link, &machine, pending, group).await });
+            tokio::spawn(async move { Unborn::forked(&link, &machine, pending, slot).await });
         *self.lock_prepared() = Some(task);
     }
 
@@ -210,15 +219,16 @@ impl Sandbox {
 
     /// Starts a call; it runs under its limits whether or not anyone listens.
     pub async fn start(&self, command: &Command) -> Result<Call, CallError> {
-        let (number, group) = self.next_call()?;
+        let (number, group) = self.next_call(&command.tag)?;
         let entry = group.as_ref().map(|group| group.open()).transpose();
         let entry = entry.map_err(CallError::Group)?;
         let home = self.home(command.user);
         let temporary = self.machine.confinement().temporary.as_os_str().as_bytes();
         let temporary = String::from_utf8_lossy(temporary).into_owned();
+        let besides = self.ledger.variables(number).await;
         let spawn = Spawn {
             argv: command.argv.clone(),
-            env: command.environment(&home, &temporary),
+            env: command.environment(&home, &temporary, &besides),
             cwd: command.cwd.clone().unwrap_or_else(|| home.into_bytes()),
             user: command.user.id(),
             stdin: match command.input {
@@ -253,6 +263,7 @@ impl Sandbox {
         let pid = match started {
             Ok(pid) => pid,
             Err(error) => {
+                self.ledger.end(number);
                 if let Some(group) = group {
                     // The child that could not exec may still be leaving.
                     tokio::spawn(supervisor::remove_group(group));
@@ -274,6 +285,8 @@ impl Sandbox {
             },
             leftovers: command.leftovers,
             weakened: self.weakened.clone(),
+            ledger: self.ledger.clone(),
+            number,
         };
         let machine = self.machine.clone();
         let mut supervisor = Supervisor::new(channel, machine, group, terms, before, given);
@@ -288,13 +301,14 @@ impl Sandbox {
     }
 
     /// The number and the group of the next call.
-    fn next_call(&self) -> Result<(u32, Option<CallGroup>), CallError> {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+    fn next_call(&self, tag: &Tag) -> Result<Slot, CallError> {
+        let number = self.ledger.next();
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
         let group = match ahead {
             Some(ahead) if number == FIRST_CALL => Some(ahead),
             _ => self.machine.open_call(number).map_err(CallError::Group)?,
         };
+        self.ledger.begin(number, tag, group.as_ref());
         Ok((number, group))
     }
 
@@ -323,7 +337,7 @@ impl Sandbox {
     pub(crate) fn know(&self, options: ContextOptions, facts: Facts, orders: Orders) -> Context {
         let mut contexts = self.contexts_now();
         contexts.next += 1;
-        let context = Context::new(contexts.next, options, facts, orders);
+        let context = Context::new(contexts.next, options, (facts, orders), &self.ledger);
         contexts.known.push(context.clone());
         context
     }
@@ -335,8 +349,8 @@ impl Sandbox {
         code: &str,
     ) -> Result<Context, ContextError> {
         let place = self.place();
-        let group = self.next_group()?;
-        let unborn = Unborn::execute(&place, &options, group, Some(code)).await?;
+        let slot = self.next_slot()?;
+        let unborn = Unborn::execute(&place, &options, slot, Some(code)).await?;
         let (facts, orders) = unborn.wake(&place, &options, None).await?;
         Ok(self.know(options, facts, orders))
     }
@@ -372,7 +386,7 @@ impl Sandbox {
                 Some(Ok(prepared)) => prepared,
                 Some(Err(_)) | None => self.fork(zygote, &place, options).await?,
             },
-            None => Unborn::execute(&place, options, self.next_group()?, None).await?,
+            None => Unborn::execute(&place, options, self.next_slot()?, None).await?,
         };
         unborn.wake(&place, options, None).await
     }
@@ -383,17 +397,17 @@ impl Sandbox {
         place: &Place<'_>,
         options: &ContextOptions,
     ) -> Result<Unborn, ContextError> {
-        let forked = Unborn::fork(&self.link, &self.machine, zygote, self.next_group()?).await;
+        let forked = Unborn::fork(&self.link, &self.machine, zygote, self.next_slot()?).await;
         let Err(ContextError::Fork(_)) = &forked else { return forked };
         if let Some(family) = &self.family {
             family.failed(zygote);
         }
         // Slower, and as well confined.
-        Unborn::execute(place, options, self.next_group()?, None).await
+        Unborn::execute(place, options, self.next_slot()?, None).await
     }
 
-    pub(crate) fn next_group(&self) -> Result<Option<CallGroup>, ContextError> {
-        self.next_call().map(|(_, group)| group).map_err(ContextError::Call)
+    pub(crate) fn next_slot(&self) -> Result<Slot, ContextError> {
+        self.next_call(&Tag::default()).map_err(ContextError::Call)
     }
 
     /// Whether a context like this comes from the zygote.
@@ -411,6 +425,7 @@ impl Sandbox {
             home: self.home(User::User),
             temporary,
             busy: &self.busy,
+            ledger: &self.ledger,
         }
     }
 
@@ -457,9 +472,14 @@ impl Sandbox {
     }
 
     /// What the sandbox uses now. A few small files of the kernel are read: cheap,
-    /// but not free of waiting.
+    /// but not free of waiting. What only the guest can see is as it told last.
     pub fn usage(&self) -> SandboxUsage {
-        self.machine.usage(&self.limits)
+        let mut usage = self.machine.usage(&self.limits);
+        if let Some(disk) = self.link.disk() {
+            usage.disk_used_bytes.get_or_insert(disk.used_bytes);
+            usage.disk_total_bytes.get_or_insert(disk.total_bytes);
+        }
+        usage
     }
 
     /// Whether the kernel ended the guest because memory ran out.
@@ -467,18 +487,24 @@ impl Sandbox {
         self.machine.ran_out_of_memory()
     }
 
-    /// Stops every process of the sandbox where it stands.
+    /// Stops every process of the sandbox where it stands. Its tokens end here.
     pub fn pause(&self) -> io::Result<()> {
+        self.revoke_now();
         self.machine.pause()
     }
 
     pub fn resume(&self) -> io::Result<()> {
-        self.machine.resume()
+        self.machine.resume()?;
+        if let Some(attached) = &*self.network() {
+            attached.gateway().catch_up(self.id());
+        }
+        Ok(())
     }
 
     /// As [`Self::destroy`], for one that others may still hold: whatever they
     /// ask of it from now on fails.
     pub async fn end(&self) -> Result<(), StartError> {
+        self.disconnect();
         self.link.shut_down();
         self.machine.kill();
         self.machine.destroy().await

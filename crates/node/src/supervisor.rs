@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::call::{Event, InputQueue, Order, Waiting};
 use crate::command::Leftovers;
 use crate::counts::Counts;
+use crate::ledger::Ledger;
 use crate::link::{Channel, Incoming};
 
 /// What a call is held to.
@@ -34,6 +35,9 @@ pub(crate) struct Terms {
     pub(crate) limits: Limits,
     pub(crate) leftovers: Leftovers,
     pub(crate) weakened: Weakened,
+    /// Where the call is written down, and as which.
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) number: u32,
 }
 
 /// Counters of the sandbox as they were before the call could change them.
@@ -71,6 +75,8 @@ pub(crate) struct Supervisor {
     limits: Limits,
     leftovers: Leftovers,
     weakened: Weakened,
+    ledger: Arc<Ledger>,
+    number: u32,
     started: Instant,
     before: Before,
     input: InputQueue,
@@ -96,7 +102,7 @@ impl Supervisor {
         given: Arc<Waiting>,
     ) -> Self {
         let started = Instant::now();
-        let Terms { limits, leftovers, weakened } = terms;
+        let Terms { limits, leftovers, weakened, ledger, number } = terms;
         Self {
             channel,
             machine,
@@ -104,6 +110,8 @@ impl Supervisor {
             limits,
             leftovers,
             weakened,
+            ledger,
+            number,
             started,
             before,
             input: InputQueue::new(given),
@@ -171,6 +179,8 @@ impl Supervisor {
             }
         }
         let end = self.end();
+        // Before anyone hears of it: what connects later comes from what is left.
+        self.ledger.end(self.number);
         let _ = events.send(Event::End(end)).await;
         self.put_group_away().await;
     }
@@ -233,9 +243,7 @@ impl Supervisor {
 
     fn check_counters(&mut self) {
         let counts = self.counts();
-        let used = counts.cpu_since(&self.before.counts);
-        let over = self.limits.cpu.is_some_and(|limit| used >= limit);
-        if over && self.keeps(Defence::CpuTimer) {
+        if self.is_out_of_cpu(&counts) {
             return self.stop(EndReason::TimeoutCpu);
         }
         if counts.oom_kills > 0 {
@@ -252,6 +260,11 @@ impl Supervisor {
 
     fn is_filtered(&self) -> bool {
         self.machine.confinement().filter_kills
+    }
+
+    fn is_out_of_cpu(&self, counts: &Counts) -> bool {
+        let used = counts.cpu_since(&self.before.counts);
+        self.keeps(Defence::CpuTimer) && self.limits.cpu.is_some_and(|limit| used >= limit)
     }
 
     fn was_refused_processes(&self, counts: &Counts) -> bool {
@@ -358,6 +371,8 @@ impl Supervisor {
             }
             None if self.was_refused_processes(&counts) => EndReason::Pids,
             None if failed && counts.disk.is_full => EndReason::Disk,
+            // On a busy host the kernel's own limit may come before our look.
+            None if failed && self.is_out_of_cpu(&counts) => EndReason::TimeoutCpu,
             None if failed => EndReason::Exit,
             None if exit.is_some() => EndReason::Done,
             None => EndReason::Lost,

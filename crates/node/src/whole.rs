@@ -22,6 +22,7 @@ use belljar_model::Spec;
 use belljar_sandbox::{Engine, Machine, Then};
 use tokio::sync::oneshot;
 
+use crate::command::Tag;
 use crate::context::{Context, ContextError, Unborn};
 use crate::copy::SaveError;
 use crate::link::{Link, LinkError};
@@ -124,6 +125,10 @@ impl Sandbox {
             return Err(ContextError::Copy(why));
         }
         let held = self.hold_contexts().await?;
+        if then == Then::Ends {
+            // What was saved must not hold a token that still works.
+            self.revoke_now();
+        }
         // What is there already is somebody else's.
         make_private(dir).map_err(cannot_save)?;
         let saved = self.save_held(dir, then, &held).await;
@@ -231,8 +236,11 @@ impl Sandbox {
         }
         let sandbox = Self::assemble(link, machine, spec, &weakened, None);
         let interpreters = record.contexts.iter().cloned().zip(channels);
-        let interpreters =
-            interpreters.map(|(kept, channel)| (kept.clone(), Unborn::resumed(channel, &kept)));
+        let interpreters = interpreters.map(|(kept, channel)| {
+            let number = sandbox.ledger.next();
+            sandbox.ledger.begin(number, &Tag::default(), None);
+            (kept.clone(), Unborn::resumed(channel, &kept, number))
+        });
         let interpreters = interpreters.collect();
         Ok(Revived { sandbox, interpreters })
     }
@@ -288,8 +296,8 @@ impl Sandbox {
     /// An interpreter that came back, under the id that its context had.
     async fn resume_context(&self, kept: &Kept, interpreter: Unborn) {
         let options = kept.options();
-        let (facts, orders) = interpreter.resume(&self.place(), &options).await;
-        let context = Context::new(kept.id, options, facts, orders);
+        let born = interpreter.resume(&self.place(), &options).await;
+        let context = Context::new(kept.id, options, born, &self.ledger);
         context.set_note(kept.note.clone());
         self.know_again(context);
     }

@@ -88,6 +88,11 @@ impl SandboxGroup {
         Path::new("/").join(&self.name)
     }
 
+    /// Its version 2 group, where there is one.
+    pub(crate) fn unified(&self) -> Option<PathBuf> {
+        self.hierarchies.unified.as_ref().map(|site| self.dir(site))
+    }
+
     /// Makes the version 2 group and opens it, for the first process to be born
     /// into. `owner` is the host uid of the guest, which places calls into
     /// groups below.
@@ -298,6 +303,14 @@ pub struct CallEntry {
 impl CallGroup {
     fn dir(&self, site: &Site) -> PathBuf {
         site.root.join(&self.name)
+    }
+
+    /// The kernel's number of its version 2 group, by which sockets that are made
+    /// in it are known.
+    pub fn id(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt as _;
+        let site = self.hierarchies.unified.as_ref()?;
+        fs::metadata(self.dir(site)).ok().map(|found| found.ino())
     }
 
     /// Whether processes can be born into it.

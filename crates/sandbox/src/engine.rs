@@ -466,6 +466,7 @@ impl Engine {
             pidfd,
             first_uid,
             facts,
+            tier: spec.tier,
             saver,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
@@ -579,6 +580,7 @@ impl Inner {
             }
             FromSpawner::Created { sequence, .. }
             | FromSpawner::ZygoteStarted { sequence, .. }
+            | FromSpawner::Listening { sequence }
             | FromSpawner::Destroyed { sequence } => (sequence, Ok((message, descriptors))),
         };
         if let Some(waiter) = self.lock_waiting().remove(&sequence) {

@@ -37,6 +37,7 @@ pub struct Machine {
     /// The host's uid that inner 0 is mapped to.
     pub(crate) first_uid: u32,
     pub(crate) facts: Facts,
+    pub(crate) tier: Tier,
     /// The machine monitor that runs it.
     pub(crate) monitor: Option<Monitor>,
     /// Who puts it on disk, where that can be done.

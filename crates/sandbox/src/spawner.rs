@@ -8,6 +8,7 @@
 
 mod burial;
 mod containers;
+mod doors;
 mod zygotes;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -216,6 +217,9 @@ impl Spawner {
                     Err(failure) => FromSpawner::Failed { sequence, failure },
                 };
                 wire::send(&self.socket, &answer, &[])?;
+            }
+            ToSpawner::Listen { sequence, id, port } => {
+                self.answer_listen(sequence, &id, port)?;
             }
         }
         Ok(true)

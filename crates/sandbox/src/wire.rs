@@ -60,6 +60,12 @@ pub(crate) enum ToSpawner {
         sequence: u64,
         id: SandboxId,
     },
+    /// Listen on a port of the sandbox's loopback.
+    Listen {
+        sequence: u64,
+        id: SandboxId,
+        port: u16,
+    },
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -101,6 +107,10 @@ pub(crate) enum FromSpawner {
         uid: u32,
     },
     Destroyed {
+        sequence: u64,
+    },
+    /// Carries the listener and a socket that tells whose connections are.
+    Listening {
         sequence: u64,
     },
     /// An interpreter that a zygote forked has ended; the spawner is who

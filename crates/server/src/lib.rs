@@ -10,11 +10,13 @@
 //! connection limits. Requests to a sandbox's own servers always go there,
 //! whatever their path looks like.
 
-mod listener;
+mod behind;
+mod member;
 mod route;
 mod serve;
-pub mod tls;
 pub mod v1;
 
-pub use listener::{ListenError, Listener};
-pub use serve::{EngineGone, Server, Settings};
+pub use behind::Cluster;
+pub use belljar_listen::{ListenError, Listener, Settings, tls};
+pub use member::{AskError, Me, Member, load};
+pub use serve::{EngineGone, Server};

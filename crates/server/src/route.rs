@@ -3,24 +3,60 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use belljar_actions::Actions;
-use belljar_e2b::E2b;
-use http::Request;
+use belljar_actions::{Actions, PageKeys};
+use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
+use belljar_e2b::{E2b, Target};
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Request, StatusCode};
 use tower::ServiceExt as _;
+
+use crate::behind::Cluster;
 
 /// All surfaces; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Surfaces {
+    actions: Actions,
     e2b: E2b,
     own: Router,
+    /// Whose word counts, if not that of keys.
+    cluster: Option<Cluster>,
 }
 
 impl Surfaces {
-    pub(crate) fn new(actions: &Actions) -> Self {
-        Self { e2b: E2b::new(actions.clone()), own: crate::v1::router(actions.clone()) }
+    pub(crate) fn new(actions: &Actions, cluster: Option<Cluster>) -> Self {
+        let (e2b, own) = (E2b::new(actions.clone()), crate::v1::router(actions.clone()));
+        Self { actions: actions.clone(), e2b, own, cluster }
     }
 
-    pub(crate) async fn answer(&self, request: Request<Body>) -> Response {
+    /// As a type that is not made of all that an answer may wait for.
+    pub(crate) fn answer_later(self, request: Request<Body>) -> BoxFuture<'static, Response> {
+        Box::pin(async move { self.answer(request).await })
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response {
+        let mut response = self.answer_anybody(request).await;
+        let keys = response.extensions_mut().remove::<PageKeys>();
+        let keys = keys.filter(|_| self.cluster.is_some()).map(|keys| keys.0.join(","));
+        if let Some(keys) = keys.and_then(|keys| HeaderValue::try_from(keys).ok()) {
+            response.headers_mut().insert(KEYS, keys);
+        }
+        response
+    }
+
+    async fn answer_anybody(&self, mut request: Request<Body>) -> Response {
+        if let Some(cluster) = &self.cluster {
+            if !cluster.is_serving() {
+                // Whoever asks tries elsewhere, or again.
+                return (StatusCode::SERVICE_UNAVAILABLE, [(ABSENT, "1")]).into_response();
+            }
+            if let Err(unproven) = cluster.receive(self.actions.keys(), &mut request) {
+                tracing::warn!(%unproven, "somebody speaks in a tenant's name");
+                return belljar_e2b::unauthenticated();
+            }
+            if request.headers().contains_key(WHOSE) {
+                return self.whose(&request);
+            }
+        }
         if is_ours(&request) {
             let answered = self.own.clone().oneshot(request).await;
             return answered.unwrap_or_else(IntoResponse::into_response);
@@ -28,6 +64,16 @@ impl Surfaces {
         match self.e2b.target(&request) {
             Some(target) => self.e2b.serve(target, request).await,
             None => belljar_e2b::unauthenticated(),
+        }
+    }
+}
+
+impl Surfaces {
+    /// Whether what a link was signed with is the token of a sandbox here.
+    fn whose(&self, request: &Request<Body>) -> Response {
+        match self.e2b.target(request) {
+            Some(Target::Port { .. }) => StatusCode::NO_CONTENT.into_response(),
+            _ => StatusCode::NOT_FOUND.into_response(),
         }
     }
 }

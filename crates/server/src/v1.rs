@@ -17,6 +17,7 @@ mod events;
 mod failure;
 mod files;
 mod label;
+mod network;
 mod output;
 mod read;
 mod router;

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What stands before a code: a kind, a status, or a helper that has one.
-const BEFORE: [&str; 6] =
-    ["Kind::", "StatusCode::", "conflict(", "invalid(", "refused(", "failed("];
+const BEFORE: [&str; 7] =
+    ["Kind::", "StatusCode::", "conflict(", "invalid(", "refused(", "failed(", "busy("];
 
 #[test]
 fn every_code_is_explained() {
@@ -41,7 +41,7 @@ fn explained() -> BTreeSet<String> {
 fn used() -> BTreeSet<String> {
     let mut found: BTreeSet<_> =
         belljar_api::CODES.iter().map(|code| code.code.to_owned()).collect();
-    for crates in ["actions", "e2b", "server"] {
+    for crates in ["actions", "e2b", "server", "control"] {
         search(&root().join("crates").join(crates).join("src"), &mut found);
     }
     found

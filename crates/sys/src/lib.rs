@@ -7,6 +7,7 @@
 
 pub mod caps;
 pub mod clock;
+pub mod diag;
 pub mod enter;
 pub mod exec;
 mod export;

@@ -5,8 +5,10 @@ use std::path::Path;
 use crate::recipe::{Recipe, RecipeError};
 
 /// Name and text of each.
-const RECIPES: [(&str, &str); 4] = [
+const RECIPES: [(&str, &str); 6] = [
+    ("claude-code", include_str!("../../../recipes/claude-code.toml")),
     ("code-interpreter", include_str!("../../../recipes/code-interpreter.toml")),
+    ("codex", include_str!("../../../recipes/codex.toml")),
     ("dev", include_str!("../../../recipes/dev.toml")),
     ("node", include_str!("../../../recipes/node.toml")),
     ("python-data", include_str!("../../../recipes/python-data.toml")),

@@ -14,8 +14,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, chownat,
-    fchmod, linkat, mkdirat, openat, openat2, readlinkat, statat, symlinkat, unlinkat, utimensat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags,
+    chownat, fchmod, fsetxattr, linkat, mkdirat, mknodat, openat, openat2, readlinkat, statat,
+    symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -168,6 +169,20 @@ impl Root {
         symlinkat(target, &parent, name)?;
         self.own(&parent, name, attributes)?;
         touch(&parent, name, attributes)
+    }
+
+    /// Marks a name as deleted in the layers below: a device that is none.
+    pub(crate) fn whiteout(&self, path: &Path, attributes: &Attributes) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        remove_at(&parent, name, 0)?;
+        mknodat(&parent, name, FileType::CharacterDevice, Mode::empty(), 0)?;
+        self.own(&parent, name, attributes)
+    }
+
+    /// Marks a directory, which must be there, as hiding those below it.
+    pub(crate) fn opaque(&self, path: &Path, mark: &str) -> io::Result<()> {
+        let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(fsetxattr(directory, mark, b"y", XattrFlags::empty())?)
     }
 
     /// Gives the file `existing`, which is inside too, a second name.

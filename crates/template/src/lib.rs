@@ -26,6 +26,7 @@ pub mod lay;
 pub mod machine;
 pub mod measure;
 pub mod oci;
+pub mod pack;
 mod packages;
 pub mod progress;
 pub mod recipe;

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::file::{self, at};
 use crate::template::{Template, hold};
-use crate::tree::{self, Kind, SealError, Stripped};
+use crate::tree::{self, Kind, SealError, Sealed, Stripped};
 
 mod collect;
 mod manifest;
@@ -70,6 +70,8 @@ pub enum StoreError {
     Reference(#[from] InvalidReference),
     #[error("there is no template `{0}`")]
     Unknown(Reference),
+    #[error("what was to be the layer {expected} is {found}")]
+    OtherLayer { expected: Digest, found: Digest },
     #[error("the template `{template}` lacks its layer {layer}")]
     LostLayer { template: Reference, layer: Digest },
 }
@@ -101,6 +103,21 @@ impl Store {
     /// Seals a tree, which must be in a [`Workspace`], and takes it over.
     pub fn add_layer(&self, tree: &Path, kind: Kind) -> Result<Layer, StoreError> {
         let sealed = tree::seal(tree, kind)?;
+        self.take_over(tree, &sealed)
+    }
+
+    /// The same for a tree that came from elsewhere, if it is the layer that it is
+    /// said to be.
+    pub fn add_known_layer(&self, tree: &Path, expected: &Digest) -> Result<Layer, StoreError> {
+        // What has no whiteout is the same layer, whichever it is taken for.
+        let sealed = tree::seal(tree, Kind::Upper)?;
+        if sealed.digest != *expected {
+            return Err(StoreError::OtherLayer { expected: *expected, found: sealed.digest });
+        }
+        self.take_over(tree, &sealed)
+    }
+
+    fn take_over(&self, tree: &Path, sealed: &Sealed) -> Result<Layer, StoreError> {
         let facts =
             LayerFacts { bytes: sealed.bytes, entries: sealed.entries, stripped: sealed.stripped };
         let directory = File::open(tree).map_err(at("open", tree))?;

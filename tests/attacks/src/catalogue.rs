@@ -4,8 +4,10 @@ pub(crate) mod applies;
 pub(crate) mod table;
 
 mod fs;
+mod gw;
 mod krn;
 mod lng;
+mod net;
 mod oci;
 mod out;
 mod proc;
@@ -30,6 +32,8 @@ fn all() -> Vec<Attack> {
         zyg::attacks(),
         oci::attacks(),
         vm::attacks(),
+        net::attacks(),
+        gw::attacks(),
     ];
     classes.into_iter().flatten().collect()
 }

@@ -65,6 +65,7 @@ struct Options {
 
 fn main() -> anyhow::Result<ExitCode> {
     belljar_node::hook();
+    belljar_gateway::hook();
     let options = Options::parse();
     let mut attacks = catalogue::select(&options.filters)?;
     if options.stage != Made::Plain {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use belljar_model::Tier;
 use belljar_node::{Defence, Node, Weakened};
+use belljar_testkit::Starved;
 use tokio::task::JoinSet;
 
 use crate::Options;
@@ -20,6 +21,10 @@ use crate::harness::smuggled::Smuggled;
 use crate::harness::stage::{Ledger, Stage};
 use crate::harness::warm::{Made, Warm};
 use crate::report::{Outcome, Results};
+
+/// How often a run is tried that decided nothing while the machine did not have its
+/// cores.
+const TRIES: u32 = 3;
 
 /// No run may take longer.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -182,16 +187,35 @@ struct Report {
 }
 
 impl Suite {
+    /// Runs jobs, and those again that decided nothing while the machine did not have
+    /// its cores.
+    async fn batch(&mut self, mut jobs: Vec<Job>) {
+        let mut tried = 1;
+        while !jobs.is_empty() {
+            let starved = Starved::begin();
+            let judged = self.side_by_side(std::mem::take(&mut jobs)).await;
+            let may_repeat = tried < TRIES && starved.is_too_much();
+            for (job, judgement, outcome) in judged {
+                if judgement == Judgement::Undecided && may_repeat {
+                    println!("again: {}: {}", job.attack.id, outcome.said);
+                    jobs.push(job);
+                } else {
+                    self.results.runs.push(outcome);
+                }
+            }
+            if !jobs.is_empty() {
+                println!("the host kept {:.0} % of the CPU", 100.0 * starved.share());
+                Starved::wait(tokio::time::sleep).await;
+            }
+            tried += 1;
+        }
+    }
+
     /// Runs jobs side by side, then asks the oracle. What it finds on the host
     /// is held against all of them; what has a sandbox's name, against its run.
-    async fn batch(&mut self, jobs: Vec<Job>) {
-        if jobs.is_empty() {
-            return;
-        }
+    async fn side_by_side(&mut self, jobs: Vec<Job>) -> Vec<(Job, Judgement, Outcome)> {
         let mut set = JoinSet::new();
-        let mut order = Vec::new();
         for job in jobs {
-            order.push(job);
             let weakened = match job.mode {
                 Mode::Control(defences) => Weakened::without_all(defences),
                 Mode::Real | Mode::OwnControl => Weakened::default(),
@@ -203,8 +227,8 @@ impl Suite {
         let mut reports = set.join_all().await;
         reports.sort_by_key(|report| (report.job.attack.id, report.job.mode != Mode::Real));
         let mut judged = Vec::new();
-        for mut report in reports {
-            let mut wrong: Vec<String> = report.neighbour.take().into_iter().collect();
+        for report in reports {
+            let mut wrong = Vec::new();
             if let Err(error) = report.stage.clear().await {
                 wrong.push(format!("{error:#}"));
             }
@@ -227,10 +251,14 @@ impl Suite {
         } else {
             shared.extend(touched.into_iter().filter(|line| line.starts_with("kernel:")));
         }
-        for (report, mut wrong) in judged {
+        let mut outcomes = Vec::new();
+        for (mut report, mut wrong) in judged {
             wrong.extend(shared.iter().cloned());
-            self.results.runs.push(outcome(report, wrong));
+            let judgement = judge(&report, &wrong);
+            wrong.extend(report.neighbour.take());
+            outcomes.push((report.job, judgement, outcome(report, wrong)));
         }
+        outcomes
     }
 
     fn leaked(&self, output: &[u8]) -> Vec<String> {
@@ -270,6 +298,26 @@ async fn perform(job: Job, stage: Stage) -> Report {
         Err(error) => felt = Some(format!("no neighbour: {error:#}")),
     }
     Report { job, stage, seen, neighbour: felt, figures, took: begin.elapsed() }
+}
+
+/// Whether a run has shown anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judgement {
+    Decided,
+    /// It ran into a deadline, or its neighbour did.
+    Undecided,
+}
+
+/// Whatever was found on the host, and whatever got out, is decided at once.
+fn judge(report: &Report, found: &[String]) -> Judgement {
+    let is_undecided = match (&report.seen, report.job.mode) {
+        (Ok(Seen::Breach(_)), Mode::Real) => false,
+        (Ok(Seen::Held(_)), Mode::Real) => report.neighbour.is_some(),
+        // A control whose attack came too late.
+        (Ok(Seen::Held(_)), _) | (Err(_), _) => true,
+        (Ok(Seen::Breach(_) | Seen::NotHere(_)), _) => false,
+    };
+    if is_undecided && found.is_empty() { Judgement::Undecided } else { Judgement::Decided }
 }
 
 fn outcome(report: Report, wrong: Vec<String>) -> Outcome {

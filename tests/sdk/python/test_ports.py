@@ -71,9 +71,19 @@ Server(("127.0.0.1", 8130), Handler).serve_forever()
 
 
 def serve(sandbox, port=8130):
-    """Starts the server; requests may come at once, as they are held back a little."""
+    """Starts the server; requests may come at once, as each is held back for a second.
+
+    A machine that lost its cores needs longer to start it: then another one is sent.
+    """
     sandbox.files.write("/tmp/server.py", SERVER.replace("8130", str(port)))
     sandbox.commands.run("exec python3 /tmp/server.py", background=True, timeout=0)
+    deadline = time.monotonic() + 60
+    while True:
+        asked = time.monotonic()
+        if ask(sandbox, port=port)[0].status != 502:
+            return
+        assert time.monotonic() - asked > 0.9, "a request was not held back"
+        assert asked < deadline, "the server inside never answered"
 
 
 @pytest.fixture(scope="module")

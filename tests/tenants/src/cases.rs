@@ -1,8 +1,11 @@
 //! The attacks.
 
+pub(crate) mod authorization;
 mod bodies;
 mod code;
 mod ids;
+mod network;
+mod nodes;
 mod oci;
 mod policy;
 mod quota;
@@ -38,18 +41,25 @@ macro_rules! case {
 
 pub(crate) const ALL: &[Case] = &[
     case!("API-01", "another's id on every route", strangers::not_yours_is_no_such),
+    case!("API-01/platform", "another's id, by control", authorization::not_yours_is_no_such),
+    case!("API-01/rows", "what another reached, after its end", network::rows_are_ones_own),
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),
     case!("API-05", "fields that nobody described", bodies::unknown_fields),
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-08", "every route without a key", strangers::no_key_no_answer),
+    case!("API-08/platform", "every route, every kind of key", authorization::matrix),
+    case!("API-08/node", "speaking in control's name", authorization::nobody_speaks_for_control),
     case!("API-09", "code that runs while it is read", code::stays_inside),
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
+    case!("API-13/platform", "a key of a platform's", authorization::streams_end_with_their_key),
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
+    case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
     case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
+    case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
     case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),

@@ -86,6 +86,7 @@ pub(crate) fn body(operation: Operation) -> Value {
     match operation {
         Operation::ChangeSandbox => json!({ "timeout_seconds": 60 }),
         Operation::RunCall => json!({ "script": "cat /tmp/secret" }),
+        Operation::SetNetwork => json!({ "reach": "open" }),
         Operation::WriteStdin => json!({ "data": "hello" }),
         Operation::SignalCall => json!({ "signal": 15 }),
         Operation::RunCell => json!({ "code": "open('/tmp/secret').read()" }),
@@ -126,6 +127,9 @@ fn e2b_body(path: &str) -> String {
         "refreshes" => json!({ "duration": 10 }),
         "{build}" => json!({ "fromTemplate": "base", "steps": [] }),
         "{name}" => json!({ "value": "stolen" }),
+        "sandboxes" => json!({ "templateID": "base" }),
+        "templates" | "volumes" | "secrets" => json!({ "name": "of-mine", "value": "a secret" }),
+        "tags" => json!({ "target": "of-mine:default", "name": "of-mine", "tags": ["x"] }),
         _ => json!({}),
     };
     body.to_string()

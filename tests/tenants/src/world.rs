@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Config, Keys};
+use belljar_actions::{Actions, Ceiling, Config, Keys};
 use belljar_node::PoolSize;
 use belljar_server::{EngineGone, Listener, Server, Settings};
 use serde_json::{Value, json};
@@ -22,6 +22,10 @@ use crate::planted::Planted;
 const KEY_A: &str = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const SPARE_A: &str = "e2b_acacacacacacacacacacacacacacacacacacacac";
 const KEY_B: &str = "e2b_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+/// An operation for which a token can be made; nothing listens where it leads.
+pub(crate) const OPERATIONS: &str = "[operations.echo]\nkind = \"http\"\nplaintext = true\n\
+    upstream = \"http://127.0.0.1:9\"\nmethods = [\"GET\"]\npaths = [\"/\"]\n";
 
 pub(crate) struct World {
     pub(crate) a: Client,
@@ -53,6 +57,15 @@ pub(crate) struct Belongings {
 
 impl World {
     pub(crate) async fn start(quota: usize, planted: &Arc<Planted>) -> anyhow::Result<Self> {
+        Self::start_below(Ceiling::Open, quota, planted).await
+    }
+
+    /// One whose tenants may reach no further than this.
+    pub(crate) async fn start_below(
+        most: Ceiling,
+        quota: usize,
+        planted: &Arc<Planted>,
+    ) -> anyhow::Result<Self> {
         let template = belljar_warmed::template()?;
         let directory = tempfile::tempdir()?;
         // The user ids of sandboxes must be able to pass through.
@@ -64,6 +77,10 @@ impl World {
         let mut config = Config::new(directory.path().join("state"), store);
         config.aliases = BTreeMap::from([("base".to_owned(), vec![template.name])]);
         config.quota.sandboxes = quota;
+        let gateway = directory.path().join("gateway.toml");
+        std::fs::write(&gateway, OPERATIONS)?;
+        config.networks.gateway = Some(gateway);
+        config.networks.most = most;
         let engine = directory.path().join("engine");
         config.engine_state = Some(engine.clone());
         config.pool = PoolSize { least: 0, ..config.pool };
@@ -146,7 +163,7 @@ impl Client {
 
     /// One of everything.
     pub(crate) async fn belongings(&self) -> anyhow::Result<Belongings> {
-        let sandbox = self.sandbox(&json!({})).await?;
+        let sandbox = self.sandbox(&json!({ "operations": ["echo"] })).await?;
         let at = |rest: &str| format!("/v1/sandboxes/{sandbox}/{rest}");
         self.send("PUT", &at("files/content?path=/tmp/secret"), "the owner's")
             .await?

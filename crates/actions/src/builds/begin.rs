@@ -46,7 +46,7 @@ impl Actions {
         }
         let Some(ready) = &defaults.ready else { return };
         let mut env = template.env.clone();
-        env.extend(sandbox.facts().env.clone());
+        env.extend(sandbox.env());
         let patience = self.config().builds.ready;
         if !is_ready(&live.machine, ready, defaults, &env, patience).await {
             note(format!("the template was not ready after {patience:?}"));

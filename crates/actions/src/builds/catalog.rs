@@ -19,12 +19,16 @@ pub struct Alias {
 
 impl Actions {
     /// Whether there is a template of this name that the tenant may use.
-    pub fn template_alias(&self, tenant: &Tenant, text: &str) -> Result<Alias, Problem> {
+    pub async fn template_alias(&self, tenant: &Tenant, text: &str) -> Result<Alias, Problem> {
         if let Some(known) = self.templates().built_in(text)? {
             return Ok(Alias { template: known.id().to_owned(), public: true });
         }
         let Name { name, tag } = Name::parse(tenant, text)?;
-        let record = self.own_template(tenant, &name)?;
+        let mut record = self.own_template(tenant, &name).await?;
+        if tag.as_deref().is_some_and(|tag| record.tagged(tag).is_none()) {
+            self.meet_anew(tenant).await?;
+            record = self.own_template(tenant, &name).await?;
+        }
         if let Some(tag) = tag
             && !record.tagged(&tag).is_some_and(|build| build.status == BuildStatus::Ready)
         {
@@ -34,23 +38,30 @@ impl Actions {
     }
 
     /// A tenant's own template, by id or name.
-    pub fn own_template(&self, tenant: &Tenant, name: &str) -> Result<Record, Problem> {
-        let found = self.templates().own().find(tenant, name);
-        found.ok_or_else(|| {
-            let message = format!("template '{name}' not found");
-            Problem::new(Kind::NotFound, "template_not_found", message)
-        })
+    pub async fn own_template(&self, tenant: &Tenant, name: &str) -> Result<Record, Problem> {
+        // Who cannot look around goes on with what is known here.
+        let _ = self.meet(tenant).await;
+        if let Some(found) = self.templates().own().find(tenant, name) {
+            return Ok(found);
+        }
+        self.meet_anew(tenant).await?;
+        if let Some(found) = self.templates().own().find(tenant, name) {
+            return Ok(found);
+        }
+        let message = format!("template '{name}' not found");
+        Err(Problem::new(Kind::NotFound, "template_not_found", message))
     }
 
     /// A tenant's own templates, newest first.
-    pub fn own_templates(&self, tenant: &Tenant) -> Vec<Record> {
+    pub async fn own_templates(&self, tenant: &Tenant) -> Result<Vec<Record>, Problem> {
+        self.meet(tenant).await?;
         let mut own = self.templates().own().of(tenant);
         own.sort_by_key(|record| std::cmp::Reverse((record.created_at, record.id.clone())));
-        own
+        Ok(own)
     }
 
     /// Gives a build more tags; answers the build's id and the tags.
-    pub fn assign_tags(
+    pub async fn assign_tags(
         &self,
         tenant: &Tenant,
         target: &str,
@@ -58,19 +69,19 @@ impl Actions {
     ) -> Result<(String, Vec<String>), Problem> {
         let given = some_tags(asked)?;
         let Name { name, tag } = Name::parse(tenant, target)?;
-        let record = self.own_template(tenant, &name)?;
+        let record = self.own_template(tenant, &name).await?;
         let tag = tag.as_deref().unwrap_or(DEFAULT_TAG);
-        let build = self.templates().own().change(tenant, &record.id, |record| {
+        let build = self.change_template(tenant, &record.id, |record| {
             let build = record.tagged(tag).filter(|build| build.status == BuildStatus::Ready);
             let build = build.ok_or_else(|| unknown_tag(tag, &name))?.id.clone();
             let to = Tag { build: build.clone(), at: now() };
             record.tags.extend(given.iter().map(|tag| (tag.clone(), to.clone())));
             Ok(build)
-        })?;
-        Ok((build, given))
+        });
+        Ok((build.await?, given))
     }
 
-    pub fn remove_tags(
+    pub async fn remove_tags(
         &self,
         tenant: &Tenant,
         target: &str,
@@ -85,29 +96,35 @@ impl Actions {
             let message = "Template name should not contain a tag, use the 'tags' field instead";
             return Err(Problem::invalid(message));
         }
-        let record = self.own_template(tenant, &name)?;
-        self.templates().own().change(tenant, &record.id, |record| {
+        let record = self.own_template(tenant, &name).await?;
+        self.change_template(tenant, &record.id, |record| {
             record.tags.retain(|tag, _| !gone.contains(tag));
             Ok(())
         })
+        .await
     }
 
     /// Deletes a tenant's template. Sandboxes of it go on.
-    pub fn delete_template(&self, tenant: &Tenant, name: &str) -> Result<(), Problem> {
+    pub async fn delete_template(&self, tenant: &Tenant, name: &str) -> Result<(), Problem> {
         let name = Name::parse(tenant, name)?.name;
-        let record = self.own_template(tenant, &name)?;
-        let record = self.templates().own().remove(tenant, &record.id)?;
-        for known in self.builds().lock().values().filter(|known| known.template == record.id) {
-            known.stop.send_replace(Some(Stop::Deleted));
-        }
+        let record = self.own_template(tenant, &name).await?;
+        let record = self.remove_template(&record).await?;
+        self.stop_builds(&record);
         let gone = record.builds.iter().filter(|build| build.version.is_some());
         self.discard(&record, gone.cloned().collect());
         Ok(())
     }
 
+    /// Ends the builds of a template that is gone.
+    pub(crate) fn stop_builds(&self, record: &Record) {
+        for known in self.builds().lock().values().filter(|known| known.template == record.id) {
+            known.stop.send_replace(Some(Stop::Deleted));
+        }
+    }
+
     /// Forgets old builds that no tag names.
-    pub(super) fn prune(&self, record: &Record) {
-        let pruned = self.templates().own().change(&record.tenant, &record.id, |record| {
+    pub(super) async fn prune(&self, record: &Record) {
+        let pruned = self.change_template(&record.tenant, &record.id, |record| {
             let tagged: Vec<_> = record.tags.values().map(|tag| tag.build.clone()).collect();
             let over = |build: &BuildRecord| {
                 matches!(build.status, BuildStatus::Ready | BuildStatus::Error)
@@ -127,7 +144,7 @@ impl Actions {
             Ok(gone)
         });
         // Without a record there is nothing left to prune.
-        if let Ok(gone) = pruned {
+        if let Ok(gone) = pruned.await {
             let gone = gone.into_iter().filter(|build| build.version.is_some()).collect();
             self.discard(record, gone);
         }
@@ -135,7 +152,7 @@ impl Actions {
 
     /// Removes versions from the store, in the background: it looks at every
     /// layer.
-    pub(super) fn discard(&self, record: &Record, builds: Vec<BuildRecord>) {
+    pub(crate) fn discard(&self, record: &Record, builds: Vec<BuildRecord>) {
         if builds.is_empty() {
             return;
         }

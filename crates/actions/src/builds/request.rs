@@ -16,7 +16,11 @@ const LEAST_MEMORY_MB: u64 = 128;
 
 impl Actions {
     /// Takes down that somebody wants to build a template, new or not.
-    pub fn request_build(&self, tenant: &Tenant, wish: &NewBuild) -> Result<Requested, Problem> {
+    pub async fn request_build(
+        &self,
+        tenant: &Tenant,
+        wish: &NewBuild,
+    ) -> Result<Requested, Problem> {
         self.refuse_when_draining()?;
         let Name { name, tag } = Name::parse(tenant, &wish.name)?;
         let asked: Vec<_> = tag.into_iter().chain(wish.tags.iter().cloned()).collect();
@@ -42,8 +46,11 @@ impl Actions {
             disk_mb: wish.disk_mb,
             created_at: now(),
             finished_at: None,
+            packed: None,
         };
+        self.meet(tenant).await?;
         let id = Secret::random().map_err(cannot)?.expose()[..20].to_owned();
+        let id = self.claim_name(tenant, &name, id).await?;
         let record = Record {
             id,
             tenant: tenant.clone(),
@@ -52,6 +59,7 @@ impl Actions {
             updated_at: now(),
             builds: Vec::new(),
             tags: BTreeMap::new(),
+            is_shared: false,
         };
         let own = self.templates().own();
         let record = own.add(record, self.config().quota.templates)?;
@@ -65,7 +73,7 @@ impl Actions {
             record.builds.push(build);
             Ok(())
         })?;
-        self.prune(&record);
+        self.prune(&record).await;
         Ok(Requested { template: record.id, build: build_id, name, tags })
     }
 

@@ -88,9 +88,8 @@ impl Work<'_> {
     }
 
     async fn base(&self, base: &Base) -> Result<Stand, StepError> {
-        let templates = self.actions.templates();
         let known = match base {
-            Base::Template(name) => templates.find(self.tenant, name),
+            Base::Template(name) => self.actions.find_template(self.tenant, name).await,
             Base::Image(image) => {
                 let stands_for = self.image(image)?;
                 self.say(
@@ -98,7 +97,7 @@ impl Work<'_> {
                     "base",
                     format!("there is no registry here: `{image}` is the template `{stands_for}`"),
                 );
-                templates.find(self.tenant, &stands_for)
+                self.actions.find_template(self.tenant, &stands_for).await
             }
         };
         let known = known.map_err(|problem| StepError::Told(problem.message))?;

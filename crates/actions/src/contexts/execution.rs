@@ -10,10 +10,12 @@ use belljar_node::{
     Bundle, CallError, CellEnd, CellEvent, CellOptions, ContextError, Display, Origin,
 };
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::Contexts;
 use super::slot::{Held, Meanwhile, Slot, StartError};
 use super::text::Pieces;
+use crate::observe::Watched;
 use crate::sandbox::State;
 
 /// What an execution shows. `Ended` or `Gone` comes last.
@@ -75,11 +77,15 @@ impl Execution {
     ) -> Self {
         // Whoever reads slowly holds the code back.
         let (sender, outputs) = mpsc::channel(64);
-        tokio::spawn(async move {
+        let watched = Watched::cell(&contexts.sandbox);
+        let span = watched.span();
+        let work = async move {
             let limit = limit.unwrap_or(NO_LIMIT);
-            let job = Job { contexts: &contexts, slot: &slot, outputs: &sender, limit };
+            let (contexts, slot, outputs, watched) = (&contexts, &*slot, &sender, &watched);
+            let job = Job { contexts, slot, outputs, limit, watched };
             job.run(&code, &env).await;
-        });
+        };
+        tokio::spawn(work.instrument(span));
         Self { outputs }
     }
 
@@ -95,6 +101,7 @@ struct Job<'a> {
     slot: &'a Slot,
     outputs: &'a mpsc::Sender<Output>,
     limit: Duration,
+    watched: &'a Watched,
 }
 
 /// How an attempt came out.
@@ -138,8 +145,9 @@ impl Job<'_> {
     ) -> Attempt {
         let mut all = self.contexts.lacks(&held.context);
         all.extend(env.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let options = CellOptions { wall: Some(self.limit), env: all };
+        let options = CellOptions { wall: Some(self.limit), env: all, ..CellOptions::default() };
         let mut running = held.context.run_with(code, options);
+        self.watched.begun(&self.contexts.live, running.number(), if revived { 2 } else { 1 });
         let (mut stdout, mut stderr) = (Pieces::default(), Pieces::default());
         let mut begun = false;
         let mut flaw = None;
@@ -180,6 +188,7 @@ impl Job<'_> {
                     continue;
                 }
                 CellEvent::End(end) => {
+                    self.watched.ended(end.reason, &end.usage);
                     self.say(Output::Stdout(stdout.finish())).await;
                     self.say(Output::Stderr(stderr.finish())).await;
                     let flaw = flaw.map(|flaw| if revived { after_death(flaw) } else { flaw });

@@ -28,6 +28,8 @@ pub(super) struct Ends {
 struct Inner {
     file: File,
     bytes: u64,
+    /// The last line may be half there: the disk was full.
+    torn: bool,
     /// The newest last.
     newest: HashMap<Tenant, VecDeque<Ended>>,
 }
@@ -40,7 +42,7 @@ impl Ends {
         Self::bounded(state, LARGEST)
     }
 
-    fn bounded(state: &Path, largest: u64) -> io::Result<Self> {
+    pub(super) fn bounded(state: &Path, largest: u64) -> io::Result<Self> {
         let (path, old) = (state.join("ended.jsonl"), state.join("ended.old.jsonl"));
         let mut newest = HashMap::new();
         let mut whole = true;
@@ -55,27 +57,33 @@ impl Ends {
                 remember(&mut newest, ended);
             }
         }
-        let mut file = open(&path)?;
-        if !whole {
-            // The disk was full. What follows is a line of its own.
-            file.write_all(b"\n")?;
-        }
+        let file = open(&path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self { path, old, largest, inner: Mutex::new(Inner { file, bytes, newest }) })
+        let inner = Inner { file, bytes, torn: !whole, newest };
+        Ok(Self { path, old, largest, inner: Mutex::new(inner) })
     }
 
-    pub(super) fn add(&self, ended: Ended) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&ended)?;
-        line.push(b'\n');
+    /// Answers whose end is not remembered any more instead.
+    pub(super) fn add(&self, ended: Ended) -> io::Result<Option<SandboxId>> {
         let mut inner = self.lock();
+        // What follows half a line is a line of its own.
+        let mut line = if inner.torn { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, &ended)?;
+        line.push(b'\n');
         if inner.bytes > self.largest {
             fs::rename(&self.path, &self.old)?;
             (inner.file, inner.bytes) = (open(&self.path)?, 0);
         }
+        inner.torn = true;
         inner.file.write_all(&line)?;
+        inner.torn = false;
         inner.bytes += u64::try_from(line.len()).unwrap_or(u64::MAX);
-        remember(&mut inner.newest, ended);
-        Ok(())
+        Ok(remember(&mut inner.newest, ended))
+    }
+
+    /// Whether anybody's end is this one.
+    pub(super) fn remembers(&self, id: &SandboxId) -> bool {
+        self.lock().newest.values().flatten().any(|ended| ended.id == *id)
     }
 
     /// Whether this end is among the newest.
@@ -100,12 +108,12 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-fn remember(newest: &mut HashMap<Tenant, VecDeque<Ended>>, ended: Ended) {
+/// Answers which one had to make room.
+fn remember(newest: &mut HashMap<Tenant, VecDeque<Ended>>, ended: Ended) -> Option<SandboxId> {
     let ends = newest.entry(ended.tenant.clone()).or_default();
-    if ends.len() >= LONGEST_PAGE {
-        ends.pop_front();
-    }
+    let forgotten = if ends.len() >= LONGEST_PAGE { ends.pop_front() } else { None };
     ends.push_back(ended);
+    forgotten.map(|ended| ended.id)
 }
 
 #[cfg(test)]

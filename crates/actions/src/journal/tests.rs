@@ -35,6 +35,8 @@ fn written(number: u8, saved: bool, suspended: bool) -> Written {
         template: serde_json::from_value(template).unwrap(),
         saved,
         suspended,
+        network: Network::default(),
+        ran: Duration::ZERO,
     }
 }
 
@@ -110,4 +112,24 @@ fn a_record_from_before_there_were_tiers_is_one_of_the_jail() {
         \"reason\":\"killed\"}";
     let ended: Ended = serde_json::from_str(old).unwrap();
     assert_eq!(ended.tier, Tier::Jail);
+}
+
+#[test]
+fn an_end_that_could_not_be_written_is_owed() {
+    let state = tempfile::tempdir().unwrap();
+    let journal = Journal::open(state.path()).unwrap();
+    journal.write(&written(1, false, false)).unwrap();
+    // Larger than it may be, and what it should become is a directory in use.
+    let journal = Journal { ends: Ends::bounded(state.path(), 0).unwrap(), ..journal };
+    journal.end(&id(9), &facts(), EndReason::Killed).unwrap();
+    let old = state.path().join("ended.old.jsonl");
+    fs::create_dir_all(old.join("in use")).unwrap();
+    assert!(journal.end(&id(1), &facts(), EndReason::Killed).is_err());
+    assert_eq!(journal.pay(), 1);
+    assert!(!journal.has_ended(&Tenant::new("a"), &id(1)));
+    assert!(journal.path(&id(1)).exists(), "what was written of it is gone before its end is");
+    fs::remove_dir_all(old).unwrap();
+    assert_eq!(journal.pay(), 0);
+    assert!(journal.has_ended(&Tenant::new("a"), &id(1)));
+    assert!(!journal.path(&id(1)).exists());
 }

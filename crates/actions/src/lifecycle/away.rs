@@ -39,6 +39,17 @@ impl Actions {
         };
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
         let machine = self.make_from(&saved, sandbox.template(), tier).await?;
+        self.reconnect(sandbox, machine).await
+    }
+
+    /// Gives a new machine of a sandbox the way out that the last one had.
+    async fn reconnect(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        machine: belljar_node::Sandbox,
+    ) -> Result<Arc<Live>, Problem> {
+        let (tenant, network) = (&sandbox.facts().tenant, sandbox.network());
+        self.connect_or_end(&machine, tenant, &network, &sandbox.rows).await?;
         Ok(Arc::new(Live::new(machine)))
     }
 
@@ -68,7 +79,7 @@ impl Actions {
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
         let made = self.node().resume_from(dir, sandbox.template().spec(tier)).await;
         let machine = made.map_err(|error| not_made(&error))?;
-        Ok(Arc::new(Live::new(machine)))
+        self.reconnect(sandbox, machine).await
     }
 
     /// Removes what was saved of a sandbox that runs again.

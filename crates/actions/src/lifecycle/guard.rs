@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use belljar_model::EndReason;
 
+use tokio::time::Instant;
+
 use super::OnTimeout;
-use crate::clock::now;
+use crate::clock::Moment;
 use crate::sandbox::{Live, Paused, Sandbox, State};
 use crate::start::Actions;
 
@@ -16,8 +18,15 @@ impl Actions {
         let (actions, sandbox) = (self.clone(), sandbox.clone());
         tokio::spawn(async move {
             let (mut deadlines, mut states) = (sandbox.deadline.subscribe(), sandbox.states());
+            // When it is due, on a clock that does not jump as the host's may.
+            let mut due: Option<(Moment, Instant)> = None;
             loop {
                 let deadline = *deadlines.borrow_and_update();
+                let at = match due {
+                    Some((of, at)) if of == deadline => at,
+                    _ => Instant::now() + deadline.remaining(),
+                };
+                due = Some((deadline, at));
                 let state = states.borrow_and_update().clone();
                 let (live, counts) = match state {
                     State::Ended(_) => return,
@@ -38,8 +47,8 @@ impl Actions {
                         Some(live) => actions.died(&sandbox, &live).await,
                         None => return,
                     },
-                    () = tokio::time::sleep(deadline.remaining()), if counts => {
-                        actions.time_is_up(&sandbox).await;
+                    () = tokio::time::sleep_until(at), if counts => {
+                        actions.time_is_up(&sandbox, deadline).await;
                     }
                 }
             }
@@ -61,10 +70,10 @@ impl Actions {
         }
     }
 
-    async fn time_is_up(&self, sandbox: &Arc<Sandbox>) {
+    async fn time_is_up(&self, sandbox: &Arc<Sandbox>, deadline: Moment) {
         let _changing = sandbox.changing.lock().await;
         // It may have been extended or paused while the lock was not ours.
-        if sandbox.deadline() > now() || sandbox.live().is_err() {
+        if sandbox.deadline() != deadline || sandbox.live().is_err() {
             return;
         }
         let paused = match sandbox.facts().on_timeout {

@@ -13,6 +13,8 @@ use crate::problem::{Kind, Problem};
 #[derive(Debug)]
 pub struct Process {
     pub(super) pid: u32,
+    /// What rows of its traffic call it.
+    pub(super) number: u32,
     pub(super) cmd: String,
     pub(super) args: Vec<String>,
     pub(super) envs: BTreeMap<String, String>,
@@ -62,6 +64,7 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub struct Following {
     pid: u32,
+    number: u32,
     pieces: mpsc::Receiver<Piece>,
     ending: watch::Receiver<Option<ProcessEnd>>,
 }
@@ -76,6 +79,11 @@ impl Process {
     /// As the sandbox counts.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Its call's number, by which rows of its traffic name it.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     pub fn cmd(&self) -> &str {
@@ -120,7 +128,8 @@ impl Process {
             }
             followers.push(sender);
         }
-        Ok(Following { pid: self.pid, pieces, ending: self.ending.subscribe() })
+        let Self { pid, number, .. } = *self;
+        Ok(Following { pid, number, pieces, ending: self.ending.subscribe() })
     }
 
     /// Gives it input, as fast as it takes it.
@@ -193,6 +202,11 @@ fn failed(message: &str) -> Problem {
 impl Following {
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The process's [`Process::number`].
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// What happens next. A future that is dropped has taken nothing.

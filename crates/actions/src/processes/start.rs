@@ -8,10 +8,12 @@ use std::time::Duration;
 use belljar_model::User;
 use belljar_node::{Call, CallError, Command, Input, Leftovers, PtySize};
 use tokio::sync::{mpsc, watch};
+use tracing::Instrument as _;
 
 use super::{Following, Process, Processes, drain};
 use crate::create::check_env;
 use crate::events::EventKind;
+use crate::observe::Watched;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::{Live, Sandbox};
 use crate::start::Actions;
@@ -68,6 +70,7 @@ impl Actions {
         let asked = wish.cwd.as_deref().or(sandbox.template().workdir()).unwrap_or_default();
         let cwd = live.files(wish.user).resolve(asked)?;
         let command = command(sandbox, &wish, &cwd);
+        let watched = Watched::process(sandbox);
         // On a task of its own: a caller who goes away in the middle must not
         // leave a process behind that nobody knows of.
         let (actions, sandbox, live) = (self.clone(), sandbox.clone(), live.clone());
@@ -77,7 +80,7 @@ impl Actions {
                 CallError::Group(_) => sandbox.failed(&live, "start the process", &error),
                 error => not_started(&wish, &cwd, &error),
             })?;
-            actions.look_after_process(&sandbox, &live, wish, call)
+            actions.look_after_process(&sandbox, &live, wish, call, watched)
         });
         started.await.map_err(|error| Problem::internal("start the process", &error))?
     }
@@ -88,11 +91,15 @@ impl Actions {
         live: &Live,
         wish: StartProcess,
         call: Call,
+        watched: Watched,
     ) -> Result<Following, Problem> {
+        watched.begun(live, call.number(), 1);
+        let span = watched.span();
         let (orders, inbox) = mpsc::channel(ORDERS);
         let takes_input = wish.stdin || wish.pty.is_some();
         let process = Arc::new(Process {
             pid: call.pid(),
+            number: call.number(),
             cmd: wish.cmd,
             args: wish.args,
             envs: wish.envs,
@@ -107,11 +114,12 @@ impl Actions {
         let following = process.follow()?;
         live.processes.add(&process);
         let detail = |ending: &str| Some(format!("pid {}: {ending}", process.pid));
-        self.tell(sandbox, EventKind::ProcessStarted, detail(&process.cmd));
+        span.in_scope(|| self.tell(sandbox, EventKind::ProcessStarted, detail(&process.cmd)));
         let (actions, sandbox) = (self.clone(), sandbox.clone());
         let (table, process) = (live.processes.table.clone(), process.clone());
-        tokio::spawn(async move {
+        let looked_after = async move {
             let ending = drain::drain(&process, call, inbox).await;
+            watched.ended(ending.reason, &ending.end.usage);
             let detail = format!("pid {}: {}", process.pid, ending.status);
             process.ending.send_replace(Some(ending));
             Processes::retire(&table, &process);
@@ -119,7 +127,8 @@ impl Actions {
             super::lock(&process.followers).take();
             super::lock(&process.stdin).take();
             actions.tell(&sandbox, EventKind::ProcessEnded, Some(detail));
-        });
+        };
+        tokio::spawn(looked_after.instrument(span));
         Ok(following)
     }
 }
@@ -127,7 +136,7 @@ impl Actions {
 fn command(sandbox: &Sandbox, wish: &StartProcess, cwd: &str) -> Command {
     let mut env = wish.surroundings.clone();
     env.extend(sandbox.template().template.env.clone());
-    env.extend(sandbox.facts().env.clone());
+    env.extend(sandbox.env());
     env.extend(wish.envs.clone());
     let argv = std::iter::once(&wish.cmd).chain(&wish.args);
     Command {
@@ -143,6 +152,7 @@ fn command(sandbox: &Sandbox, wish: &StartProcess, cwd: &str) -> Command {
             Leaving::Stay => Leftovers::Keep,
             Leaving::End => Leftovers::Kill,
         },
+        tag: belljar_node::Tag { name: wish.tag.clone(), ..belljar_node::Tag::default() },
         ..Command::new(argv.map(|word| word.as_bytes()))
     }
 }

@@ -5,7 +5,10 @@
 //! ```
 //!
 //! The files themselves are in the template store, under a name that only the
-//! record leads to.
+//! record leads to. Where nodes share templates, finished builds and their tags are
+//! what all of them know: see [`crate::shared`].
+
+mod others;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,6 +34,9 @@ pub struct Record {
     /// Oldest first.
     pub builds: Vec<BuildRecord>,
     pub tags: BTreeMap<String, Tag>,
+    /// Other nodes know of it.
+    #[serde(default)]
+    pub(crate) is_shared: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,6 +55,9 @@ pub struct BuildRecord {
     pub disk_mb: Option<u64>,
     pub created_at: Moment,
     pub finished_at: Option<Moment>,
+    /// What other nodes make it from; `None`: it is on this one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) packed: Option<belljar_objects::Digest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +78,7 @@ pub struct Reason {
 }
 
 /// Which build a tag means, and since when.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     pub build: String,
     pub at: Moment,
@@ -253,6 +262,7 @@ mod tests {
             updated_at: now(),
             builds: Vec::new(),
             tags: BTreeMap::new(),
+            is_shared: false,
         }
     }
 
@@ -268,6 +278,7 @@ mod tests {
             disk_mb: None,
             created_at: now(),
             finished_at: None,
+            packed: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Access::{Key, Public};
 use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
-use crate::{call, checkpoint, context, event, file, sandbox, service, template};
+use crate::{call, checkpoint, context, event, file, network, sandbox, service, template};
 
 macro_rules! shape {
     ($type:ty) => {
@@ -69,6 +69,8 @@ const PUBLIC: Access = Public;
 
 const STREAM: (&str, &str) =
     ("Accept", "`text/event-stream`: the answer comes as events while it runs.");
+const FOLLOW: (&str, &str) =
+    ("Accept", "`text/event-stream`: rows come as events, also those that are made from now on.");
 const ONCE: (&str, &str) = (
     "Idempotency-Key",
     "Of a-z, 0-9 and -: a request that is repeated with it within ten minutes makes nothing new.",
@@ -180,6 +182,26 @@ operations! {
     MoveFile: Post "/v1/sandboxes/{sandbox}/files/move" "files" "Moves or renames a file or a directory." {
         content: Content::Json(shape!(file::MoveFile)),
         answers: &[Answer::Json(200, shape!(file::Entry))],
+    };
+
+    GetNetwork: Get "/v1/sandboxes/{sandbox}/network" "network" "Shows what a sandbox may reach." {
+        answers: &[Answer::Json(200, shape!(network::NetworkShown))],
+    };
+    SetNetwork: Put "/v1/sandboxes/{sandbox}/network" "network" "Changes what a sandbox may reach; what it may not any more is cut." {
+        content: Content::Json(shape!(network::Network)),
+        answers: &[Answer::Json(200, shape!(network::NetworkShown))], also: &[409],
+    };
+    ListConnections: Get "/v1/sandboxes/{sandbox}/connections" "network" "Shows what a sandbox asked for, also one that has ended, or streams it." {
+        query: Some(shape!(network::ListConnections)),
+        answers: &[
+            Answer::Json(200, shape!(network::ConnectionPage)),
+            Answer::Events(shape!(network::Connection)),
+        ],
+        headers: &[FOLLOW],
+    };
+    CreateToken: Post "/v1/sandboxes/{sandbox}/tokens" "network" "Makes a token for operations of the gateway; it is shown only now." {
+        content: Content::Json(shape!(network::CreateToken)),
+        answers: &[Answer::Json(201, shape!(network::Token))], also: &[409],
     };
 
     CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Keeps a sandbox as it is now; it goes on." {

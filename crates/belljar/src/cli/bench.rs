@@ -30,6 +30,10 @@ pub(crate) enum BenchKind {
     Tiers(BenchTiers),
     /// Create, first answer of `python3 --version`, over HTTP: bare, and with E2B's SDK
     Tti(BenchTti),
+    /// A model request: straight, through nginx, and through the gateway
+    Gateway(BenchGateway),
+    /// A whole platform on this machine: sessions, what it adds, a lost node, a flood
+    Platform(BenchPlatform),
 }
 
 impl BenchKind {
@@ -42,6 +46,8 @@ impl BenchKind {
             Self::Fork(fork) => &fork.output,
             Self::Tiers(tiers) => &tiers.output,
             Self::Tti(tti) => &tti.output,
+            Self::Gateway(gateway) => &gateway.output,
+            Self::Platform(platform) => &platform.output,
         }
     }
 }
@@ -173,6 +179,84 @@ pub(crate) struct BenchTti {
     /// The template to ask for
     #[arg(long, short, default_value = "base")]
     pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchGateway {
+    /// How many rounds; each contestant takes one turn a round
+    #[arg(long, short = 'n', default_value_t = 3, value_parser = rounds())]
+    pub(crate) rounds: u32,
+    /// How long each turn takes
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "8")]
+    pub(crate) seconds: Duration,
+    /// How many clients at a time
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: u32,
+    /// Pieces of text in an answer, each an event that is sent by itself
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=300))]
+    pub(crate) events: u32,
+    /// Requests during which memory is watched
+    #[arg(long, default_value_t = 50_000)]
+    pub(crate) requests: u64,
+    /// The nginx to measure beside
+    #[arg(long, value_name = "FILE", default_value = "nginx")]
+    pub(crate) nginx: PathBuf,
+    /// Be the upstream that is asked
+    #[arg(long, hide = true)]
+    pub(crate) as_upstream: bool,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchPlatform {
+    /// Whole sessions through the API at a fixed rate; what each role spends on one
+    #[arg(long)]
+    pub(crate) sessions: bool,
+    /// Create to first result, beside `belljar serve`
+    #[arg(long)]
+    pub(crate) overhead: bool,
+    /// Three nodes, one of them killed
+    #[arg(long)]
+    pub(crate) loss: bool,
+    /// Two tenants, one of them floods
+    #[arg(long)]
+    pub(crate) fairness: bool,
+    /// A little of everything, in a minute; all four of the above if none is named
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Sessions that begin in a second
+    #[arg(long, value_name = "N", default_value_t = 11.6)]
+    pub(crate) rate: f64,
+    /// How long sessions begin
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "600")]
+    pub(crate) seconds: Duration,
+    /// Sessions at once; whoever finds as many waits, and his time counts
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = rounds())]
+    pub(crate) most: u32,
+    /// Sandboxes alive when a node is killed; fewer if memory would not do
+    #[arg(long, value_name = "N", default_value_t = 2400, value_parser = rounds())]
+    pub(crate) alive: u32,
+    /// Creates of the quiet tenant, and of each side when `serve` is beside
+    #[arg(long, short = 'n', default_value_t = 200, value_parser = rounds())]
+    pub(crate) rounds: u32,
+    /// Creates that the other tenant has in flight
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = rounds())]
+    pub(crate) flood: u32,
+    /// Sandboxes that a node keeps waiting, at least
+    #[arg(long, default_value_t = 4)]
+    pub(crate) pool: usize,
+    /// Creates that a node works on at once; as many as there are cores if left out
+    #[arg(long, value_name = "N")]
+    pub(crate) at_once: Option<usize>,
+    /// A template with Python, pandas and IPython
+    #[arg(long, short, default_value = "code-interpreter")]
+    pub(crate) template: String,
+    /// Where the database is, for as long as it takes; on a disk, not in memory
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) output: BenchOutput,
 }

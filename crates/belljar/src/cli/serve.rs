@@ -2,13 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use belljar_model::Tier;
-use belljar_model::units::parse_time;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::parse_tier;
+use super::Hosting;
 
 /// Serve sandboxes over HTTP: E2B's API and our own, on one port
 #[derive(Debug, Args)]
@@ -38,33 +35,8 @@ pub(crate) struct Serve {
     /// Sandboxes that one tenant may have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_sandboxes: usize,
-    /// Sandboxes that are kept waiting for each warm template, at least
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub(crate) pool: usize,
-    /// What sandboxes are kept in when neither they nor their template say: jail, oci/crun,
-    /// oci/runc, gvisor or microvm [default: jail]
-    #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
-    pub(crate) tier: Option<Tier>,
-    /// The weakest tier that any sandbox may have; a tenant's own is in the key file
-    /// [default: jail]
-    #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
-    pub(crate) floor: Option<Tier>,
-    /// A tier that may be asked for, of several the preferred first; may be repeated
-    /// [default: all that this host can run]
-    #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
-    pub(crate) offer: Vec<Tier>,
-    /// Where the same is written: `tier`, `floor` and `tiers` (TOML); flags win
-    #[arg(long, value_name = "FILE", help_heading = "Tiers")]
-    pub(crate) config: Option<PathBuf>,
-    /// How long requests may take to finish when the server is told to stop
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
-    pub(crate) grace: Duration,
-    /// Where records, volumes and certificates are kept [env: BELLJAR_DATA]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: Option<PathBuf>,
-    /// Write logs as JSON
-    #[arg(long)]
-    pub(crate) json_logs: bool,
+    #[command(flatten)]
+    pub(crate) hosting: Hosting,
 }
 
 const EXAMPLES: &str = "\
@@ -73,6 +45,9 @@ Examples:
   eval \"$(belljar env --key e2b_...)\"        and run any program that uses E2B's SDK
 
   belljar serve --tier gvisor --floor gvisor nothing runs on the host's own kernel
+
+  belljar serve --network packages --network-most allow
+                                             pip and npm work; nothing is open
 
   belljar tls init --domain sb.localhost
   belljar serve --tls-listen 127.0.0.1:8443 --domain sb.localhost:8443";

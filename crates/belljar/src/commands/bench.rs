@@ -6,6 +6,8 @@
 mod density;
 mod first_result;
 mod fork;
+mod gateway;
+mod platform;
 mod sessions;
 mod start;
 mod tiers;
@@ -34,5 +36,7 @@ pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> 
         BenchKind::Tiers(options) => Box::pin(tiers::run(options, config, printer)).await,
         BenchKind::Tti(options) => tti::run(options, config, printer).await,
         BenchKind::Fork(options) => fork::run(options, config, printer).await,
+        BenchKind::Gateway(options) => gateway::run(options, printer),
+        BenchKind::Platform(options) => Box::pin(platform::run(options, config, printer)).await,
     }
 }

@@ -84,7 +84,7 @@ pub(crate) async fn run(
 }
 
 /// Files below the writable directories that are not the template's.
-async fn changed(session: &Session) -> Option<Listing> {
+pub(super) async fn changed(session: &Session) -> Option<Listing> {
     let paths = session.writable();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     // A sandbox that is lost has no files any more.
@@ -127,7 +127,7 @@ async fn document(
     })
 }
 
-fn usage(usage: &Usage) -> Value {
+pub(super) fn usage(usage: &Usage) -> Value {
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     json!({
         "wall_ms": millis(usage.wall),
@@ -155,7 +155,7 @@ fn stream(call: &mut Map<String, Value>, name: &str, captured: &Captured) {
     }
 }
 
-fn file(entry: &Entry) -> Value {
+pub(super) fn file(entry: &Entry) -> Value {
     let kind = match entry.kind {
         EntryKind::File => "file",
         EntryKind::Directory => "directory",

@@ -23,18 +23,26 @@ pub(crate) fn run(options: &Env, config: &Config, printer: &Printer) -> anyhow::
                 variables.push(("NODE_EXTRA_CA_CERTS", authority));
             }
         }
-        None => {
-            let url = options.url.trim_end_matches('/').to_owned();
-            let data = options.data_url.as_deref().unwrap_or(&url);
-            variables.push(("E2B_SANDBOX_URL", data.trim_end_matches('/').to_owned()));
-            variables.push(("E2B_VOLUME_API_URL", url.clone()));
-            variables.push(("E2B_API_URL", url));
-        }
+        None => variables.extend(addresses(&options.url, options.data_url.as_deref())),
     }
     variables.push(("E2B_API_KEY", key.unwrap_or_else(|| "e2b_...".to_owned())));
     variables.sort_unstable();
     printer.data(render(options.shell, &variables))?;
     Ok(0)
+}
+
+/// What a shell needs to use the server at an address.
+pub(crate) fn for_url(url: &str, key: &str) -> String {
+    let mut variables = addresses(url, None).to_vec();
+    variables.push(("E2B_API_KEY", key.to_owned()));
+    variables.sort_unstable();
+    render(EnvShell::Sh, &variables)
+}
+
+fn addresses(url: &str, data: Option<&str>) -> [(&'static str, String); 3] {
+    let url = url.trim_end_matches('/').to_owned();
+    let data = data.unwrap_or(&url).trim_end_matches('/').to_owned();
+    [("E2B_SANDBOX_URL", data), ("E2B_VOLUME_API_URL", url.clone()), ("E2B_API_URL", url)]
 }
 
 fn render(shell: EnvShell, variables: &[(&str, String)]) -> String {

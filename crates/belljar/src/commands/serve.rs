@@ -1,6 +1,8 @@
 //! `belljar serve`: sandboxes over HTTP.
 
-mod tiers;
+mod file;
+pub(super) mod network;
+pub(super) mod tiers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,16 +12,16 @@ use anyhow::{Context as _, bail};
 use belljar_actions::{Actions, Keys};
 use belljar_node::PoolSize;
 use belljar_server::{Listener, Server, Settings, tls};
-use tracing_subscriber::filter::LevelFilter;
+use belljar_telemetry::Role;
 
-use crate::cli::Serve;
+use crate::cli::{Hosting, Serve};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
 use crate::session::Interrupt;
 
 pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
-    log(options.json_logs);
-    let data = options.data.as_deref().unwrap_or(&config.data);
+    let telemetry = options.hosting.observe.start(Role::Serve, None)?;
+    let data = options.hosting.data.as_deref().unwrap_or(&config.data);
     std::fs::create_dir_all(data)
         .with_context(|| format!("cannot make `{}`", data.display()))
         .hint("choose a directory that you may write to with --data")?;
@@ -27,47 +29,48 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     // Before anything else is made: a port that is taken is the usual mistake.
     let listeners = listeners(options, data, printer)?;
     let keys = keys(options, data, printer)?;
-    let settings = settings(options, config, data)?;
+    let mut settings = settings(&options.hosting, config, data)?;
+    settings.quota.sandboxes = options.max_sandboxes;
+    settings.domain.clone_from(&options.domain);
     let actions = Actions::start(settings, keys).await;
     let actions = actions.hint("`belljar doctor` says what this host can run")?;
     tiers::try_default(&actions, printer).await?;
+    network::try_gateway(&actions).await?;
     for listener in &listeners {
         if let Some(address) = listener.address() {
             printer.note(format_args!("listening on {}://{address}", listener.scheme()));
         }
     }
+    if let Some(address) = telemetry.address() {
+        printer.note(format_args!("metrics on http://{address}/metrics"));
+    }
     let warming = tokio::spawn(warm_up(actions.clone(), *printer));
-    let server = Server::new(actions, Settings { grace: options.grace, ..Settings::default() });
+    let server =
+        Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() });
     let stopped = async {
         interrupt.wait().await;
         printer.note("stopping: requests may finish, then every sandbox ends");
     };
     let ended = server.run(listeners, stopped).await;
     warming.abort();
+    telemetry.stop().await;
     ended.hint("start the server again; `GET /v1/ended` then says what was lost")?;
     Ok(0)
 }
 
-fn log(json: bool) {
-    let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_max_level(LevelFilter::INFO);
-    if json { builder.json().init() } else { builder.compact().init() }
-}
-
-fn settings(
-    options: &Serve,
+pub(super) fn settings(
+    options: &Hosting,
     config: &Config,
     data: &Path,
 ) -> anyhow::Result<belljar_actions::Config> {
     let mut settings = belljar_actions::Config::new(data.to_owned(), config.store.clone());
     settings.engine_state.clone_from(&config.state);
-    settings.quota.sandboxes = options.max_sandboxes;
-    settings.domain.clone_from(&options.domain);
+    settings.objects = options.sharing.place();
     let most = settings.pool.most.max(options.pool);
     settings.pool = PoolSize { least: options.pool, most, ..settings.pool };
-    settings.tiers = tiers::read(options)?;
+    let file = file::File::read(options)?;
+    settings.tiers = tiers::read(options, &file)?;
+    settings.networks = network::read(options, &file, config)?;
     Ok(settings)
 }
 
@@ -118,7 +121,7 @@ fn listeners(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<
 }
 
 /// The first sandboxes need not wait for this; they only start slower.
-async fn warm_up(actions: Actions, printer: Printer) {
+pub(super) async fn warm_up(actions: Actions, printer: Printer) {
     let begin = Instant::now();
     match actions.warm_up().await {
         0 => printer.note(
@@ -128,4 +131,10 @@ async fn warm_up(actions: Actions, printer: Printer) {
         ),
         _ => printer.note(format_args!("ready: warm after {:.1} s", begin.elapsed().as_secs_f64())),
     }
+}
+
+/// Whether these settings would be taken, files included.
+#[cfg(test)]
+pub(crate) fn accepts(options: &Hosting) -> anyhow::Result<()> {
+    settings(options, &Config::read(None, None), Path::new("/")).map(drop)
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admin;
+mod database;
+mod dev;
 mod files;
 mod harness;
 mod limits;

@@ -143,7 +143,7 @@ fn a_template_is_built_used_and_removed() {
 }
 
 /// Copies the host's shell and the libraries that it needs.
-fn shell_in(root: &Path) {
+pub(crate) fn shell_in(root: &Path) {
     let needs = Command::new("ldd").arg("/bin/sh").output().unwrap();
     let needs = String::from_utf8(needs.stdout).unwrap();
     let libraries = needs.split_whitespace().filter(|word| word.starts_with('/'));

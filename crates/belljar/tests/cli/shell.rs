@@ -108,7 +108,8 @@ fn ctrl_c_goes_inside() {
     let place = Place::new();
     let mut terminal = Terminal::start(place.command(&["shell", "--", "sh"]));
     terminal.expect("$ ");
-    terminal.send("echo go; sleep 600\n");
+    // Who says it is who waits: a shell that is about to start another may miss it.
+    terminal.send("sh -c 'echo go; read line'\n");
     terminal.expect("\ngo");
     terminal.send("\x03");
     terminal.expect("$ ");

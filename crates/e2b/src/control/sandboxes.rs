@@ -111,7 +111,7 @@ pub(crate) struct Detail {
     envd_access_token: String,
     allow_internet_access: bool,
     domain: Option<String>,
-    network: Network,
+    network: Traffic,
     lifecycle: Lifecycle,
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_mode: Option<&'static str>,
@@ -119,7 +119,9 @@ pub(crate) struct Detail {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Network {
+struct Traffic {
+    #[serde(flatten)]
+    out: network::Shown,
     allow_public_traffic: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     mask_request_host: Option<String>,
@@ -135,6 +137,7 @@ struct Lifecycle {
 impl Detail {
     fn new(actions: &Actions, sandbox: &Arc<Sandbox>) -> Self {
         let facts = sandbox.facts();
+        let (out, allow_internet_access) = network::Shown::of(&sandbox.network().wish.policy);
         let pause_mode = match sandbox.state() {
             belljar_actions::State::Paused(Paused::Frozen(_) | Paused::Suspended(_)) => {
                 Some("full")
@@ -145,9 +148,10 @@ impl Detail {
         Self {
             listed: Listed::new(sandbox),
             envd_access_token: facts.token.expose().to_owned(),
-            allow_internet_access: false,
+            allow_internet_access,
             domain: actions.config().domain.clone(),
-            network: Network {
+            network: Traffic {
+                out,
                 allow_public_traffic: facts.traffic_token.is_none(),
                 mask_request_host: facts.mask_host.clone(),
             },

@@ -139,8 +139,8 @@ fn word(status: BuildStatus) -> &'static str {
 pub(crate) async fn list(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
-) -> Json<Vec<Shown>> {
-    Json(actions.own_templates(&tenant).iter().map(Shown::new).collect())
+) -> Result<Json<Vec<Shown>>, RestError> {
+    Ok(Json(actions.own_templates(&tenant).await?.iter().map(Shown::new).collect()))
 }
 
 pub(crate) async fn info(
@@ -148,7 +148,7 @@ pub(crate) async fn info(
     Caller(tenant): Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Detail>, RestError> {
-    let record = actions.own_template(&tenant, &id)?;
+    let record = actions.own_template(&tenant, &id).await?;
     Ok(Json(Detail {
         id: record.id,
         public: false,
@@ -167,7 +167,7 @@ pub(crate) async fn alias(
     Caller(tenant): Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Alias>, RestError> {
-    let found = actions.template_alias(&tenant, &name)?;
+    let found = actions.template_alias(&tenant, &name).await?;
     Ok(Json(Alias { template: found.template, public: found.public }))
 }
 
@@ -178,7 +178,9 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, RestError> {
     match actions.delete_snapshot(&tenant, &id) {
-        Err(problem) if problem.kind == Kind::NotFound => actions.delete_template(&tenant, &id)?,
+        Err(problem) if problem.kind == Kind::NotFound => {
+            actions.delete_template(&tenant, &id).await?;
+        }
         other => other?,
     }
     Ok(StatusCode::NO_CONTENT)

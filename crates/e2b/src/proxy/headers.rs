@@ -4,22 +4,11 @@
 //! opens our own doors does not go inside.
 
 use axum::body::Body;
+use belljar_egress::http1::is_hop_by_hop;
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
 use super::TRAFFIC_TOKEN;
-
-const BETWEEN_NEIGHBOURS: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// The protocol that a message asks or agrees to go on with.
 pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -40,8 +29,8 @@ pub(super) fn keep_secrets(headers: &mut HeaderMap, is_ours: impl Fn(&str) -> bo
     headers.remove(TRAFFIC_TOKEN);
     for name in ["x-access-token", "x-api-key", "authorization"] {
         let ours = |value: &HeaderValue| {
-            let text = value.to_str().unwrap_or_default();
-            is_ours(text.strip_prefix("Bearer ").unwrap_or(text))
+            // Whatever stands before it: schemes are spelled in many ways.
+            String::from_utf8_lossy(value.as_bytes()).split_whitespace().any(&is_ours)
         };
         if headers.get_all(name).iter().any(ours) {
             headers.remove(name);
@@ -110,7 +99,9 @@ fn strip(headers: &mut HeaderMap, upgrade: Option<&HeaderValue>) {
     for name in named {
         headers.remove(name.as_str());
     }
-    for name in BETWEEN_NEIGHBOURS {
+    let between: Vec<HeaderName> =
+        headers.keys().filter(|name| is_hop_by_hop(name.as_str())).cloned().collect();
+    for name in between {
         headers.remove(name);
     }
     if let Some(protocol) = upgrade {

@@ -154,6 +154,8 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("awaken", Request::Awaken(awaken())),
         ("awaken-bare", Request::Awaken(bare)),
         ("awaken-nothing-kept", Request::Awaken(Awaken { keep: Some(Vec::new()), ..awaken() })),
+        ("listen", Request::Listen { port: 3128 }),
+        ("accept", Request::Accept { listener: 300 }),
     ]
 }
 
@@ -177,6 +179,7 @@ fn replies() -> Vec<(&'static str, Result<Reply, Failure>)> {
         ("size", Ok(Reply::Size(u64::MAX))),
         ("changed", Ok(Reply::Changed(changed))),
         ("awake", Ok(Reply::Awake(hello()))),
+        ("listening", Ok(Reply::Listening { port: 40_000 })),
         ("failure", Err(Failure { doing: "open the file".to_owned(), errno: 2 })),
     ]
 }

@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::confiner::Confiner;
 use crate::dial::Dial;
 use crate::groups::Entry;
+use crate::listen::Listener;
 use crate::outcome::{Attempt, Outcome, refuse};
 use crate::transfer::{Incoming, Outgoing};
 use crate::watch::Watch;
@@ -18,6 +19,9 @@ use crate::{files, walk};
 
 /// Connections that may be open at once.
 const MOST_DIALS: usize = 1024;
+
+/// Ports on which the guest may listen at once.
+const MOST_LISTENERS: usize = 1024;
 
 impl Agent {
     pub(super) fn take(&mut self, channel: u32, message: ToGuest<'_>) -> io::Result<()> {
@@ -57,6 +61,7 @@ impl Agent {
                 if let Some(dial) = self.dials.get_mut(&channel) {
                     dial.abandoned = true;
                 }
+                self.stop_listening(channel);
                 self.abandon(channel);
             }
         }
@@ -126,6 +131,18 @@ impl Agent {
                 self.dials.insert(channel, dial);
                 Ok(reply)
             }
+            Request::Listen { port } => {
+                let (listener, port) = self.listen(port)?;
+                self.listeners.insert(channel, listener);
+                Ok(Some(Reply::Listening { port }))
+            }
+            Request::Accept { listener } => {
+                match self.listeners.get_mut(&listener) {
+                    Some(listener) => listener.wait(channel)?,
+                    None => return refuse("accept where nobody listens", Errno::NOTCONN),
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -175,6 +192,41 @@ impl Agent {
             return refuse("open more connections at once", Errno::MFILE);
         }
         Dial::start(port)
+    }
+
+    fn listen(&self, port: u16) -> Result<(Listener, u16), Failure> {
+        if self.listeners.len() >= MOST_LISTENERS {
+            return refuse("listen on more ports at once", Errno::MFILE);
+        }
+        Listener::start(port)
+    }
+
+    pub(super) fn has_room_for_dials(&self) -> bool {
+        self.dials.len() < MOST_DIALS
+    }
+
+    /// Hands out what has come to a listener.
+    pub(super) fn accept(&mut self, channel: u32) {
+        while self.has_room_for_dials()
+            && let Some((taker, dial)) = self.listeners.get_mut(&channel).and_then(Listener::accept)
+        {
+            self.dials.insert(taker, dial);
+            self.wire.send(taker, &FromGuest::Reply(Ok(Reply::Done)));
+        }
+    }
+
+    /// Closes the listener of a channel, or takes the channel off the list of
+    /// those who wait at one.
+    fn stop_listening(&mut self, channel: u32) {
+        if let Some(listener) = self.listeners.remove(&channel) {
+            for waiting in listener.waiting {
+                let outcome = refuse("accept where nobody listens any more", Errno::NOTCONN);
+                self.wire.send(waiting, &FromGuest::Reply(outcome));
+            }
+        }
+        for listener in self.listeners.values_mut() {
+            listener.waiting.retain(|waiting| *waiting != channel);
+        }
     }
 
     fn take_data(&mut self, channel: u32, bytes: &[u8]) -> io::Result<()> {

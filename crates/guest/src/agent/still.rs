@@ -72,6 +72,7 @@ impl Agent {
         self.outgoing.retain(|channel, _| kept(channel));
         self.watches.retain(|channel, _| kept(channel));
         self.dials.retain(|channel, _| kept(channel));
+        self.listeners.retain(|channel, _| kept(channel));
         for dial in self.dials.values_mut() {
             dial.renew();
         }

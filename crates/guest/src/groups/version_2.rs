@@ -35,6 +35,10 @@ impl Version2 {
     }
 }
 
+/// What ext4 may need beside the block that is written: one more for each level of
+/// a file's extents. A write can fail for want of those with a few blocks left.
+const TABLES: u64 = 32 << 10;
+
 impl Kernel for Version2 {
     fn limit(&mut self, limits: InnerGroups) -> io::Result<()> {
         write(&self.calls, "memory.max", &limits.memory_bytes.to_string())?;
@@ -102,7 +106,7 @@ impl Kernel for Version2 {
         Some(DiskCount {
             used_bytes: (stat.f_blocks - stat.f_bfree) * stat.f_frsize,
             total_bytes: stat.f_blocks * stat.f_frsize,
-            is_full: (stat.f_blocks > 0 && stat.f_bavail == 0)
+            is_full: (stat.f_blocks > 0 && stat.f_bavail * stat.f_frsize < TABLES)
                 || (stat.f_files > 0 && stat.f_ffree == 0),
         })
     }

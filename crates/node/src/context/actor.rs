@@ -9,7 +9,7 @@
 //!                  over ◄── stream ended, killed, out of memory
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +27,7 @@ use super::CellOptions;
 use super::cell::{CellEnd, CellError, CellEvent};
 use crate::call::InputQueue;
 use crate::counts::Counts;
+use crate::ledger::Ledger;
 use crate::link::{Channel, Incoming};
 use crate::runtime::Language;
 use crate::supervisor::remove_group;
@@ -35,6 +36,8 @@ use crate::supervisor::remove_group;
 #[derive(Debug)]
 pub(crate) enum Order {
     Run {
+        /// Among the calls of the sandbox.
+        number: u32,
         code: String,
         options: CellOptions,
         events: mpsc::Sender<CellEvent>,
@@ -78,13 +81,20 @@ pub(crate) struct Actor {
     /// Cells and calls that run in this node now.
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) language: Language,
+    pub(super) ledger: Arc<Ledger>,
+    /// Its own number among the calls of the sandbox.
+    pub(super) number: u32,
+    /// What its environment said of the way out when it was born.
+    pub(super) besides: Vec<(String, String)>,
+    /// What its owner set in its environment.
+    pub(super) given: BTreeMap<String, String>,
     /// How it ended, when the guest has told.
     pub(super) status: Option<Ended>,
 }
 
 /// What waits for the interpreter to be idle.
 enum Turn {
-    Cell(String, CellOptions, mpsc::Sender<CellEvent>),
+    Cell(u32, String, CellOptions, mpsc::Sender<CellEvent>),
     Park(Parking),
     Hold(oneshot::Sender<u32>, oneshot::Receiver<()>),
 }
@@ -126,8 +136,9 @@ impl Actor {
         let (exit, ask_end) = loop {
             if cell.is_none() && parking.is_none() {
                 match waiting.pop_front() {
-                    Some(Turn::Cell(code, options, events)) => {
+                    Some(Turn::Cell(number, code, options, events)) => {
                         next_id += 1;
+                        self.ledger.begin_cell(self.number, number, &options.tag);
                         cell = Some(self.begin(next_id, &code, &options, events).await);
                     }
                     Some(Turn::Park(turn)) => {
@@ -152,8 +163,8 @@ impl Actor {
                     }
                 }
                 order = orders.recv() => match order {
-                    Some(Order::Run { code, options, events }) => {
-                        waiting.push_back(Turn::Cell(code, options, events));
+                    Some(Order::Run { number, code, options, events }) => {
+                        waiting.push_back(Turn::Cell(number, code, options, events));
                     }
                     Some(Order::Interrupt) => if cell.is_some() { self.interrupt() },
                     Some(Order::Park { answer, released }) => {
@@ -229,8 +240,22 @@ impl Actor {
             stopping: None,
         };
         let language = (self.language == Language::TypeScript).then_some("typescript");
-        self.say(&ToContext::Run { id, code, language, env: &options.env }).await;
+        let env = self.environment(&options.env).await;
+        self.say(&ToContext::Run { id, code, language, env: &env }).await;
         cell
+    }
+
+    /// What a cell finds in its environment beside what the interpreter has: one
+    /// that is older than the way out learns of it here.
+    async fn environment(&self, asked: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let now = self.ledger.variables(self.number).await;
+        if now == self.besides {
+            return asked.clone();
+        }
+        let unset = now.into_iter().filter(|(key, _)| !self.given.contains_key(key));
+        let mut all: BTreeMap<_, _> = unset.collect();
+        all.extend(asked.clone());
+        all
     }
 
     fn counts(&self) -> Counts {
@@ -383,6 +408,7 @@ impl Actor {
     }
 
     async fn conclude(&self, cell: Cell, now: &Counts, end: Conclusion) {
+        self.ledger.end_cell(self.number);
         self.busy.fetch_sub(1, Ordering::Relaxed);
         let usage = Usage {
             wall: cell.started.elapsed(),
@@ -405,6 +431,7 @@ impl Actor {
     ) {
         let status = if reason.is_none() { self.told().await } else { None };
         self.kill().await;
+        self.ledger.end(self.number);
         let reason = reason.unwrap_or_else(|| self.reason(status, cell.as_ref()));
         if let Some(cell) = cell {
             let reason = cell.stopping.map_or(reason, |(stopped, _)| stopped);
@@ -412,7 +439,7 @@ impl Actor {
             self.conclude(cell, &self.counts(), end).await;
         }
         for turn in waiting {
-            if let Turn::Cell(_, _, events) = turn {
+            if let Turn::Cell(_, _, _, events) = turn {
                 let _ = events.send(CellEvent::End(CellEnd::lost(reason))).await;
             }
         }

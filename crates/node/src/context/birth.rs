@@ -24,6 +24,7 @@ use super::actor::Actor;
 use super::{ContextError, ContextOptions, Facts, Orders, Origin};
 use crate::call::{InputQueue, Waiting};
 use crate::command::Command;
+use crate::ledger::Ledger;
 use crate::link::{Channel, Incoming, Link};
 use crate::runtime::Language;
 use crate::sandbox::CallError;
@@ -39,6 +40,7 @@ const RLIMIT_CPU: u32 = 0;
 #[derive(Debug)]
 pub(crate) struct Unborn {
     channel: Channel,
+    number: u32,
     group: Option<CallGroup>,
     ended: Option<oneshot::Receiver<Ended>>,
     /// Of one that was forked.
@@ -55,23 +57,28 @@ pub(crate) struct Place<'a> {
     pub(crate) home: String,
     pub(crate) temporary: String,
     pub(crate) busy: &'a Arc<AtomicUsize>,
+    pub(crate) ledger: &'a Arc<Ledger>,
 }
+
+/// The number that an interpreter has among the calls, and its group.
+pub(crate) type Slot = (u32, Option<CallGroup>);
 
 impl Unborn {
     /// Has the guest execute the interpreter. `warm` is run before it is ready.
     pub(crate) async fn execute(
         place: &Place<'_>,
         options: &ContextOptions,
-        group: Option<CallGroup>,
+        (number, group): Slot,
         warm: Option<&str>,
     ) -> Result<Self, ContextError> {
         let entry = group.as_ref().map(CallGroup::open).transpose().map_err(group_error)?;
+        let besides = place.ledger.variables(number).await;
         let (argv, boot) = options.language.boot(&options.interpreter, warm);
         let cwd = options.cwd.clone().unwrap_or_else(|| place.home.clone());
         let count = entry.as_ref().map_or(0, |entry| entry.descriptors.len());
         let spawn = Spawn {
             argv,
-            env: place.environment(options),
+            env: place.environment(options, &besides),
             cwd: cwd.into_bytes(),
             user: User::User.id(),
             stdin: Stdin::Empty,
@@ -87,9 +94,8 @@ impl Unborn {
         started(&mut channel).await?;
         channel.send(&ToGuest::Data(&boot), &[]).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Executed, version: String::new(), pid: None };
-        let unborn =
-            Self { channel, group, ended: None, pidfd: None, reader: Reader::default(), facts };
-        unborn.ready().await
+        let (ended, pidfd, reader) = (None, None, Reader::default());
+        Self { channel, number, group, ended, pidfd, reader, facts }.ready().await
     }
 
     /// Has the zygote fork into the sandbox, and the guest take over.
@@ -97,13 +103,14 @@ impl Unborn {
         link: &Link,
         machine: &Machine,
         zygote: &Zygote,
-        group: Option<CallGroup>,
+        slot: Slot,
     ) -> Result<Self, ContextError> {
+        let group = &slot.1;
         let into_cgroup = group.as_ref().is_some_and(CallGroup::is_unified);
         let (forking, ours) = forking(machine.confinement(), machine.facts(), into_cgroup)?;
         let forked = zygote.fork(machine, forking, group.as_ref()).await;
         let interpreter = forked.map_err(ContextError::Fork)?;
-        Self::hand_over(link, interpreter, ours, group).await
+        Self::hand_over(link, interpreter, ours, slot).await
     }
 
     /// As [`Self::fork`], when the zygote was asked while the sandbox was made.
@@ -111,18 +118,18 @@ impl Unborn {
         link: &Link,
         machine: &Machine,
         (pending, ours): (Pending, Ours),
-        group: Option<CallGroup>,
+        slot: Slot,
     ) -> Result<Self, ContextError> {
-        let forked = pending.finish(machine, group.as_ref()).await;
+        let forked = pending.finish(machine, slot.1.as_ref()).await;
         let interpreter = forked.map_err(ContextError::Fork)?;
-        Self::hand_over(link, interpreter, ours, group).await
+        Self::hand_over(link, interpreter, ours, slot).await
     }
 
     async fn hand_over(
         link: &Link,
         interpreter: Interpreter,
         ours: Ours,
-        group: Option<CallGroup>,
+        (number, group): Slot,
     ) -> Result<Self, ContextError> {
         let Interpreter { pid, inner, pidfd, ended } = interpreter;
         let channel = link.open();
@@ -131,8 +138,8 @@ impl Unborn {
         channel.send(&request, &streams).await.map_err(ContextError::Link)?;
         let facts = Facts { origin: Origin::Forked, version: String::new(), pid: Some(pid) };
         let (ended, pidfd) = (Some(ended), Some(pidfd));
-        let unborn = Self { channel, group, ended, pidfd, reader: Reader::default(), facts };
-        unborn.ready().await
+        let reader = Reader::default();
+        Self { channel, number, group, ended, pidfd, reader, facts }.ready().await
     }
 
     /// Waits for its first word.
@@ -194,10 +201,11 @@ impl Unborn {
     }
 
     /// One that came back with the memory of its sandbox.
-    pub(crate) fn resumed(channel: Channel, kept: &Kept) -> Self {
+    pub(crate) fn resumed(channel: Channel, kept: &Kept, number: u32) -> Self {
         let facts = Facts { origin: Origin::Copied, version: kept.version.clone(), pid: None };
         let reader = Reader::default();
-        Self { channel, group: None, ended: None, pidfd: None, reader, facts }
+        let (number, group) = (number, None);
+        Self { channel, number, group, ended: None, pidfd: None, reader, facts }
     }
 
     /// Lets one go on that came back, with randomness that no other copy has.
@@ -206,7 +214,7 @@ impl Unborn {
         place: &Place<'_>,
         options: &ContextOptions,
     ) -> (Facts, Orders) {
-        let (mut actor, facts) = self.actor(place, options);
+        let (mut actor, facts) = self.actor(place, options, Vec::new());
         if options.language == Language::Python {
             let nothing = BTreeMap::new();
             let (entropy, rlimits) = (entropy(), Vec::new());
@@ -218,7 +226,12 @@ impl Unborn {
         (facts, orders)
     }
 
-    fn actor(self, place: &Place<'_>, options: &ContextOptions) -> (Actor, Facts) {
+    fn actor(
+        self,
+        place: &Place<'_>,
+        options: &ContextOptions,
+        besides: Vec<(String, String)>,
+    ) -> (Actor, Facts) {
         let actor = Actor {
             channel: self.channel,
             machine: place.machine.clone(),
@@ -230,6 +243,10 @@ impl Unborn {
             input: InputQueue::new(Arc::new(Waiting::default())),
             busy: place.busy.clone(),
             language: options.language,
+            ledger: place.ledger.clone(),
+            number: self.number,
+            besides,
+            given: options.env.clone(),
             status: None,
         };
         (actor, self.facts)
@@ -243,9 +260,10 @@ impl Unborn {
         options: &ContextOptions,
         cwd: Option<&str>,
     ) -> Result<(Facts, Orders), ContextError> {
-        let (mut actor, facts) = self.actor(place, options);
+        let besides = place.ledger.variables(self.number).await;
+        let (mut actor, facts) = self.actor(place, options, besides);
         if facts.origin != Origin::Executed {
-            let env = place.environment(options);
+            let env = place.environment(options, &actor.besides);
             let env: Vec<_> = env
                 .iter()
                 .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
@@ -277,12 +295,16 @@ impl Unborn {
 }
 
 impl Place<'_> {
-    fn environment(&self, options: &ContextOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn environment(
+        &self,
+        options: &ContextOptions,
+        besides: &[(String, String)],
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut command = Command::new([""]);
         let given = options.env.iter();
         command.env =
             given.map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
-        command.environment(&self.home, &self.temporary)
+        command.environment(&self.home, &self.temporary, besides)
     }
 }
 

@@ -52,13 +52,19 @@ impl CellEnd {
 /// A cell that runs, or waits for its turn.
 #[derive(Debug)]
 pub struct Running {
+    number: u32,
     events: mpsc::Receiver<CellEvent>,
     origin: Origin,
 }
 
 impl Running {
-    pub(super) fn new(events: mpsc::Receiver<CellEvent>, origin: Origin) -> Self {
-        Self { events, origin }
+    pub(super) fn new(number: u32, events: mpsc::Receiver<CellEvent>, origin: Origin) -> Self {
+        Self { number, events, origin }
+    }
+
+    /// The cell's number among the calls of its sandbox.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// How the interpreter came to be that runs it.

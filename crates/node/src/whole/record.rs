@@ -106,7 +106,6 @@ impl Record {
         };
         let same = self.spec.tier == spec.tier
             && self.spec.root == spec.root
-            && self.spec.network == spec.network
             && self.spec.disk == spec.disk
             && shape(&self.spec) == shape(spec);
         if same { Ok(()) } else { Err(SaveError::Another { path: dir.to_owned() }) }

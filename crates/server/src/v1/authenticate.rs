@@ -3,6 +3,7 @@
 //! A key may be taken away while its request runs, or while its answer streams:
 //! then both end, within a second or two of the key.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Kind, Problem, Tenant};
+use belljar_actions::{Actions, Kind, OnBehalf, Problem, Tenant};
+use belljar_model::SandboxId;
 use futures_util::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{HeaderMap, header};
@@ -30,6 +32,12 @@ pub(super) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
+    if let Some(OnBehalf { tenant, .. }) = request.extensions().get() {
+        // Whoever says so looks at the key as long as this lasts.
+        let caller = Caller(tenant.clone());
+        request.extensions_mut().insert(caller);
+        return next.run(request).await;
+    }
     let key = key(request.headers()).map(str::to_owned);
     let tenant = key.as_deref().and_then(|key| actions.keys().tenant(key));
     let (Some(key), Some(tenant)) = (key, tenant) else {
@@ -92,7 +100,22 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         // A route without the layer above has nobody who asks.
-        parts.extensions.get::<Self>().cloned().ok_or_else(unauthenticated)
+        let caller = parts.extensions.get::<Self>().cloned().ok_or_else(unauthenticated)?;
+        tracing::Span::current().record("tenant", caller.0.as_str());
+        Ok(caller)
+    }
+}
+
+/// What the sandboxes that a request makes are called, where it says so.
+#[derive(Debug)]
+pub(super) struct Called(pub(super) Vec<SandboxId>);
+
+impl<S: Sync> FromRequestParts<S> for Called {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let behalf = parts.extensions.get::<OnBehalf>();
+        Ok(Self(behalf.map(|behalf| behalf.ids.clone()).unwrap_or_default()))
     }
 }
 

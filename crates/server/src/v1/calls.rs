@@ -52,6 +52,7 @@ fn view(process: &Process, end: Option<ProcessEnd>) -> api::Call {
     let argv = std::iter::once(process.cmd().to_owned()).chain(process.args().iter().cloned());
     api::Call {
         id: process.pid(),
+        number: process.number(),
         argv: argv.collect(),
         cwd: process.cwd().map(str::to_owned),
         end: end.map(|end| end.end.into()),

@@ -4,12 +4,13 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::{Json, response::IntoResponse};
+use belljar_telemetry::Route;
 use http::{HeaderName, HeaderValue, header};
-use tracing::Instrument as _;
+use tracing::Span;
 
 use super::failure::Failure;
 
@@ -31,10 +32,16 @@ impl RequestId {
 
 pub(super) async fn label(mut request: Request, next: Next) -> Response {
     let id = RequestId::next();
-    let path = request.uri().path();
-    let span = tracing::info_span!("request", request_id = id.0, method = %request.method(), path);
+    Span::current().record("request_id", id.0.as_str());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    if let Some(pattern) = &route {
+        belljar_telemetry::name_sandbox(pattern.as_str(), request.uri().path());
+    }
     request.extensions_mut().insert(id.clone());
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = next.run(request).await;
+    if let Some(route) = route {
+        response.extensions_mut().insert(Route(route.as_str().to_owned().into()));
+    }
     if let Some(failure) = response.extensions_mut().remove::<Failure>() {
         response = with_body(response, failure, &id.0);
     }

@@ -11,7 +11,8 @@ use http::StatusCode;
 
 use super::failure::Failure;
 use super::{
-    authenticate, calls, checkpoints, contexts, events, files, label, sandboxes, service, templates,
+    authenticate, calls, checkpoints, contexts, events, files, label, network, sandboxes, service,
+    templates,
 };
 
 /// The longest body that is read as a whole. Files are streams, and bounded by
@@ -87,6 +88,10 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         Operation::DeleteFile => on(filter, files::delete),
         Operation::MakeDirectory => on(filter, files::make_directory),
         Operation::MoveFile => on(filter, files::rename),
+        Operation::GetNetwork => on(filter, network::get),
+        Operation::SetNetwork => on(filter, network::set),
+        Operation::ListConnections => on(filter, network::connections),
+        Operation::CreateToken => on(filter, network::token),
         Operation::CreateCheckpoint => on(filter, checkpoints::create),
         Operation::ListCheckpoints => on(filter, checkpoints::list),
         Operation::ForkCheckpoint => on(filter, checkpoints::fork),

@@ -35,6 +35,8 @@ pub enum UnpackError {
     Owner(u64),
     #[error("the archive has an entry of unknown type `{0}`")]
     EntryType(char),
+    #[error("`{0}` has a mark that no layer has")]
+    Mark(String),
     #[error("the image unpacks to more than {0} bytes")]
     TooLarge(u64),
     #[error("the image has more than {0} entries")]
@@ -55,10 +57,20 @@ impl From<Escape> for UnpackError {
 
 pub(crate) struct Unpack<'a> {
     root: &'a Root,
+    reading: Reading,
     caps: Caps,
     bytes: u64,
     entries: u64,
     skipped: Skipped,
+}
+
+/// What an archive is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// A layer of an image, to be laid over what is there.
+    Image,
+    /// A layer of ours, whose marks are kept as they are: see [`crate::pack`].
+    Packed,
 }
 
 /// What a name with the whiteout prefix asks for.
@@ -70,7 +82,13 @@ enum Whiteout<'a> {
 
 impl<'a> Unpack<'a> {
     pub(crate) fn new(root: &'a Root, caps: Caps) -> Self {
-        Self { root, caps, bytes: 0, entries: 0, skipped: Skipped::default() }
+        let skipped = Skipped::default();
+        Self { root, reading: Reading::Image, caps, bytes: 0, entries: 0, skipped }
+    }
+
+    /// Keeps whiteouts and opaque directories, and takes every name for itself.
+    pub(crate) fn packed(root: &'a Root, caps: Caps) -> Self {
+        Self { reading: Reading::Packed, ..Self::new(root, caps) }
     }
 
     pub(super) fn skipped(&self) -> Skipped {
@@ -131,7 +149,8 @@ impl<'a> Unpack<'a> {
 
     fn entry(&mut self, header: &Header, content: &mut dyn Read) -> Result<(), UnpackError> {
         let path = relative(&header.path)?;
-        if !matches!(whiteout(&path)?, Whiteout::No) {
+        let is_packed = self.reading == Reading::Packed;
+        if !is_packed && !matches!(whiteout(&path)?, Whiteout::No) {
             return Ok(());
         }
         let attributes =
@@ -145,6 +164,11 @@ impl<'a> Unpack<'a> {
                 self.root.symlink(&path, OsStr::from_bytes(&header.link), &attributes)
             }
             EntryType::Link => self.root.hard_link(&path, &relative(&header.link)?),
+            EntryType::Char if is_packed => self.root.whiteout(&path, &attributes),
+            EntryType::Block if is_packed => match crate::pack::mark(&header.link) {
+                Some(mark) => self.root.opaque(&path, mark),
+                None => return Err(UnpackError::Mark(path.display().to_string())),
+            },
             EntryType::Char | EntryType::Block | EntryType::Fifo => {
                 self.skipped.devices += 1;
                 Ok(())

@@ -20,7 +20,9 @@ pub(crate) fn attacks() -> Vec<Attack> {
     let data = Control::Because("the host never looks into what it moves");
     let fixed = Control::Because("the end of a call has fixed fields; output is in none of them");
     vec![
-        driven("OUT-01", |stage| Box::pin(streams::endless(stage)), Control::Without(&[OutputCap])),
+        // These look at the memory of this whole process, so nothing runs beside them.
+        driven("OUT-01", |stage| Box::pin(streams::endless(stage)), Control::Without(&[OutputCap]))
+            .stress(),
         driven("OUT-02", |stage| Box::pin(twins::bytes(stage)), framed),
         driven("OUT-03", |stage| Box::pin(twins::escapes(stage)), framed),
         driven("OUT-04", |stage| Box::pin(twins::frames(stage)), framed),
@@ -30,7 +32,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
             "OUT-07",
             |stage| Box::pin(streams::unread(stage)),
             Control::Because("output waits inside until it is taken; it has no other form"),
-        ),
+        )
+        .stress(),
         driven(
             "OUT-08",
             |stage| Box::pin(secrets(stage, Given::No)),

@@ -1,8 +1,8 @@
 //! Every attack of the threat model that a tier answers for, by id.
 
 /// The classes in the order of the report.
-pub(crate) const CLASSES: [&str; 10] =
-    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM"];
+pub(crate) const CLASSES: [&str; 12] =
+    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM", "NET", "GW"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -20,7 +20,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 156] = [
+pub(crate) static ALL: [Row; 199] = [
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -177,4 +177,47 @@ pub(crate) static ALL: [Row; 156] = [
     row("VM-13", 0, "connect to other machines and the host"),
     row("VM-15", 1, "find the monitor unguarded"),
     row("VM-16", 0, "have the host read a crafted disk"),
+    row("NET-01", 0, "connect directly, by every protocol"),
+    row("NET-02", 0, "carry data out in names that are looked up"),
+    row("NET-03", 0, "ask for a cloud's metadata"),
+    row("NET-04", 0, "spell private addresses in other ways"),
+    row("NET-05", 0, "have a name lead elsewhere the second time, or to several places"),
+    row("NET-06", 0, "end a name early with NUL and its kin"),
+    row("NET-07", 0, "names that only look like allowed ones"),
+    row("NET-08", 0, "another name in the greeting of TLS, or none"),
+    row("NET-10", 0, "be redirected to where one may not go"),
+    row("NET-11", 0, "change the destination on a connection that was allowed"),
+    row("NET-12", 0, "smuggle a request behind another"),
+    row("NET-13", 0, "forge who asks"),
+    row("NET-14", 0, "go by way of another process"),
+    row("NET-15", 0, "use an allowed host as a drop box"),
+    row("NET-16", 0, "other ports of an allowed host"),
+    row("NET-17", 0, "reach the gateway, the host and its services"),
+    row("NET-18", 0, "look for other sandboxes and for the host"),
+    row("NET-19", 0, "spell the port of a sandbox in other ways"),
+    row("NET-22", 0, "outlast a change of the policy"),
+    row("NET-23", 0, "go out while a cassette is played"),
+    row("NET-24", 0, "read another tenant's recording, or secrets from one"),
+    row("NET-25", 0, "answers that never end, or explode"),
+    row("NET-28", 0, "outlast the gateway's death"),
+    row("NET-31", 0, "have the package cache keep other bytes than an index promised"),
+    row("NET-32", 0, "have another tenant install one's own bytes"),
+    row("NET-33", 0, "reach the files of the package cache"),
+    row("GW-01", 0, "use a token after its sandbox or its time"),
+    row("GW-02", 0, "use the token of another sandbox"),
+    row("GW-03", 0, "use a token for more than it is for"),
+    row("GW-04", 0, "make a token live longer"),
+    row("GW-06", 0, "hostile text where the token belongs"),
+    row("GW-07", 0, "choose the upstream in the request's body"),
+    row("GW-08", 0, "have URLs in the body fetched"),
+    row("GW-09", 0, "break lines in what becomes a head or a path"),
+    row("GW-10", 0, "have the upstream tell the credential"),
+    row("GW-11", 0, "find the caller's key in a request that reaches the sandbox"),
+    row("GW-12", 0, "search everything inside for credentials"),
+    row("GW-13", 0, "spend one budget many times at once"),
+    row("GW-15", 0, "collide with another tenant's idempotency key"),
+    row("GW-17", 0, "ask every operation for a secret, from any process"),
+    row("GW-18", 0, "bend the base URL of a client"),
+    row("GW-20", 0, "use a token of before the gateway's death"),
+    row("GW-21", 0, "outlast a token in the middle of a stream"),
 ];

@@ -46,7 +46,8 @@ async fn run(context: &Context, code: &str) -> anyhow::Result<Ran> {
 
 async fn with(context: &Context, code: &str, env: &[(&str, &str)]) -> anyhow::Result<Ran> {
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let ran = context.execute_with(code, CellOptions { wall: None, env }).await;
+    let options = CellOptions { env, ..CellOptions::default() };
+    let ran = context.execute_with(code, options).await;
     ensure!(ran.end.ok, "`{code}` ended with {}: {:?}", ran.end.reason, ran.error);
     Ok(ran)
 }

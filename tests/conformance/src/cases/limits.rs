@@ -17,6 +17,7 @@ cases!["limits":
     a_stopped_call_still_ends,
     cpu_time_ends_a_call needs [CpuLimit],
     cpu_time_of_children_counts needs [CpuLimit],
+    cpu_time_is_not_a_question_of_when_somebody_looks needs [CpuLimit],
     the_cpu_is_shared_out needs [CpuLimit],
     memory_ends_a_call needs [MemoryLimit],
     memory_of_a_child_ends_the_call needs [MemoryLimit],
@@ -56,12 +57,13 @@ async fn ends_with(sandbox: &Sandbox, script: &str, reason: EndReason) -> anyhow
 }
 
 async fn wall_time_ends_a_call(f: &Fixture) -> anyhow::Result<()> {
-    let sandbox = f.limited(|limits| limits.wall = Duration::from_millis(300)).await?;
+    let wall = short(f);
+    let sandbox = f.limited(|limits| limits.wall = wall).await?;
     let started = Instant::now();
-    ends_with(&sandbox, "trap '' TERM; sleep 9; sleep 9", EndReason::TimeoutWall).await?;
+    ends_with(&sandbox, "trap '' TERM; sleep 99; sleep 99", EndReason::TimeoutWall).await?;
     let took = started.elapsed();
-    ensure!(took >= Duration::from_millis(300), "it ended early, after {took:?}");
-    ensure!(took < f.within(Duration::from_secs(2)), "it ended late, after {took:?}");
+    ensure!(took >= wall, "it ended early, after {took:?}");
+    ensure!(took < wall + f.within(Duration::from_millis(1700)), "it ended late, after {took:?}");
     alive(&sandbox).await
 }
 
@@ -74,9 +76,15 @@ async fn a_call_may_have_its_own_wall_time(f: &Fixture) -> anyhow::Result<()> {
 }
 
 async fn a_stopped_call_still_ends(f: &Fixture) -> anyhow::Result<()> {
-    let sandbox = f.limited(|limits| limits.wall = Duration::from_millis(300)).await?;
+    let sandbox = f.limited(|limits| limits.wall = short(f)).await?;
     ends_with(&sandbox, "kill -STOP $$", EndReason::TimeoutWall).await?;
     alive(&sandbox).await
+}
+
+/// A wall time that is over soon, and in which a program can start and end, on a slow
+/// machine as well.
+fn short(f: &Fixture) -> Duration {
+    f.within(Duration::from_millis(300)).min(Duration::from_secs(20))
 }
 
 /// Enough CPU time for a program to start, on a slow machine as well.
@@ -97,6 +105,25 @@ async fn cpu_time_of_children_counts(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.limited(|limits| limits.cpu = Some(little(f))).await?;
     let script = "while :; do sh -c 'i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); done'; done";
     ends_with(&sandbox, script, EndReason::TimeoutCpu).await
+}
+
+/// The call ends by a signal, as the kernel's own limit would end it, at moments
+/// that nobody chose.
+async fn cpu_time_is_not_a_question_of_when_somebody_looks(f: &Fixture) -> anyhow::Result<()> {
+    let limit = little(f);
+    let sandbox = f.limited(|limits| limits.cpu = Some(limit)).await?;
+    let mut over = 0;
+    for turns in (0..10).map(|nth| 50_000 << nth) {
+        let script = format!("i=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done; kill -9 $$");
+        let end = run(&sandbox, &script).await?.end;
+        let expected = if end.usage.cpu >= limit { EndReason::TimeoutCpu } else { EndReason::Exit };
+        same!(end.reason, expected, "of a call that used {:?} of {limit:?}", end.usage.cpu);
+        over += usize::from(end.usage.cpu >= limit);
+        if over == 2 {
+            return Ok(());
+        }
+    }
+    bail!("no call used up its time");
 }
 
 async fn the_cpu_is_shared_out(f: &Fixture) -> anyhow::Result<()> {

@@ -5,15 +5,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
+use super::network;
 use crate::client::Client;
 use crate::world::World;
 
 /// What is tried below, for each field of a request that makes a sandbox.
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 10] = [
     "auto_resume",
     "env",
     "metadata",
+    "network",
     "on_timeout",
+    "operations",
     "private_traffic",
     "template",
     "tier",
@@ -31,6 +34,8 @@ pub(crate) async fn each_field_is_kept(world: &World) -> anyhow::Result<String> 
     metadata(a).await?;
     deadlines(a).await?;
     private_traffic(world).await?;
+    network::policies_hold(a).await?;
+    network::operations_hold(a).await?;
     call_limits(a).await?;
     Ok(format!("{} fields of a sandbox, 4 of a call", FIELDS.len()))
 }

@@ -24,7 +24,12 @@ fn nothing() -> Belongings {
 
 /// API-01: what is not yours looks exactly like what does not exist.
 pub(crate) async fn not_yours_is_no_such(world: &World) -> anyhow::Result<String> {
-    let (theirs, none) = (world.a.belongings().await?, nothing());
+    not_yours(&world.a, &world.b).await
+}
+
+/// What is `a`'s, asked for by `b`.
+pub(super) async fn not_yours(a: &Client, b: &Client) -> anyhow::Result<String> {
+    let (theirs, none) = (a.belongings().await?, nothing());
     let mut tried = 0;
     let own = routes::own().into_iter().map(|(_, sample)| sample);
     for sample in own.chain(routes::e2b()?) {
@@ -32,7 +37,7 @@ pub(crate) async fn not_yours_is_no_such(world: &World) -> anyhow::Result<String
             continue;
         }
         let ask = async |of: &Belongings| -> anyhow::Result<String> {
-            let answer = world.b.send(&sample.method, &sample.at(of), sample.body.clone()).await?;
+            let answer = b.send(&sample.method, &sample.at(of), sample.body.clone()).await?;
             let (status, text) = (answer.status, answer.text());
             ensure!(status == 404, "{}: {status} {text}", sample.name);
             Ok(format!("{} {}", answer.status, neutral(&answer, of)))
@@ -44,11 +49,11 @@ pub(crate) async fn not_yours_is_no_such(world: &World) -> anyhow::Result<String
     ensure!(tried > 45, "only {tried} routes were tried");
     // Nothing of it was touched.
     let path = format!("/v1/sandboxes/{}", theirs.sandbox);
-    let still = world.a.get(&path).await?.expect(200)?.value()?;
+    let still = a.get(&path).await?.expect(200)?.value()?;
     ensure!(still["state"] == "running", "{still}");
-    let secret = world.a.get(&format!("{path}/files/content?path=/tmp/secret")).await?;
+    let secret = a.get(&format!("{path}/files/content?path=/tmp/secret")).await?;
     ensure!(secret.expect(200)?.text() == "the owner's");
-    let worked = owner_may(&world.a).await?;
+    let worked = owner_may(a).await?;
     Ok(format!("{tried} routes, the same answers; {worked} work for the owner"))
 }
 

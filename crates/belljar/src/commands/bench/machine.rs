@@ -18,6 +18,11 @@ pub(super) fn proportional(pid: u32) -> Option<u64> {
     kilobytes(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss:")
 }
 
+/// Memory that a process has in RAM, shared or not.
+pub(super) fn resident(pid: u32) -> Option<u64> {
+    kilobytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
+}
+
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|count| count * 1024)
@@ -115,10 +120,32 @@ impl Family {
     }
 }
 
+/// Time on the CPU of a process and of everything below it.
+pub(super) fn cpu_of(pid: u32) -> Duration {
+    Family::below(pid, &all().unwrap_or_default()).cpu()
+}
+
 /// Time on the CPU of this process alone.
 pub(super) fn own_cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ticks_to_time(own_ticks(&stat).unwrap_or(0))
+}
+
+/// Time on the CPU of a process alone, without anything below it.
+pub(super) fn cpu_alone(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    ticks_to_time(own_ticks(&stat).unwrap_or(0))
+}
+
+/// The pids of a process's own children.
+pub(super) fn children(pid: u32) -> Vec<u32> {
+    let all = all().unwrap_or_default();
+    all.into_iter().filter(|(_, process)| process.parent == pid).map(|(pid, _)| pid).collect()
+}
+
+/// What a process is called.
+pub(super) fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
 fn own_ticks(stat: &str) -> Option<u64> {
@@ -180,6 +207,19 @@ impl EngineGroups {
         });
         let mut texts = files.filter_map(|file| fs::read_to_string(file).ok());
         texts.next()?.trim().parse().ok()
+    }
+
+    /// Time on the CPU that the kernel charges to everything of the engine, what
+    /// has ended included.
+    pub(super) fn cpu(&self) -> Option<Duration> {
+        let sites = fs::read_dir(GROUPS).into_iter().flatten().flatten();
+        let mut files = sites.map(|entry| entry.path().join(&self.name).join("cpuacct.usage"));
+        if let Some(text) = files.find_map(|file| fs::read_to_string(file).ok()) {
+            return text.trim().parse().ok().map(Duration::from_nanos);
+        }
+        let text = fs::read_to_string(Path::new(GROUPS).join(&self.name).join("cpu.stat")).ok()?;
+        let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+        micros.trim().parse().ok().map(Duration::from_micros)
     }
 
     /// The number of the zygote that was started last.

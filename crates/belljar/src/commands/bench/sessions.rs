@@ -3,7 +3,7 @@
 //! A session creates a sandbox, uploads four datasets, runs eight cells of
 //! pandas on them, downloads the result, checks it and destroys the sandbox.
 
-mod workload;
+pub(super) mod workload;
 
 use std::fmt::Write as _;
 use std::sync::Arc;

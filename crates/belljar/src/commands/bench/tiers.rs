@@ -70,7 +70,13 @@ pub(super) async fn run(
     let limits = template.limits.over(Limits::default());
     let mut entrants = Vec::new();
     for tier in tiers(options) {
-        let spec = Spec { limits: limits.clone(), ..Spec::new(tier, template.root.clone()) };
+        let mut limits = limits.clone();
+        if let Tier::Oci(_) = tier {
+            // Runtimes by themselves have every core. A share of less would slow
+            // down gVisor's kernel, whose threads work beside the code's.
+            limits.cpu_millis = cores().saturating_mul(1000);
+        }
+        let spec = Spec { limits, ..Spec::new(tier, template.root.clone()) };
         printer.note(format_args!("{tier}: first start"));
         let place = scratch.path().join(tier.as_str().replace('/', "-"));
         let tried = Ours::prepare(&node, spec, &template, place).await;
@@ -218,4 +224,9 @@ impl Figures {
         // The last one: by then everything that is shared is.
         self.memory_bytes = more.memory_bytes.or(self.memory_bytes);
     }
+}
+
+fn cores() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(cores).unwrap_or(u32::MAX)
 }

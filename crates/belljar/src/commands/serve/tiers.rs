@@ -1,41 +1,24 @@
 //! What the operator says about tiers: flags, and a file.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::Context as _;
 use belljar_actions::{Actions, Tiers};
 use belljar_model::Tier;
-use serde::Deserialize;
 
-use crate::cli::Serve;
+use super::file::File;
+use crate::cli::Hosting;
 use crate::output::{Hint as _, Printer};
 
-/// The file of `--config`. A key that is not known is refused: a misspelled floor
-/// must not be none.
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    tier: Option<Tier>,
-    floor: Option<Tier>,
-    tiers: Option<Vec<Tier>>,
-}
-
 /// A flag wins over the file, the file over the default.
-pub(super) fn read(options: &Serve) -> anyhow::Result<Tiers> {
-    let file = options.config.as_deref().map(load).transpose()?.unwrap_or_default();
+pub(super) fn read(options: &Hosting, file: &File) -> anyhow::Result<Tiers> {
     let offer = (!options.offer.is_empty()).then(|| options.offer.clone());
-    let said = File {
-        tier: options.tier.or(file.tier),
-        floor: options.floor.or(file.floor),
-        tiers: offer.or(file.tiers),
-    };
-    check(said)
+    let tier = options.tier.or(file.tier).unwrap_or(Tier::Jail);
+    let floor = options.floor.or(file.floor).unwrap_or(Tier::Jail);
+    let tiers = Tiers::new(tier, floor, offer.or_else(|| file.tiers.clone()));
+    tiers.hint("see the flags --tier, --floor and --offer")
 }
 
 /// A server whose every sandbox would be refused need not start. What sandboxes
 /// and templates name besides is looked at when they are made.
-pub(super) async fn try_default(actions: &Actions, printer: &Printer) -> anyhow::Result<()> {
+pub(crate) async fn try_default(actions: &Actions, printer: &Printer) -> anyhow::Result<()> {
     let Tier::Oci(runtime) = actions.config().tiers.default_tier() else { return Ok(()) };
     let found = actions.node().engine().runtime(runtime).await;
     let found = found.hint("`belljar doctor` says what this host can run")?;
@@ -45,30 +28,23 @@ pub(super) async fn try_default(actions: &Actions, printer: &Printer) -> anyhow:
     Ok(())
 }
 
-fn load(path: &Path) -> anyhow::Result<File> {
-    let text = fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read `{}`", path.display()))?;
-    let file = toml::from_str(&text);
-    file.with_context(|| format!("`{}` is not valid", path.display()))
-        .hint("it may have `tier`, `floor` and `tiers`, such as floor = \"gvisor\"")
-}
-
-fn check(said: File) -> anyhow::Result<Tiers> {
-    let (tier, floor) = (said.tier.unwrap_or(Tier::Jail), said.floor.unwrap_or(Tier::Jail));
-    Tiers::new(tier, floor, said.tiers).hint("see the flags --tier, --floor and --offer")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::Parser as _;
 
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn serve(flags: &[&str]) -> Serve {
+    fn serve(flags: &[&str]) -> Hosting {
         let line = ["belljar", "serve"].iter().chain(flags);
         let Command::Serve(serve) = Cli::parse_from(line).command else { panic!() };
-        serve
+        serve.hosting
+    }
+
+    fn read(serve: &Hosting) -> anyhow::Result<Tiers> {
+        super::read(serve, &File::read(serve)?)
     }
 
     fn tiers(tier: Tier, floor: Tier, offered: Option<Vec<Tier>>) -> Tiers {

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::Made;
-use crate::control::auth::Caller;
+use crate::control::auth::{Called, Caller};
 use crate::control::body::Body;
 use crate::error::{self, RestError};
 
@@ -134,11 +134,12 @@ pub(crate) enum Forked {
 pub(crate) async fn fork(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Called(ids): Called,
     Path(id): Path<String>,
     Body(body): Body<Fork>,
 ) -> Result<Response, RestError> {
     let life = body.timeout.map(Duration::from_secs);
-    let copies = actions.fork(&tenant, &id, body.count.unwrap_or(1), life).await?;
+    let copies = actions.fork(&tenant, &id, body.count.unwrap_or(1), life, &ids).await?;
     let copies: Vec<_> = copies
         .iter()
         .map(|copy| match copy {

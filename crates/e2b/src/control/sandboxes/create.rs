@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Create, OnTimeout, PauseMode, Problem, Tenant};
+use belljar_actions::{Actions, Create, NetworkWish, OnTimeout, PauseMode, Problem, Tenant};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Made;
-use super::network::{Network, until_the_gateway};
-use crate::control::auth::Caller;
+use super::network::{Network, not_here};
+use crate::control::auth::{Called, Caller};
 use crate::control::body::Body;
 use crate::error::RestError;
 
@@ -67,19 +67,25 @@ const FIRST_DEFAULT: Duration = Duration::from_secs(15);
 pub(crate) async fn create_v1(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Called(ids): Called,
     headers: HeaderMap,
     Body(body): Body<NewSandbox>,
 ) -> Result<Response, RestError> {
-    make(&actions, &tenant, &headers, body.wish(Generation::First)?).await
+    let mut wish = body.wish(Generation::First, &actions.config().networks.default)?;
+    wish.id = ids.into_iter().next();
+    make(&actions, &tenant, &headers, wish).await
 }
 
 pub(crate) async fn create(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Called(ids): Called,
     headers: HeaderMap,
     Body(body): Body<NewSandbox>,
 ) -> Result<Response, RestError> {
-    make(&actions, &tenant, &headers, body.wish(Generation::Second)?).await
+    let mut wish = body.wish(Generation::Second, &actions.config().networks.default)?;
+    wish.id = ids.into_iter().next();
+    make(&actions, &tenant, &headers, wish).await
 }
 
 async fn make(
@@ -97,16 +103,13 @@ async fn make(
 }
 
 impl NewSandbox {
-    fn wish(self, generation: Generation) -> Result<Create, Problem> {
+    fn wish(self, generation: Generation, default: &NetworkWish) -> Result<Create, Problem> {
         if self.iam.is_some_and(|iam| !iam.tokens.is_empty()) {
-            return Err(until_the_gateway("iam", "workload identity"));
+            let instead = "an operation of the gateway adds what code must not hold";
+            return Err(not_here("iam", instead));
         }
         if self.mcp.is_some_and(|mcp| !mcp.is_null()) {
-            return Err(until_the_gateway("mcp", "MCP gateway"));
-        }
-        // Clients of the first path send `true` whether or not anybody asked.
-        if self.allow_internet_access == Some(true) && generation == Generation::Second {
-            return Err(until_the_gateway("allow_internet_access", "internet access"));
+            return Err(not_here("mcp", "run the MCP server in the sandbox"));
         }
         if self.volume_mounts.is_some_and(|mounts| !mounts.is_empty()) {
             let problem = Problem::unsupported("volumeMounts: volumes cannot be mounted yet");
@@ -122,12 +125,18 @@ impl NewSandbox {
             (Some(true), _) => OnTimeout::Pause(PauseMode::Full),
             _ => OnTimeout::Kill,
         };
-        let network = self.network.unwrap_or_default();
-        network.check()?;
-        let default = (generation == Generation::First).then_some(FIRST_DEFAULT);
+        let mut network = self.network.unwrap_or_default();
+        // Clients of the first path send `true` whether or not anybody asked.
+        let internet = match self.allow_internet_access {
+            Some(true) if generation == Generation::First => None,
+            said => said,
+        };
+        network.allow_internet_access = network.allow_internet_access.or(internet);
+        let reached = network.wish(default)?;
+        let life = (generation == Generation::First).then_some(FIRST_DEFAULT);
         Ok(Create {
             template: self.template,
-            timeout: self.timeout.map(Duration::from_secs).or(default),
+            timeout: self.timeout.map(Duration::from_secs).or(life),
             metadata: self.metadata.unwrap_or_default(),
             env: self.env_vars.unwrap_or_default(),
             on_timeout,
@@ -136,6 +145,10 @@ impl NewSandbox {
             mask_host: network.mask_request_host,
             // Clients have no word for it: the template's, or the server's.
             tier: None,
+            network: reached,
+            // Nor for operations.
+            operations: Vec::new(),
+            id: None,
         })
     }
 }
@@ -147,7 +160,7 @@ mod tests {
 
     fn wish(body: Value, generation: Generation) -> Result<Create, String> {
         let body: NewSandbox = serde_json::from_value(body).map_err(|error| error.to_string())?;
-        body.wish(generation).map_err(|problem| problem.message)
+        body.wish(generation, &NetworkWish::default()).map_err(|problem| problem.message)
     }
 
     #[test]
@@ -160,6 +173,8 @@ mod tests {
         let made = wish(old, Generation::First).unwrap();
         assert_eq!(made.timeout, Some(Duration::from_secs(30)));
         assert_eq!(made.on_timeout, OnTimeout::Kill);
+        // What is sent unasked is not a wish.
+        assert_eq!(made.network, None);
         let silent = wish(json!({"templateID": "base"}), Generation::First).unwrap();
         assert_eq!(silent.timeout, Some(FIRST_DEFAULT));
     }
@@ -180,13 +195,15 @@ mod tests {
         for (field, value) in [
             ("iam", json!({"tokens": {"a": {"audience": "b", "tokenType": "JWT-SVID"}}})),
             ("mcp", json!({"time": {}})),
-            ("allow_internet_access", json!(true)),
             ("volumeMounts", json!([{"name": "a", "path": "/a"}])),
-            ("network", json!({"allowOut": ["1.1.1.1"]})),
+            ("network.egressProxy", json!({"address": "10.0.0.1:1080"})),
             ("frobnicate", json!(1)),
         ] {
             let mut body = json!({"templateID": "base"});
-            body[field] = value;
+            match field.split_once('.') {
+                Some((outer, inner)) => body[outer] = json!({ inner: value }),
+                None => body[field] = value,
+            }
             let refusal = wish(body, Generation::Second).unwrap_err();
             assert!(refusal.contains(field), "{field}: {refusal}");
         }

@@ -1,8 +1,7 @@
 //! Lists of sandboxes.
 
-use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use belljar_actions::{Actions, Filter, Moment, Order, Problem};
 
 use super::Listed;
@@ -35,9 +34,8 @@ pub(crate) async fn list_v1(
     query: Query,
 ) -> Result<Response, RestError> {
     let filter = Filter { running: true, paused: false, ..filter(&query)? };
-    let all = actions.list_all(&tenant, &filter, Order::NewestFirst);
-    let all: Vec<_> = all.iter().map(|sandbox| Listed::new(sandbox)).collect();
-    Ok(Json(all).into_response())
+    let all = actions.list_whole(&tenant, &filter, Order::NewestFirst);
+    Ok(paged(all, |sandbox| Listed::new(&sandbox)))
 }
 
 fn filter(query: &Query) -> Result<Filter, Problem> {

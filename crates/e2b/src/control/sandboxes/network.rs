@@ -1,12 +1,25 @@
-//! Wishes about the network. There is none yet, so what only denies is granted.
+//! Wishes about the network, in E2B's words, as policies of ours.
+//!
+//! | E2B | here |
+//! |---|---|
+//! | nothing said | what the server gives by default |
+//! | `allow_internet_access: true` | `open` |
+//! | `allow_internet_access: false`, or `denyOut` of everything | `none`, or `allow` what `allowOut` names |
+//! | `allowOut` by itself | `open` if that is the default, else `allow` |
+//! | `denyOut` by itself | the default without these |
+//!
+//! What is allowed wins over what is denied at E2B. Here a block that is denied
+//! stays so, and asking for a part of it as well is refused rather than half done.
+//! A host is allowed on ports 80 and 443, or on the one that is written after it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use axum::extract::{Path, State};
-use belljar_actions::{Actions, Problem};
+use belljar_actions::{Actions, NetworkWish, Problem};
+use belljar_model::network::{Block, Host, HostPattern, Policy, Reach, Rule};
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::control::auth::Caller;
@@ -26,59 +39,110 @@ pub(crate) struct Network {
     rules: Option<BTreeMap<String, Value>>,
     https_ports: Option<Vec<u16>>,
     #[serde(rename = "allow_internet_access")]
-    allow_internet_access: Option<bool>,
+    pub(super) allow_internet_access: Option<bool>,
 }
 
-/// What is refused, and until when.
-pub(super) fn until_the_gateway(field: &str, what: &str) -> Problem {
-    let message =
-        format!("{field}: sandboxes have no network, and no {what}, until the gateway exists");
-    Problem::unsupported(message)
+/// What is not done, and by what else.
+pub(super) fn not_here(field: &str, instead: &str) -> Problem {
+    Problem::unsupported(format!("{field}: not done here; {instead}"))
 }
 
 impl Network {
-    /// Refuses what would need a network, by the name of its field.
-    pub(super) fn check(&self) -> Result<(), Problem> {
+    /// What is wished for; `None`: nothing was said about it.
+    pub(super) fn wish(&self, default: &NetworkWish) -> Result<Option<NetworkWish>, Problem> {
+        self.check()?;
+        let (allowed, denied) = (self.allowed()?, self.denied()?);
+        let all_denied = denied.iter().any(Block::is_everything);
+        let deny: Vec<_> = denied.into_iter().filter(|block| !block.is_everything()).collect();
+        if let Some(rule) = allowed.iter().find(|rule| touches(rule, &deny)) {
+            let message = format!("network: {} is in allowOut and in denyOut", rule.host);
+            return Err(Problem::unsupported(message).hint("name it in one of them"));
+        }
+        let Policy { reach: usual, .. } = &default.policy;
+        let (reach, packages) = match self.allow_internet_access {
+            Some(true) if all_denied && allowed.is_empty() => {
+                let message =
+                    "network: allow_internet_access and a denyOut of everything contradict";
+                return Err(Problem::invalid(message));
+            }
+            _ if all_denied => (only(allowed), false),
+            Some(false) => (only(allowed), false),
+            Some(true) => (Reach::Open, false),
+            None if allowed.is_empty() && deny.is_empty() => return Ok(None),
+            None if allowed.is_empty() || *usual == Reach::Open => {
+                (usual.clone(), default.packages)
+            }
+            None => (only(allowed), default.packages),
+        };
+        let policy = Policy { reach, deny, ..default.policy.clone() };
+        Ok(Some(NetworkWish { policy, packages }))
+    }
+
+    fn check(&self) -> Result<(), Problem> {
         let some = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
-        let refuse = |field: &str, what| Err(until_the_gateway(&format!("network.{field}"), what));
-        if some(&self.allow_out) {
-            return refuse("allowOut", "way out");
-        }
-        if self.allow_internet_access == Some(true) {
-            return refuse("allow_internet_access", "internet access");
-        }
         if some(&self.dns_servers) {
-            return refuse("dnsServers", "name servers");
+            return Err(not_here("network.dnsServers", "the gateway resolves names"));
         }
         if self.egress_proxy.as_ref().is_some_and(|proxy| !proxy.is_null()) {
-            return refuse("egressProxy", "egress proxy");
+            return Err(not_here("network.egressProxy", "the gateway is the only way out"));
         }
         if self.rules.as_ref().is_some_and(|rules| !rules.is_empty()) {
-            return refuse("rules", "rewriting of requests");
+            let instead = "an operation of the gateway adds what code must not hold";
+            return Err(not_here("network.rules", instead));
         }
         if self.https_ports.as_ref().is_some_and(|ports| !ports.is_empty()) {
-            return refuse("httpsPorts", "TLS to servers inside");
-        }
-        for denied in self.deny_out.iter().flatten() {
-            check_block(denied)?;
+            return Err(not_here("network.httpsPorts", "TLS ends at the server"));
         }
         self.mask_request_host.as_deref().map_or(Ok(()), check_host)
     }
+
+    fn allowed(&self) -> Result<Vec<Rule>, Problem> {
+        self.allow_out.iter().flatten().map(|text| whom(text)).collect()
+    }
+
+    fn denied(&self) -> Result<Vec<Block>, Problem> {
+        let block = |text: &String| {
+            text.parse().map_err(|_| {
+                let message =
+                    format!("network.denyOut: {text:?} is neither an IP address nor a CIDR block");
+                Problem::invalid(message)
+            })
+        };
+        self.deny_out.iter().flatten().map(block).collect()
+    }
 }
 
-/// An address, or a block of them.
-fn check_block(text: &str) -> Result<(), Problem> {
-    let (address, bits) = text.split_once('/').unwrap_or((text, "0"));
-    let fits = match address.parse() {
-        Ok(IpAddr::V4(_)) => bits.parse().is_ok_and(|bits: u8| bits <= 32),
-        Ok(IpAddr::V6(_)) => bits.parse().is_ok_and(|bits: u8| bits <= 128),
-        Err(_) => false,
+fn only(allowed: Vec<Rule>) -> Reach {
+    if allowed.is_empty() { Reach::None } else { Reach::Allow(allowed) }
+}
+
+/// A name, `*.name`, an address or a block; a port may follow.
+fn whom(text: &str) -> Result<Rule, Problem> {
+    // E2B writes IPv6 without brackets.
+    let host = match text.parse::<IpAddr>() {
+        Ok(address) => Ok(HostPattern::Exact(Host::Address(address.to_canonical()))),
+        Err(_) => text.parse(),
     };
-    if fits {
-        return Ok(());
+    let error = match host {
+        Ok(host) => return Ok(Rule::of(host)),
+        Err(error) => error,
+    };
+    let with_port = text.rsplit_once(':').and_then(|(host, port)| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port.parse().ok().filter(|&port: &u16| digits && port > 0)?;
+        Some(Rule { ports: vec![port], ..Rule::of(host.parse().ok()?) })
+    });
+    with_port.ok_or_else(|| Problem::invalid(format!("network.allowOut: {text:?}: {error}")))
+}
+
+fn touches(rule: &Rule, deny: &[Block]) -> bool {
+    match &rule.host {
+        HostPattern::Exact(Host::Address(address)) => {
+            deny.iter().any(|block| block.contains(*address))
+        }
+        HostPattern::Addresses(allowed) => deny.iter().any(|block| block.overlaps(allowed)),
+        HostPattern::Exact(Host::Name(_)) | HostPattern::Below(_) => false,
     }
-    let message = format!("network.denyOut: {text:?} is neither an IP address nor a CIDR block");
-    Err(Problem::invalid(message))
 }
 
 /// What can stand in a `Host` header, once the port is filled in.
@@ -91,7 +155,7 @@ fn check_host(host: &str) -> Result<(), Problem> {
     Err(Problem::invalid(format!("network.maskRequestHost: {host:?} is not a host")))
 }
 
-/// Replaces the rules of a sandbox: by those that change nothing, or by none.
+/// Replaces the rules of a sandbox; what is left out is what the server gives.
 pub(crate) async fn update(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
@@ -99,7 +163,6 @@ pub(crate) async fn update(
     Body(network): Body<Network>,
 ) -> Result<StatusCode, RestError> {
     actions.registry().find(&tenant, &id)?.live()?;
-    network.check()?;
     let at_birth = [
         ("allowPublicTraffic", network.allow_public_traffic.is_some()),
         ("maskRequestHost", network.mask_request_host.is_some()),
@@ -108,58 +171,44 @@ pub(crate) async fn update(
         let message = format!("network.{field} is chosen when a sandbox is made");
         return Err(Problem::invalid(message).into());
     }
+    let default = &actions.config().networks.default;
+    let wish = network.wish(default)?.unwrap_or_else(|| default.clone());
+    actions.set_network(&tenant, &id, wish).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+/// A policy in E2B's words.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shown {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allow_out: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deny_out: Vec<String>,
+}
 
-    fn check(network: Value) -> Result<(), String> {
-        let network: Network =
-            serde_json::from_value(network).map_err(|error| error.to_string())?;
-        network.check().map_err(|problem| problem.message)
-    }
-
-    #[test]
-    fn what_only_denies_is_granted() {
-        for network in [
-            json!({}),
-            json!({"denyOut": ["0.0.0.0/0", "10.0.0.1", "::/0"], "allowOut": []}),
-            json!({"allow_internet_access": false, "egressProxy": null, "rules": {}}),
-            json!({"maskRequestHost": "localhost:${PORT}", "allowPublicTraffic": true}),
-        ] {
-            assert_eq!(check(network.clone()), Ok(()), "{network}");
+impl Shown {
+    /// And whether everything public is reached.
+    pub(super) fn of(policy: &Policy) -> (Self, bool) {
+        let mut deny_out: Vec<_> = policy.deny.iter().map(ToString::to_string).collect();
+        let allow_out = match &policy.reach {
+            Reach::Allow(rules) => rules.iter().map(shown).collect(),
+            Reach::None | Reach::Open => Vec::new(),
+        };
+        let open = policy.reach == Reach::Open;
+        if !open {
+            deny_out.insert(0, "0.0.0.0/0".to_owned());
         }
-    }
-
-    #[test]
-    fn what_allows_is_refused_until_the_gateway_exists() {
-        for (field, value) in [
-            ("allowOut", json!(["example.com"])),
-            ("allow_internet_access", json!(true)),
-            ("dnsServers", json!(["9.9.9.9"])),
-            ("egressProxy", json!({"address": "proxy:1080"})),
-            ("rules", json!({"example.com": []})),
-            ("httpsPorts", json!([8443])),
-        ] {
-            let refusal = check(json!({ field: value })).unwrap_err();
-            assert!(refusal.contains(field), "{refusal}");
-            assert!(refusal.contains("network") && refusal.contains("until the gateway exists"));
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for network in [
-            json!({"denyOut": ["example.com"]}),
-            json!({"denyOut": ["10.0.0.0/33"]}),
-            json!({"maskRequestHost": "a\r\nb"}),
-            json!({"maskRequestHost": ""}),
-            json!({"unheardOf": 1}),
-        ] {
-            assert!(check(network.clone()).is_err(), "{network}");
-        }
+        (Self { allow_out, deny_out }, open)
     }
 }
+
+fn shown(rule: &Rule) -> String {
+    match rule.ports.as_slice() {
+        [port] => format!("{}:{port}", rule.host),
+        _ => rule.host.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

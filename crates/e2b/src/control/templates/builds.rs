@@ -112,7 +112,7 @@ pub(crate) async fn request(
         memory_mb: body.memory,
         disk_mb: body.min_free_disk_mb,
     };
-    let made = actions.request_build(&tenant, &wish)?;
+    let made = actions.request_build(&tenant, &wish).await?;
     let requested = Requested {
         template: made.template,
         build: made.build,

@@ -45,7 +45,7 @@ pub(crate) async fn assign(
     Caller(tenant): Caller,
     Body(body): Body<Assignment>,
 ) -> Result<Response, RestError> {
-    let (build, tags) = actions.assign_tags(&tenant, &body.target, &body.tags)?;
+    let (build, tags) = actions.assign_tags(&tenant, &body.target, &body.tags).await?;
     Ok((StatusCode::CREATED, Json(Assigned { tags, build })).into_response())
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn remove(
     Caller(tenant): Caller,
     Body(body): Body<Removal>,
 ) -> Result<StatusCode, RestError> {
-    actions.remove_tags(&tenant, &body.name, &body.tags)?;
+    actions.remove_tags(&tenant, &body.name, &body.tags).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn list(
     Caller(tenant): Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Vec<ShownTag>>, RestError> {
-    let record = actions.own_template(&tenant, &id)?;
+    let record = actions.own_template(&tenant, &id).await?;
     let shown = record.tags.into_iter().map(|(tag, to)| ShownTag {
         tag,
         build: to.build,

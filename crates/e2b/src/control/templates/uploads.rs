@@ -5,11 +5,11 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, Problem};
+use belljar_model::network::Scheme;
 use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode, Uri, header};
 use serde::Serialize;
 
-use crate::Scheme;
 use crate::control::auth::Caller;
 use crate::error::RestError;
 

@@ -4,6 +4,8 @@
 //! schema, `null` means absent, numbers may be strings, bytes are base64 of
 //! either alphabet, and what is unknown is ignored.
 
+use std::time::Duration;
+
 use axum::body::{Body, BodyDataStream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -14,6 +16,10 @@ use serde::{Deserialize as _, Deserializer};
 use serde_json::Value;
 
 use super::{COMPRESSED, Code, END, Error, LARGEST, MESSAGE};
+
+/// For how long, and how far, a request is read on after all that is wanted of it.
+const REST: Duration = Duration::from_secs(30);
+const MOST_REST: usize = 1 << 20;
 
 /// The one message of a unary call.
 pub(crate) async fn unary<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
@@ -91,9 +97,25 @@ impl Messages {
     }
 
     /// The only message of a request that has one.
-    pub(crate) async fn only<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+    ///
+    /// The rest of the request, which may be nothing but its end, is read by and by. A
+    /// connection is closed when an answer ends before its request does; what then still
+    /// comes resets it, and the client loses what it has not read yet.
+    pub(crate) async fn only<T: DeserializeOwned>(mut self) -> Result<T, Error> {
         let message = self.next().await?;
-        message.ok_or_else(|| Error::invalid("the request has no message"))
+        let message = message.ok_or_else(|| Error::invalid("the request has no message"))?;
+        tokio::spawn(tokio::time::timeout(REST, self.read_out()));
+        Ok(message)
+    }
+
+    async fn read_out(mut self) {
+        let mut left = MOST_REST;
+        while let Some(Ok(bytes)) = self.body.next().await {
+            left = match left.checked_sub(bytes.len()) {
+                Some(left) => left,
+                None => return,
+            };
+        }
     }
 
     /// Reads on until so many bytes are there; `false`: nothing more came.
@@ -187,6 +209,33 @@ mod tests {
         assert_eq!(first.pid, 3);
         assert_eq!(messages.next::<Sample>().await.unwrap(), Some(Sample::default()));
         assert_eq!(messages.next::<Sample>().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_ends_after_its_answer_does_not_end_the_connection() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+        let answer = async |body: Body| match Messages::new(body).only::<Sample>().await {
+            Ok(sample) => sample.pid.to_string(),
+            Err(error) => error.message,
+        };
+        let router = axum::Router::new().route("/", axum::routing::post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(axum::serve(listener, router).into_future());
+        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+        for pid in ["3", "4"] {
+            let head = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+            let message = format!("e\r\n\0\0\0\0\x09{{\"pid\":{pid}}}\r\n");
+            client.write_all(format!("{head}{message}").as_bytes()).await.unwrap();
+            let mut said = Vec::new();
+            while !said.ends_with(format!("\r\n\r\n{pid}").as_bytes()) {
+                let count = client.read_buf(&mut said).await.unwrap();
+                assert_ne!(count, 0, "{}", String::from_utf8_lossy(&said));
+            }
+            // Only now the request ends.
+            client.write_all(b"0\r\n\r\n").await.unwrap();
+        }
     }
 
     #[tokio::test]

@@ -95,6 +95,7 @@ async fn collect(mut following: Following, encoding: api::Encoding) -> api::Fini
             Happened::Ended(end) => {
                 return api::Finished {
                     id: following.pid(),
+                    number: following.number(),
                     stdout: output::captured(&stdout.finish(), encoding),
                     stderr: output::captured(&stderr.finish(), encoding),
                     end: end.end.into(),

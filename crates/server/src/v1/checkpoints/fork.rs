@@ -9,7 +9,7 @@ use belljar_api::checkpoint as api;
 use belljar_api::sandbox::Sandbox;
 use http::StatusCode;
 
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Called, Caller};
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Body};
 use crate::v1::sandboxes;
@@ -17,6 +17,7 @@ use crate::v1::sandboxes;
 pub(in crate::v1) async fn fork(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Called(ids): Called,
     At(id): At<String>,
     Body(wish): Body<api::ForkCheckpoint>,
 ) -> Result<(StatusCode, Json<Sandbox>), Failure> {
@@ -27,6 +28,7 @@ pub(in crate::v1) async fn fork(
         timeout: wish.timeout_seconds.map(|seconds| Duration::from_secs(seconds.get())),
         metadata: wish.metadata,
         env: wish.env,
+        id: ids.into_iter().next(),
         ..Create::default()
     };
     let made = actions.create(&tenant, &wish).await?;

@@ -1,8 +1,8 @@
 //! `GET /v1/checkpoints`
 
-use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, LONGEST_PAGE};
+use axum::{Extension, Json};
+use belljar_actions::{Actions, LONGEST_PAGE, PageKeys};
 use belljar_api::checkpoint as api;
 
 use super::view;
@@ -14,12 +14,12 @@ pub(in crate::v1) async fn list(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Query(query): Query<api::ListCheckpoints>,
-) -> Result<Json<api::CheckpointPage>, Failure> {
+) -> Result<(Extension<PageKeys>, Json<api::CheckpointPage>), Failure> {
     let limit = query
         .limit
         .map_or(LONGEST_PAGE, |limit| usize::try_from(limit.get()).unwrap_or(LONGEST_PAGE));
     let (sandbox, name) = (query.sandbox.as_deref(), query.name.as_deref());
     let page = actions.list_snapshots(&tenant, sandbox, name, limit, query.after.as_deref())?;
     let items = page.items.iter().map(|snapshot| view(snapshot)).collect();
-    Ok(Json(api::CheckpointPage { items, next: page.next }))
+    Ok((Extension(page.keys), Json(api::CheckpointPage { items, next: page.next })))
 }

@@ -4,23 +4,26 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Create, OnTimeout, PauseMode};
+use belljar_actions::{Actions, Create, OnTimeout, PauseMode, Problem};
 use belljar_api::sandbox as api;
 use http::{HeaderMap, StatusCode};
 
 use super::view;
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Called, Caller};
 use crate::v1::failure::Failure;
+use crate::v1::network;
 use crate::v1::read::Body;
 
 pub(in crate::v1) async fn create(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Called(ids): Called,
     headers: HeaderMap,
     Body(wish): Body<api::CreateSandbox>,
 ) -> Result<(StatusCode, Json<api::Sandbox>), Failure> {
     let repeated = idempotency_key(&headers)?;
-    let wish = translate(wish);
+    let mut wish = translate(wish)?;
+    wish.id = ids.into_iter().next();
     let made = match repeated {
         Some(key) => actions.create_once(&tenant, key, &wish).await?,
         None => actions.create(&tenant, &wish).await?,
@@ -28,8 +31,8 @@ pub(in crate::v1) async fn create(
     Ok((StatusCode::CREATED, Json(view(&made))))
 }
 
-fn translate(wish: api::CreateSandbox) -> Create {
-    Create {
+fn translate(wish: api::CreateSandbox) -> Result<Create, Problem> {
+    Ok(Create {
         template: wish.template.as_str().to_owned(),
         timeout: wish.timeout_seconds.map(|seconds| Duration::from_secs(seconds.get())),
         metadata: wish.metadata,
@@ -42,8 +45,10 @@ fn translate(wish: api::CreateSandbox) -> Create {
         auto_resume: wish.auto_resume,
         private_traffic: wish.private_traffic,
         tier: wish.tier.map(Into::into),
+        network: wish.network.as_ref().map(network::wish).transpose()?,
+        operations: wish.operations.into_iter().map(String::from).collect(),
         ..Create::default()
-    }
+    })
 }
 
 /// The longest key; what is longer is no key but a mistake.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Filter, LONGEST_PAGE, Moment, Order, Problem};
+use axum::{Extension, Json};
+use belljar_actions::{Actions, Filter, LONGEST_PAGE, Moment, Order, PageKeys, Problem};
 use belljar_api::sandbox as api;
 
 use super::view;
@@ -16,7 +16,7 @@ pub(in crate::v1) async fn list(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Query(query): Query<api::ListSandboxes>,
-) -> Result<Json<api::SandboxPage>, Failure> {
+) -> Result<(Extension<PageKeys>, Json<api::SandboxPage>), Failure> {
     let filter = filter(&query)?;
     let order = match query.order {
         api::Order::NewestFirst => Order::NewestFirst,
@@ -27,7 +27,7 @@ pub(in crate::v1) async fn list(
         .map_or(LONGEST_PAGE, |limit| usize::try_from(limit.get()).unwrap_or(LONGEST_PAGE));
     let page = actions.list(&tenant, &filter, order, limit, query.after.as_deref())?;
     let items = page.items.iter().map(|sandbox| view(sandbox)).collect();
-    Ok(Json(api::SandboxPage { items, next: page.next }))
+    Ok((Extension(page.keys), Json(api::SandboxPage { items, next: page.next })))
 }
 
 fn filter(query: &api::ListSandboxes) -> Result<Filter, Problem> {

@@ -15,5 +15,5 @@ pub(in crate::v1) async fn get(
     Caller(tenant): Caller,
     At(name): At<String>,
 ) -> Result<Json<api::Template>, Failure> {
-    Ok(Json(view(&*actions.offered_as(&tenant, &name)?)))
+    Ok(Json(view(&*actions.offered_as(&tenant, &name).await?)))
 }

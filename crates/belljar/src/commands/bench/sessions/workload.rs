@@ -11,7 +11,7 @@ use serde::Deserialize;
 const LENGTH: usize = 200_000;
 
 /// The cells, in order. They run in the home directory, where the datasets are.
-pub(super) const CELLS: [&str; 8] = [
+pub(in crate::commands::bench) const CELLS: [&str; 8] = [
     "import pandas as pd, json\n\
      orders = pd.read_json('orders.json')\n\
      customers = pd.read_json('customers.json')\n\
@@ -52,9 +52,9 @@ pub(super) const CELLS: [&str; 8] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct Workload {
+pub(in crate::commands::bench) struct Workload {
     /// Name and content.
-    pub(super) datasets: Vec<(&'static str, Vec<u8>)>,
+    pub(in crate::commands::bench) datasets: Vec<(&'static str, Vec<u8>)>,
     expected: Outcome,
 }
 
@@ -75,7 +75,7 @@ struct Top {
 
 impl Workload {
     /// The same every time.
-    pub(super) fn new() -> Self {
+    pub(in crate::commands::bench) fn new() -> Self {
         let mut dice = Dice(0x5eed);
         let (customers, regions) = customers(&mut dice);
         let (products, prices) = products(&mut dice);
@@ -90,7 +90,7 @@ impl Workload {
         Self { datasets, expected }
     }
 
-    pub(super) fn check(&self, result: &[u8]) -> anyhow::Result<()> {
+    pub(in crate::commands::bench) fn check(&self, result: &[u8]) -> anyhow::Result<()> {
         let got: Outcome =
             serde_json::from_slice(result).context("the result is not what was asked for")?;
         anyhow::ensure!(got == self.expected, "the result is wrong: {got:?}");

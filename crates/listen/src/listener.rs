@@ -3,7 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -35,6 +37,12 @@ impl Listener {
                 SocketAddr::V6(_) => TcpSocket::new_v6()?,
             };
             socket.set_reuseaddr(true)?;
+            // Connections inherit this: a client that vanished without a word is
+            // noticed, and what it held is given back.
+            socket.set_keepalive(true)?;
+            sockopt::set_tcp_keepidle(&socket, Duration::from_secs(30))?;
+            sockopt::set_tcp_keepintvl(&socket, Duration::from_secs(10))?;
+            sockopt::set_tcp_keepcnt(&socket, 3)?;
             socket.bind(address)?;
             socket.listen(BACKLOG)
         };

@@ -1,0 +1,190 @@
+//! The gateway of this server, and which rows are whose.
+//!
+//! The gateway is started by the first sandbox that needs it. A sandbox without
+//! a network costs nothing here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use belljar_bus::gateway::Session;
+use belljar_model::SandboxId;
+use belljar_model::network::{Row, Subject};
+use belljar_node::{Gateway, GatewayError, GatewayOptions};
+use tokio::sync::OnceCell;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{Network, Rows};
+use crate::keys::Tenant;
+use crate::problem::{Kind, Problem};
+use crate::sandbox::{Live, Sandbox};
+use crate::start::Actions;
+
+/// By machine, of which a sandbox may have several, one after the other.
+type Routes = Arc<Mutex<HashMap<SandboxId, Weak<Rows>>>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ways {
+    gateway: OnceCell<Gateway>,
+    routes: Routes,
+}
+
+/// How long rows of a sandbox that has ended may be on their way.
+const LAST_ROWS: Duration = Duration::from_secs(5);
+
+impl Ways {
+    fn route(&self, machine: &SandboxId, rows: &Arc<Rows>) {
+        let mut routes = lock(&self.routes);
+        routes.retain(|_, rows| rows.strong_count() > 0);
+        routes.insert(machine.clone(), Arc::downgrade(rows));
+    }
+}
+
+impl Actions {
+    /// Starts the gateway, if it does not run yet.
+    pub async fn start_gateway(&self) -> Result<(), GatewayError> {
+        self.gateway().await.map(drop)
+    }
+
+    async fn gateway(&self) -> Result<&Gateway, GatewayError> {
+        self.ways().gateway.get_or_try_init(|| self.begin_gateway()).await
+    }
+
+    async fn begin_gateway(&self) -> Result<Gateway, GatewayError> {
+        let config = self.config();
+        let data = config.state.join("gateway");
+        crate::private::make_dir(&data).map_err(GatewayError::Start)?;
+        let gateway = Gateway::start(GatewayOptions {
+            config: config.networks.gateway.clone().unwrap_or_default(),
+            data,
+            // Credentials may be named by a variable.
+            environment: config.networks.environment.clone(),
+        })
+        .await?;
+        tokio::spawn(take(gateway.rows(), self.ways().routes.clone()));
+        Ok(gateway)
+    }
+
+    /// Gives a machine that nobody has yet its way out, if it shall have one.
+    pub(crate) async fn connect_machine(
+        &self,
+        machine: &belljar_node::Sandbox,
+        tenant: &Tenant,
+        network: &Network,
+        rows: &Arc<Rows>,
+    ) -> Result<(), Problem> {
+        if !network.needs_gateway() {
+            return Ok(());
+        }
+        let gateway = self.gateway().await;
+        let gateway = gateway.map_err(|error| Problem::internal("start the gateway", &error))?;
+        self.ways().route(machine.id(), rows);
+        let subject = Subject {
+            tenant: tenant.as_str().to_owned(),
+            sandbox: machine.id().clone(),
+            run: None,
+            turn: None,
+            call: None,
+            process: None,
+        };
+        let policy = network.wish.policy.clone();
+        let session = Session { subject, policy, operations: network.operations.clone() };
+        let connected = machine.connect_gateway(gateway, session).await;
+        connected.map_err(|error| unserved("connect the sandbox", &error))?;
+        tell(machine, network).await
+    }
+
+    /// As [`Self::connect_machine`]; a machine that gets no way out is ended.
+    pub(crate) async fn connect_or_end(
+        &self,
+        machine: &belljar_node::Sandbox,
+        tenant: &Tenant,
+        network: &Network,
+        rows: &Arc<Rows>,
+    ) -> Result<(), Problem> {
+        let connected = self.connect_machine(machine, tenant, network, rows).await;
+        if connected.is_err()
+            && let Err(error) = machine.end().await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(sandbox.id = %machine.id(), error, "cannot remove a sandbox");
+        }
+        connected
+    }
+
+    /// Has the gateway serve a running sandbox by its new policy.
+    pub(super) async fn change_way(
+        &self,
+        sandbox: &Sandbox,
+        live: &Live,
+        new: &Network,
+    ) -> Result<(), Problem> {
+        if live.machine.is_connected() {
+            let changed = live.machine.change_policy(new.wish.policy.clone()).await;
+            changed.map_err(|error| unserved("change the network", &error))?;
+            return tell(&live.machine, new).await;
+        }
+        self.connect_machine(&live.machine, &sandbox.facts().tenant, new, &sandbox.rows).await
+    }
+
+    /// Rows of a sandbox that has just ended are still taken for a moment.
+    pub(crate) fn take_last_rows(&self, sandbox: &Sandbox) {
+        if self.ways().gateway.initialized() {
+            let rows = sandbox.rows.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(LAST_ROWS).await;
+                drop(rows);
+            });
+        }
+    }
+}
+
+/// Puts in what package managers inside look for in files.
+async fn tell(machine: &belljar_node::Sandbox, network: &Network) -> Result<(), Problem> {
+    for (path, text) in &network.files {
+        let told = machine.tell(path, text).await;
+        told.map_err(|error| Problem::internal("tell package managers of their index", &error))?;
+    }
+    Ok(())
+}
+
+/// What to say of a gateway that does not do it.
+pub(super) fn unserved(attempted: &str, error: &GatewayError) -> Problem {
+    match error {
+        GatewayError::Refused(why) => {
+            Problem::new(Kind::Invalid, "network_refused", format!("the gateway refused: {why}"))
+        }
+        GatewayError::Unfit(_) => Problem::invalid("the network policy is too large"),
+        GatewayError::NotConnected => {
+            let message = "the sandbox has no way out: it was made without a network";
+            Problem::new(Kind::Conflict, "no_network", message)
+                .hint("give it a network policy, or make it with operations")
+        }
+        error => Problem::internal(attempted, error),
+    }
+}
+
+/// Gives rows to those whose they are, until the gateway is gone.
+async fn take(mut rows: Receiver<Arc<[Row]>>, routes: Routes) {
+    loop {
+        match rows.recv().await {
+            Ok(batch) => batch.iter().for_each(|row| {
+                crate::observe::row(row);
+                let whose = lock(&routes).get(&row.subject.sandbox).and_then(Weak::upgrade);
+                if let Some(rows) = whose {
+                    rows.push(row.clone());
+                }
+            }),
+            Err(RecvError::Lagged(missed)) => {
+                belljar_telemetry::metrics().rows_missed(missed);
+                tracing::error!(missed, "packets of traffic rows were missed");
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+fn lock(routes: &Routes) -> std::sync::MutexGuard<'_, HashMap<SandboxId, Weak<Rows>>> {
+    routes.lock().unwrap_or_else(PoisonError::into_inner)
+}

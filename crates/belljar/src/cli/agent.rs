@@ -1,0 +1,123 @@
+//! The command line of `belljar agent`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Sandbox;
+
+/// The template that nobody named: the program's own.
+pub(crate) const OWN_TEMPLATE: &str = "own";
+
+/// Run programs that are agents, with models through the gateway
+#[derive(Debug, Args)]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) action: AgentAction,
+}
+
+impl Agent {
+    /// Whether it prints JSON, and whether it is quiet.
+    pub(super) fn output(&self) -> (bool, bool) {
+        let AgentAction::Run(run) = &self.action;
+        (run.json, run.sandbox.quiet)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentAction {
+    Run(Box<AgentRun>),
+}
+
+/// Give a task to an agent program in a new sandbox
+///
+/// It reaches the model operations of the gateway and nothing else, unless --allow or --network
+/// say so. Keys of providers stay outside: the program gets a token that is worth nothing anywhere
+/// else, and dies with the sandbox.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(mut_arg("template", |arg| arg.default_value(OWN_TEMPLATE).hide_default_value(true)
+    .help("What the sandbox stands on: NAME or NAME@VERSION [default: the program's own]")))]
+#[command(mut_arg("time", |arg| arg.help("Time on the clock [default: 30m]")))]
+#[command(mut_arg("operation", |arg| arg
+    .help("An operation of the gateway that the program may use; may be repeated [default: the \
+           one that speaks its dialect]")))]
+pub(crate) struct AgentRun {
+    /// What to do
+    #[arg(value_name = "TASK")]
+    pub(crate) task: String,
+    /// Which agent
+    #[arg(long, short, value_enum)]
+    pub(crate) program: Program,
+    /// The model, as the gateway's configuration calls it [default: the first of the operation]
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Answers of the model, at most; the program is told when 3 and 1 remain, if it can be told
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) turns: Option<u32>,
+    /// What all model requests may cost together, in dollars, such as 0.50
+    #[arg(long = "budget-usd", value_name = "DOLLARS", value_parser = parse_dollars)]
+    pub(crate) budget_nano_dollars: Option<u64>,
+    /// Print events as JSON lines; the last one is the result
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sandbox: Sandbox,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    ClaudeCode,
+    Codex,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  belljar agent run --program claude-code --gateway gateway.toml 'Which Python is here?'
+  belljar agent run --program codex --gateway gateway.toml --in data.csv --out report.md \\
+      --turns 20 --budget-usd 0.50 'Describe data.csv in report.md'
+
+docs/agents.md has a gateway.toml. Exit status: 0 only if the program ended well.";
+
+/// Dollars to billionths of a dollar, exactly.
+fn parse_dollars(text: &str) -> Result<u64, &'static str> {
+    let wrong = "write an amount such as 0.50, with at most nine places";
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(part) || part.len() > 9 {
+        return Err(wrong);
+    }
+    let whole: u64 = whole.parse().map_err(|_| wrong)?;
+    let part: u64 = format!("{part:0<9}").parse().map_err(|_| wrong)?;
+    whole.checked_mul(1_000_000_000).and_then(|nano| nano.checked_add(part)).ok_or(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn dollars_are_exact() {
+        assert_eq!(parse_dollars("0.5"), Ok(500_000_000));
+        assert_eq!(parse_dollars("12"), Ok(12_000_000_000));
+        assert_eq!(parse_dollars("0.000000001"), Ok(1));
+        for wrong in ["", ".", "-1", "1e3", "0.0000000001", "99999999999999", "1 "] {
+            assert!(parse_dollars(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_template_is_the_programs_unless_named() {
+        let parse = |more: &[&str]| {
+            let line = ["belljar", "agent", "run", "--program", "codex", "do it"];
+            let Command::Agent(agent) = Cli::parse_from(line.iter().chain(more)).command else {
+                panic!()
+            };
+            let AgentAction::Run(run) = agent.action;
+            (run.program, run.sandbox.template)
+        };
+        assert_eq!(parse(&[]), (Program::Codex, OWN_TEMPLATE.to_owned()));
+        assert_eq!(parse(&["--template", "mine"]), (Program::Codex, "mine".to_owned()));
+    }
+}

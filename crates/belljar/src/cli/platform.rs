@@ -1,0 +1,111 @@
+//! The command lines of a platform's roles.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use belljar_model::units::parse_time;
+use clap::Args;
+
+use super::{Hosting, Observe};
+
+/// What control and nodes share.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Platform")]
+pub(crate) struct Platform {
+    /// The secret that control and nodes know each other by; `belljar admin cluster-key` makes one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster_key: PathBuf,
+    /// Servers of the bus, like nats://host:4222; without them news of free places is slower
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    pub(crate) nats: Vec<String>,
+}
+
+/// Serve a platform's API: prove who asks, choose a node, pass it on
+#[derive(Debug, Args)]
+#[command(after_help = CONTROL)]
+pub(crate) struct Control {
+    /// Where to listen; may be given more than once
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Where to listen with TLS, for hosts like `8080-<id>.<domain>`
+    #[arg(long, value_name = "ADDRESS", requires_all = ["tls_cert", "tls_key"])]
+    pub(crate) tls_listen: Option<SocketAddr>,
+    /// Certificate chain (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// The platform's database; other users of this host can see what is written here, so
+    /// passwords are better in a file [env: BELLJAR_DATABASE]
+    #[arg(long, value_name = "URL", conflicts_with = "database_file")]
+    pub(crate) database: Option<String>,
+    /// A file that holds the address instead, password and all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database_file: Option<PathBuf>,
+    /// Connections to the database at once
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) database_connections: u32,
+    /// Creates that each node works on at the same time, best about as many as it has cores;
+    /// others wait, tenant by tenant
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) at_once: usize,
+    /// Where it is told, as JSON, that nodes are too few or too many
+    #[arg(long, value_name = "URL")]
+    pub(crate) scale_webhook: Option<String>,
+    /// How long requests may take to finish when control is told to stop
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    pub(crate) grace: Duration,
+    #[command(flatten)]
+    pub(crate) platform: Platform,
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+}
+
+const CONTROL: &str = "\
+Any number of these may run for one database; each is the same as every other.
+
+Examples:
+  belljar admin cluster-key /etc/belljar/cluster.key
+  belljar control --database-file /etc/belljar/database --cluster-key /etc/belljar/cluster.key \\
+                  --nats nats://10.0.0.2:4222 --listen 10.0.0.1:3000";
+
+/// Keep sandboxes for a platform
+#[derive(Debug, Args)]
+#[command(after_help = NODE)]
+pub(crate) struct Node {
+    /// This node's name for ever; ids of its sandboxes depend on it [default: the host's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Where control is; of several, whoever answers
+    #[arg(long, value_name = "URL", value_delimiter = ',', required = true)]
+    pub(crate) control: Vec<String>,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3100")]
+    pub(crate) listen: SocketAddr,
+    /// Where control reaches this node [default: http:// and where it listens]
+    #[arg(long, value_name = "URL")]
+    pub(crate) address: Option<String>,
+    /// Sandboxes that it can have at once
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) slots: u32,
+    /// The name, and port if it is not 443, under which the platform's sandboxes are reached
+    #[arg(long, value_name = "NAME[:PORT]")]
+    pub(crate) domain: Option<String>,
+    /// How long sandboxes may go on when the node is told to stop; nothing new is made meanwhile
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_time)]
+    pub(crate) drain: Duration,
+    #[command(flatten)]
+    pub(crate) platform: Platform,
+    #[command(flatten)]
+    pub(crate) hosting: Hosting,
+}
+
+const NODE: &str = "\
+A node holds no API key and no password of the database: control proves who asks.
+
+Example:
+  belljar node --name node-1 --control http://10.0.0.1:3000 --slots 500 \\
+               --cluster-key /etc/belljar/cluster.key --nats nats://10.0.0.2:4222 \\
+               --listen 10.0.0.11:3100";

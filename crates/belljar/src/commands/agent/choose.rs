@@ -1,0 +1,191 @@
+//! Which operation and which model, where nobody says so: the gateway's
+//! configuration knows.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context as _, anyhow};
+use serde::Deserialize;
+
+use super::program::Description;
+use crate::cli;
+use crate::output::{Hint as _, hinted};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) operations: Vec<String>,
+    pub(super) model: String,
+}
+
+/// As much of the configuration as matters here. The gateway reads all of it,
+/// and says what is wrong with it.
+#[derive(Debug, Deserialize)]
+struct Settings {
+    #[serde(default)]
+    operations: BTreeMap<String, Operation>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Operation {
+    kind: String,
+    dialects: Vec<String>,
+    models: Vec<String>,
+    aliases: BTreeMap<String, String>,
+    pin: toml::Table,
+}
+
+pub(super) fn choose(
+    program: &Description,
+    network: &cli::Network,
+    model: Option<&str>,
+) -> anyhow::Result<Choice> {
+    let Some(path) = &network.gateway else {
+        let error = anyhow!("{} needs a gateway that knows a model", program.name);
+        return Err(hinted(
+            error,
+            format!("write a file like this, and name it with --gateway:\n{}", example(program)),
+        ));
+    };
+    let text = fs::read_to_string(path);
+    let text = text
+        .with_context(|| format!("cannot read `{}`", path.display()))
+        .hint("--gateway names the gateway's configuration; docs/agents.md has one")?;
+    let settings: Settings =
+        toml::from_str(&text).with_context(|| format!("`{}` is not valid", path.display()))?;
+    let choice = from(program, &settings, &network.operation, model);
+    choice.with_context(|| format!("`{}` cannot be used", path.display()))
+}
+
+fn from(
+    program: &Description,
+    settings: &Settings,
+    named: &[String],
+    model: Option<&str>,
+) -> anyhow::Result<Choice> {
+    let speaks = |operation: &Operation| {
+        operation.kind == "model" && operation.dialects.iter().any(|one| one == program.speaks)
+    };
+    let fitting: Vec<&String> = match named {
+        [] => settings
+            .operations
+            .iter()
+            .filter(|(_, one)| speaks(one))
+            .map(|(name, _)| name)
+            .collect(),
+        // One that is not there is for the gateway to refuse.
+        named => {
+            named.iter().filter(|name| settings.operations.get(*name).is_none_or(speaks)).collect()
+        }
+    };
+    let operation = match (&fitting[..], named) {
+        ([], _) => {
+            let error = anyhow!("no operation speaks {}, as {} does", program.speaks, program.name);
+            return Err(hinted(error, format!("add one:\n{}", example(program))));
+        }
+        ([one], []) | ([one, ..], [_, ..]) => *one,
+        (several, []) => {
+            let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
+            let error =
+                anyhow!("several operations speak {}: {}", program.speaks, names.join(", "));
+            return Err(hinted(error, "name one with --operation"));
+        }
+    };
+    let usual = settings.operations.get(operation).and_then(Operation::usual_model);
+    let model = model.map(str::to_owned).or(usual);
+    let model =
+        model.ok_or_else(|| anyhow!("the operation `{operation}` does not say which model"));
+    let model = model.hint("name one with --model")?;
+    let operations = if named.is_empty() { vec![operation.clone()] } else { named.to_vec() };
+    Ok(Choice { operations, model })
+}
+
+impl Operation {
+    fn usual_model(&self) -> Option<String> {
+        let pinned = self.pin.get("model").and_then(|model| model.as_str());
+        let listed = || self.models.iter().map(String::as_str).find(|name| !name.contains('*'));
+        let alias = || self.aliases.keys().next().map(String::as_str);
+        pinned.or_else(listed).or_else(alias).map(str::to_owned)
+    }
+}
+
+fn example(program: &Description) -> String {
+    let form = if program.speaks.starts_with("anthropic") { "x-api-key" } else { "bearer" };
+    format!(
+        "  [operations.llm]\n  \
+           kind = \"model\"\n  \
+           dialects = [\"{}\"]\n  \
+           upstream = \"https://models.example.com\"\n  \
+           credential = {{ file = \"/etc/belljar/keys/llm\", as = \"{form}\" }}\n  \
+           models = [\"the-model\"]",
+        program.speaks
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::description;
+    use super::*;
+    use crate::cli::Program;
+
+    const TWO: &str = r#"
+        [gateway]
+        resolver = ["127.0.0.1:53"]
+        [operations.claude]
+        kind = "model"
+        dialects = ["anthropic-messages"]
+        upstream = "https://models.example.com"
+        models = ["large-*", "large-1"]
+        [operations.search]
+        kind = "http"
+        upstream = "https://search.example.com"
+        [operations.openai]
+        kind = "model"
+        dialects = ["openai-responses", "openai-chat"]
+        aliases = { small = "m-2" }
+        [operations.second]
+        kind = "model"
+        dialects = ["openai-responses"]
+        pin = { model = "m-3" }
+    "#;
+
+    fn chosen(program: Program, named: &[&str], model: Option<&str>) -> anyhow::Result<Choice> {
+        let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
+        from(description(program), &toml::from_str(TWO).unwrap(), &named, model)
+    }
+
+    fn choice(operations: &[&str], model: &str) -> Choice {
+        let operations = operations.iter().map(|&name| name.to_owned()).collect();
+        Choice { operations, model: model.to_owned() }
+    }
+
+    #[test]
+    fn what_is_clear_need_not_be_said() {
+        let claude = chosen(Program::ClaudeCode, &[], None).unwrap();
+        assert_eq!(claude, choice(&["claude"], "large-1"));
+        let named = chosen(Program::Codex, &["openai", "search"], None).unwrap();
+        assert_eq!(named, choice(&["openai", "search"], "small"));
+        let pinned = chosen(Program::Codex, &["second"], None).unwrap();
+        assert_eq!(pinned, choice(&["second"], "m-3"));
+        let said = chosen(Program::ClaudeCode, &[], Some("x")).unwrap();
+        assert_eq!(said, choice(&["claude"], "x"));
+    }
+
+    #[test]
+    fn what_is_not_clear_is_asked_for() {
+        let message = |result: anyhow::Result<Choice>| result.unwrap_err().to_string();
+        let several = message(chosen(Program::Codex, &[], None));
+        assert!(several.contains("openai, second"), "{several}");
+        let wrong = message(chosen(Program::ClaudeCode, &["openai"], None));
+        assert!(wrong.contains("anthropic-messages"), "{wrong}");
+    }
+
+    #[test]
+    fn the_example_is_what_is_asked_for() {
+        for program in [Program::ClaudeCode, Program::Codex] {
+            let program = description(program);
+            let settings = toml::from_str(&example(program)).unwrap();
+            assert_eq!(from(program, &settings, &[], None).unwrap(), choice(&["llm"], "the-model"));
+        }
+    }
+}

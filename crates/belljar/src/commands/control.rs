@@ -1,0 +1,102 @@
+//! `belljar control`: a platform's API.
+
+use anyhow::Context as _;
+use belljar_bus::behalf::ClusterKey;
+use belljar_control::{Control, Random, Settings};
+use belljar_doorbell::Doorbell;
+use belljar_server::{Listener, Settings as Bounds, tls};
+use belljar_telemetry::Role;
+
+use crate::cli;
+use crate::commands::admin;
+use crate::config::Config;
+use crate::output::{Hint as _, Printer};
+use crate::session::Interrupt;
+
+pub(crate) async fn run(
+    options: &cli::Control,
+    config: &Config,
+    printer: &Printer,
+) -> anyhow::Result<u8> {
+    let telemetry = options.observe.start(Role::Control, None)?;
+    let mut interrupt = Interrupt::new()?;
+    let listeners = listeners(options, printer)?;
+    let key = ClusterKey::read(&options.platform.cluster_key)
+        .hint("`belljar admin cluster-key FILE` makes one")?;
+    let file = options.database_file.as_deref();
+    let url = admin::database_address(options.database.as_deref(), file, config)?;
+    let store = admin::connect_with(&url, options.database_connections).await?;
+    store.migrate().await.hint("the log of PostgreSQL says more")?;
+    let settings = Settings { at_once: options.at_once, ..Settings::default() };
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let seed = seed.subsec_nanos() ^ std::process::id();
+    let control = Control::new(store.clone(), key, settings, Random::new(seed.into()));
+    let publishing = if options.platform.nats.is_empty() {
+        None
+    } else {
+        let doorbell = Doorbell::connect(&options.platform.nats).await;
+        let doorbell = doorbell.context("cannot use the addresses of the bus")?;
+        let hearing = tokio::spawn(hear(doorbell.clone(), control.clone()));
+        let publishing = tokio::spawn(belljar_control::publisher::run(store, doorbell));
+        Some((hearing, publishing))
+    };
+    let scaling = match &options.scale_webhook {
+        None => None,
+        Some(url) => {
+            let url = url.parse::<http::Uri>().with_context(|| format!("`{url}` is no address"));
+            let (url, control) = (url.hint("write it like http://host/path")?, control.clone());
+            Some(tokio::spawn(async move { control.tell_scale(url).await }))
+        }
+    };
+    for listener in &listeners {
+        if let Some(address) = listener.address() {
+            printer.note(format_args!("listening on {}://{address}", listener.scheme()));
+        }
+    }
+    if let Some(address) = telemetry.address() {
+        printer.note(format_args!("metrics on http://{address}/metrics"));
+    }
+    let bounds = Bounds { grace: options.grace, ..Bounds::default() };
+    let stopped = async {
+        interrupt.wait().await;
+        printer.note("stopping: requests may finish; sandboxes go on");
+    };
+    control.run(listeners, bounds, stopped).await;
+    if let Some((hearing, publishing)) = publishing {
+        hearing.abort();
+        publishing.abort();
+    }
+    if let Some(scaling) = scaling {
+        scaling.abort();
+    }
+    telemetry.stop().await;
+    Ok(0)
+}
+
+/// What nodes say of themselves over the bus.
+async fn hear(doorbell: Doorbell, control: Control) {
+    let mut beats = doorbell.beats();
+    while let Some(beat) = beats.next().await {
+        control.hear_beat(beat);
+    }
+}
+
+fn listeners(options: &cli::Control, printer: &Printer) -> anyhow::Result<Vec<Listener>> {
+    let mut listeners = Vec::new();
+    for &address in &options.listen {
+        if !address.ip().is_loopback() {
+            printer.note(format_args!(
+                "warning: {address} can be reached from other machines, and is not encrypted"
+            ));
+        }
+        let bound = Listener::bind(address, None);
+        listeners.push(bound.hint("choose another port with --listen")?);
+    }
+    if let (Some(address), Some(certificate), Some(key)) =
+        (options.tls_listen, &options.tls_cert, &options.tls_key)
+    {
+        let config = tls::config(certificate, key)?;
+        listeners.push(Listener::bind(address, Some(config)).hint("choose another port")?);
+    }
+    Ok(listeners)
+}

@@ -1,0 +1,286 @@
+//! `belljar dev`: a whole platform on one machine.
+//!
+//! ```text
+//!   belljar dev ─┬─ postgres      data below --data, reached by a socket
+//!                ├─ nats-server   on a free port of the loopback
+//!                ├─ belljar control
+//!                └─ belljar node  one or more
+//! ```
+//!
+//! They start in this order and end in the opposite one. Each has a process group
+//! of its own, so that Ctrl-C reaches this process alone, and each dies with this
+//! process however it ends.
+
+pub(super) mod child;
+pub(super) mod home;
+pub(super) mod programs;
+pub(super) mod ready;
+pub(super) mod services;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use belljar_template::{Outcome, Progress as _, StepStart};
+
+use self::child::{Child, Ending};
+use self::home::Home;
+use self::programs::Programs;
+use super::progress::Screen;
+use super::{admin, env};
+use crate::cli::Dev;
+use crate::config::Config;
+use crate::output::{Hint as _, Printer};
+use crate::session::Interrupt;
+
+/// What sandboxes are made for.
+const TENANT: &str = "dev";
+/// A node tries its tiers and its gateway before it comes.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// What a child may take to end.
+const GRACE: Duration = Duration::from_secs(20);
+/// Between two looks at whether all children are alive.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(crate) async fn run(options: &Dev, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    let programs = Programs::find(config)?;
+    let home = Home::open(options, config)?;
+    // A port that is taken is the usual mistake.
+    TcpListener::bind(options.listen)
+        .with_context(|| format!("cannot listen on {}", options.listen))
+        .hint("choose another port with --listen")?;
+    let mut interrupt = Interrupt::new()?;
+    let mut platform = Platform { options, config, programs, home, printer, children: Vec::new() };
+    let ended = tokio::select! {
+        ended = platform.live() => ended,
+        () = interrupt.wait() => Ok(()),
+    };
+    platform.stop(&mut interrupt).await;
+    ended.map(|()| 0)
+}
+
+struct Platform<'a> {
+    options: &'a Dev,
+    config: &'a Config,
+    programs: Programs,
+    home: Home,
+    printer: &'a Printer,
+    /// In the order of their starts.
+    children: Vec<Child>,
+}
+
+impl Platform<'_> {
+    /// Starts everything, and then only ends with an error.
+    async fn live(&mut self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let key = self.start().await?;
+        let url = format!("http://{}", self.reached());
+        let variables = env::for_url(&url, &key);
+        self.home.write("env", &format!("{variables}\n"))?;
+        self.printer.note(format_args!(
+            "ready after {:.1} s; logs are in `{}`\n\
+             use it:   . {}\n\
+             manage:   belljar admin --database-file {} node list\n\
+             Ctrl-C ends everything",
+            began.elapsed().as_secs_f32(),
+            self.home.path("logs").display(),
+            self.home.path("env").display(),
+            self.home.path("database").display(),
+        ));
+        self.printer.data(variables)?;
+        loop {
+            self.look()?;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn start(&mut self) -> anyhow::Result<String> {
+        let mut screen = Screen::new(self.printer);
+        let mut step = Steps { screen: &mut screen, number: 0 };
+        let database = step.run("PostgreSQL", self.database()).await?;
+        let key = step.run("tables, tenant and key", self.key(&database)).await?;
+        let nats = step.run("NATS", self.nats()).await?;
+        step.run("control", self.control(&database, &nats)).await?;
+        let nodes = match self.options.nodes {
+            1 => "one node".to_owned(),
+            nodes => format!("{nodes} nodes"),
+        };
+        step.run(&nodes, self.nodes(&nats)).await?;
+        Ok(key)
+    }
+
+    async fn database(&mut self) -> anyhow::Result<String> {
+        services::make_cluster(&self.programs, &self.home).await?;
+        let (postgres, url) = services::postgres(&self.programs, &self.home)?;
+        self.children.push(postgres);
+        self.home.write("database", &format!("{url}\n"))?;
+        let began = Instant::now();
+        loop {
+            self.look()?;
+            match belljar_store::Store::connect(&url, 1).await {
+                Ok(_) => return Ok(url),
+                Err(error) if began.elapsed() > PATIENCE => {
+                    return Err(error).context("PostgreSQL does not answer");
+                }
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// The key of the first start, or a new one if the database does not know it.
+    async fn key(&mut self, database: &str) -> anyhow::Result<String> {
+        let store = admin::connect(database).await?;
+        store.migrate().await.hint("remove the data directory to begin anew")?;
+        admin::open_tenant(&store, TENANT).await?;
+        let label = "belljar dev";
+        let keys = store.keys(TENANT).await?;
+        let is_known = keys.iter().any(|key| key.is_alive && key.label == label);
+        if let Some(key) = self.home.read("key").filter(|_| is_known) {
+            return Ok(key);
+        }
+        let scopes = belljar_store::Scope::ALL;
+        let (key, _) = admin::make_key(&store, TENANT, &scopes, label, None).await?;
+        self.home.write("key", &format!("{}\n", key.expose()))?;
+        Ok(key.expose().to_owned())
+    }
+
+    async fn nats(&mut self) -> anyhow::Result<String> {
+        let address = free()?;
+        self.children.push(services::nats(&self.programs, &self.home, address)?);
+        self.answers(async || ready::listens(address).await, "NATS").await?;
+        Ok(format!("nats://{address}"))
+    }
+
+    async fn control(&mut self, database: &str, nats: &str) -> anyhow::Result<()> {
+        let cluster = self.home.path("cluster.key");
+        if !cluster.exists() {
+            admin::make_cluster_key(&cluster)?;
+        }
+        let listen = self.options.listen.to_string();
+        let mut command = self.programs.belljar();
+        command.args(["control", "--listen", &listen, "--database", database, "--nats", nats]);
+        command.arg("--cluster-key").arg(&cluster);
+        self.children.push(Child::start("control", command, &self.home)?);
+        let reached = self.reached();
+        self.answers(async || ready::answers(reached, "/v1/health").await, "control").await
+    }
+
+    async fn nodes(&mut self, nats: &str) -> anyhow::Result<()> {
+        for number in 1..=self.options.nodes {
+            let name = format!("node-{number}");
+            let address = free()?;
+            let mut command = self.programs.belljar();
+            command.arg("node").args(["--name", &name, "--nats", nats]);
+            command.args(["--control", &format!("http://{}", self.reached())]);
+            command.args(["--listen", &address.to_string()]);
+            command.args(["--address", &format!("http://{address}")]);
+            command.args(["--slots", &self.options.slots.to_string()]);
+            command.arg("--cluster-key").arg(self.home.path("cluster.key"));
+            command.arg("--data").arg(self.home.path(&name));
+            command.arg("--store").arg(&self.config.store);
+            if let Some(state) = &self.config.state {
+                command.arg("--state").arg(state);
+            }
+            self.children.push(Child::start(&name, command, &self.home)?);
+        }
+        let reached = self.reached();
+        self.answers(async || ready::answers(reached, "/v1/ready").await, "the platform").await?;
+        self.all_up().await
+    }
+
+    /// One node is enough to be ready, but not what was asked for.
+    async fn all_up(&mut self) -> anyhow::Result<()> {
+        let database = self.home.read("database").unwrap_or_default();
+        let store = admin::connect(&database).await?;
+        let began = Instant::now();
+        loop {
+            self.look()?;
+            let up = |node: &&belljar_store::Node| {
+                node.state == belljar_store::NodeState::Up && node.lease_left.is_positive()
+            };
+            let nodes = store.nodes().await?;
+            if nodes.iter().filter(up).count() >= usize::from(self.options.nodes) {
+                return Ok(());
+            }
+            anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes do not come");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn answers(
+        &mut self,
+        is_there: impl AsyncFn() -> bool,
+        name: &str,
+    ) -> anyhow::Result<()> {
+        let began = Instant::now();
+        while !is_there().await {
+            self.look()?;
+            let waited = began.elapsed() < PATIENCE;
+            let logs = self.home.path("logs");
+            anyhow::ensure!(waited, "{name} does not answer; its log is in `{}`", logs.display());
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Whether everybody is alive.
+    fn look(&mut self) -> anyhow::Result<()> {
+        self.children.iter_mut().try_for_each(Child::look)
+    }
+
+    /// Where this machine reaches control: everywhere is no address.
+    fn reached(&self) -> SocketAddr {
+        let mut reached = self.options.listen;
+        if reached.ip().is_unspecified() {
+            reached.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        }
+        reached
+    }
+
+    /// Ends all children, the last one first; whoever is impatient asks again.
+    async fn stop(&mut self, interrupt: &mut Interrupt) {
+        while let Some(mut child) = self.children.pop() {
+            if !child.is_alive() {
+                continue;
+            }
+            self.printer.note(format_args!("ending {}", child.name()));
+            let ending = tokio::select! {
+                ending = child.end(GRACE) => ending,
+                () = interrupt.wait() => child.end(Duration::ZERO).await,
+            };
+            if ending == Ending::Killed {
+                let name = child.name();
+                self.printer.note(format_args!("{name} did not end by itself and was killed"));
+            }
+        }
+    }
+}
+
+/// Shows what is being started.
+struct Steps<'a> {
+    screen: &'a mut Screen,
+    number: usize,
+}
+
+impl Steps<'_> {
+    async fn run<T>(
+        &mut self,
+        name: &str,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        self.number += 1;
+        let began = Instant::now();
+        self.screen.started(&StepStart { name, number: self.number, total: 5 });
+        let done = work.await;
+        let outcome = if done.is_ok() { Outcome::Made } else { Outcome::Failed };
+        self.screen.finished(outcome, began.elapsed());
+        done.with_context(|| format!("cannot start {name}"))
+    }
+}
+
+/// An address that nobody uses. Somebody else may take it before our child does,
+/// which the child then says.
+pub(super) fn free() -> anyhow::Result<SocketAddr> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("there is no free port")?;
+    Ok(bound.local_addr()?)
+}

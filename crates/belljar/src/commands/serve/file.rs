@@ -1,0 +1,39 @@
+//! The file of `--config`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use belljar_model::Tier;
+use serde::Deserialize;
+
+use crate::cli::Hosting;
+use crate::output::Hint as _;
+
+/// A key that is not known is refused: a misspelled floor must not be none.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) tier: Option<Tier>,
+    pub(super) floor: Option<Tier>,
+    pub(super) tiers: Option<Vec<Tier>>,
+    pub(super) network: Option<String>,
+    pub(super) network_most: Option<String>,
+    pub(super) gateway: Option<PathBuf>,
+}
+
+impl File {
+    pub(crate) fn read(options: &Hosting) -> anyhow::Result<Self> {
+        options.config.as_deref().map_or_else(|| Ok(Self::default()), load)
+    }
+}
+
+fn load(path: &Path) -> anyhow::Result<File> {
+    let text = fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read `{}`", path.display()))?;
+    let file = toml::from_str(&text);
+    file.with_context(|| format!("`{}` is not valid", path.display())).hint(
+        "it may have `tier`, `floor`, `tiers`, `network`, `network_most` and `gateway`, such as \
+         floor = \"gvisor\"",
+    )
+}

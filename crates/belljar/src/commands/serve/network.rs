@@ -1,0 +1,98 @@
+//! What the operator says about the network: flags, and a file.
+
+use anyhow::{Context as _, bail};
+use belljar_actions::{Actions, Ceiling, NetworkWish, Networks};
+use belljar_model::network::{Policy, Reach};
+use clap::ValueEnum as _;
+
+use super::file::File;
+use crate::cli::{Hosting, Preset};
+use crate::config::Config;
+use crate::output::{Hint as _, hinted};
+
+/// A flag wins over the file, the file over the default.
+pub(super) fn read(options: &Hosting, file: &File, config: &Config) -> anyhow::Result<Networks> {
+    let said = |text: &String| {
+        let preset = Preset::from_str(text, false);
+        preset.map_err(|_| anyhow::anyhow!("network: `{text}` is not none, packages or open"))
+    };
+    let most = |text: &String| text.parse::<Ceiling>().context("network_most");
+    let preset = match options.network {
+        Some(preset) => preset,
+        None => file.network.as_ref().map(said).transpose()?.unwrap_or(Preset::None),
+    };
+    let most = match options.network_most {
+        Some(most) => most,
+        None => file.network_most.as_ref().map(most).transpose()?.unwrap_or(Ceiling::Open),
+    };
+    let default = wish(preset);
+    if default.height() > most {
+        let (default, most) = (default.height().as_str(), most.as_str());
+        let error = anyhow::anyhow!("the network `{default}` is more than `{most}`, the most");
+        bail!(hinted(error, "see the flags --network and --network-most"));
+    }
+    let gateway = options.gateway.clone().or_else(|| file.gateway.clone());
+    Ok(Networks { gateway, default, most, environment: config.environment.clone() })
+}
+
+fn wish(preset: Preset) -> NetworkWish {
+    let reach = match preset {
+        Preset::None | Preset::Packages => Reach::None,
+        Preset::Open => Reach::Open,
+    };
+    let policy = Policy { reach, ..Policy::default() };
+    NetworkWish { policy, packages: preset == Preset::Packages }
+}
+
+/// A server whose gateway cannot be started with what it was given need not start.
+pub(crate) async fn try_gateway(actions: &Actions) -> anyhow::Result<()> {
+    if actions.config().networks.gateway.is_none() {
+        return Ok(());
+    }
+    let started = actions.start_gateway().await;
+    started.hint("--gateway names its configuration; docs/network.md has one")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::path::PathBuf;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn networks(flags: &[&str]) -> anyhow::Result<Networks> {
+        let line = ["belljar", "serve"].iter().chain(flags).map(OsString::from);
+        let Command::Serve(serve) = Cli::parse_from(line).command else { panic!() };
+        read(&serve.hosting, &File::read(&serve.hosting)?, &Config::read(None, None))
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_that_over_the_default() {
+        let usual = networks(&[]).unwrap();
+        assert_eq!((usual.default, usual.most), (NetworkWish::default(), Ceiling::Open));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let said = "network = \"packages\"\nnetwork_most = \"allow\"\ngateway = \"/g.toml\"\n";
+        fs::write(file.path(), said).unwrap();
+        let config = ["--config", file.path().to_str().unwrap()];
+        let read = networks(&config).unwrap();
+        assert!(read.default.packages);
+        assert_eq!((read.most, read.gateway), (Ceiling::Allow, Some(PathBuf::from("/g.toml"))));
+        let flags = [&config[..], &["--network", "open", "--network-most", "open"]].concat();
+        assert_eq!(networks(&flags).unwrap().default.height(), Ceiling::Open);
+    }
+
+    #[test]
+    fn a_default_that_nobody_may_have_is_refused() {
+        assert!(networks(&["--network", "open", "--network-most", "allow"]).is_err());
+        assert!(networks(&["--network", "packages", "--network-most", "none"]).is_err());
+        for text in ["network = \"some\"", "network_most = \"all\""] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), text).unwrap();
+            assert!(networks(&["--config", file.path().to_str().unwrap()]).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The way out of the sandbox of one command.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use belljar_bus::gateway::{Budget, Grant, Session};
+use belljar_model::network::{Charge, Decision, Kind, Reason, Row, Subject};
+use belljar_node::{Gateway, GatewayOptions, Sandbox};
+use belljar_packages::{Indexes, Told, configured};
+use belljar_template::Template;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::cli;
+use crate::cli::Preset;
+use crate::config::Config;
+use crate::output::{Hint as _, Printer};
+
+/// Who acts, where nobody else is served.
+const TENANT: &str = "local";
+
+/// How long the token of a command lives at most; it dies with the sandbox.
+pub(crate) const TOKEN_SECONDS: u32 = 600;
+
+/// Keeps the gateway for as long as the sandbox needs it.
+pub(crate) struct Network {
+    /// Variables for what runs inside.
+    pub(crate) env: Vec<(String, String)>,
+    rows: tokio::task::JoinHandle<Seen>,
+    /// Its end tells the task that no more rows matter.
+    gateway: Gateway,
+}
+
+impl std::fmt::Debug for Network {
+    /// Without the variables: a token is among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Network").field("gateway", &self.gateway).finish_non_exhaustive()
+    }
+}
+
+/// What a token is bound to, beside its operations.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Terms {
+    pub(crate) agent: Option<String>,
+    pub(crate) budget: Option<Budget>,
+}
+
+/// All that was asked for, in numbers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Traffic {
+    /// To operations, as far as they were let through.
+    pub(crate) requests: u64,
+    pub(crate) refused_requests: u64,
+    /// Of everything else.
+    pub(crate) refused_connections: u64,
+    /// Of all requests together; of no model.
+    pub(crate) charge: Charge,
+}
+
+/// What was seen of the traffic.
+#[derive(Debug, Default)]
+struct Seen {
+    traffic: Traffic,
+    denied: Vec<Row>,
+    error: Option<std::io::Error>,
+}
+
+impl Network {
+    /// Connects the sandbox, if anything is to be reached.
+    pub(crate) async fn open(
+        options: &cli::Network,
+        sandbox: &Sandbox,
+        template: &Template,
+        config: &Config,
+        printer: &Printer,
+    ) -> anyhow::Result<Option<Self>> {
+        if options.is_none() {
+            return Ok(None);
+        }
+        let mut policy = options.policy();
+        let mut told = Told::default();
+        if options.network == Preset::Packages {
+            let indexes;
+            (indexes, told) = self::indexes(template, config, printer)?;
+            policy.packages = indexes.to_policy();
+        }
+        let start = GatewayOptions {
+            config: options.gateway.clone().unwrap_or_default(),
+            data: config.data.join("gateway"),
+            environment: config.environment.clone(),
+        };
+        std::fs::create_dir_all(&start.data)
+            .with_context(|| format!("cannot make `{}`", start.data.display()))
+            .hint("choose a directory that you may write to with BELLJAR_DATA")?;
+        let gateway = Gateway::start(start).await;
+        let gateway = gateway.hint("--gateway names its configuration; docs/network.md has one")?;
+        let subject = Subject {
+            tenant: TENANT.to_owned(),
+            sandbox: sandbox.id().clone(),
+            run: None,
+            turn: None,
+            call: None,
+            process: None,
+        };
+        let file = options.connections.as_deref().map(open_file).transpose()?;
+        let rows = tokio::spawn(watch(gateway.rows(), file));
+        let session = Session { subject, policy, operations: options.operation.clone() };
+        let connected = sandbox.connect_gateway(&gateway, session).await;
+        connected.hint("the process tier has no network of its own to be connected")?;
+        for (path, text) in &told.files {
+            let written = sandbox.tell(path, text).await;
+            written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
+        }
+        let mut env = told.variables;
+        if !options.operation.is_empty() {
+            let operations = options.operation.clone();
+            let Terms { agent, budget } = options.terms.clone();
+            let grant = Grant { operations, agent, seconds: TOKEN_SECONDS, budget };
+            let minted = sandbox.mint(grant).await;
+            let minted = minted.hint("an operation is named as in the gateway's configuration")?;
+            env.extend(token_variables(&minted.token));
+        }
+        Ok(Some(Self { env, rows, gateway }))
+    }
+
+    /// Waits for the last rows and says what was refused.
+    pub(crate) async fn close(self, printer: &Printer) -> anyhow::Result<Traffic> {
+        let Self { rows, gateway, .. } = self;
+        // A gateway that died has nothing more to say.
+        let _ = gateway.finish().await;
+        drop(gateway);
+        let Ok(seen) = rows.await else { return Ok(Traffic::default()) };
+        if let Some(row) = seen.denied.first() {
+            let host = row.host.as_ref().map_or("?".to_owned(), ToString::to_string);
+            let reason = serde_json::to_value(row.reason).unwrap_or_default();
+            let reason = reason.as_str().unwrap_or("policy");
+            let more = seen.denied.len() - 1;
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let hint = match row.reason {
+                Reason::Private => {
+                    "its address is a private one; `openings` in the file of --gateway lets it be \
+                     reached"
+                }
+                _ => "--allow HOST lets a host be reached; --connections - shows everything",
+            };
+            printer.note(format_args!("network: refused {host} ({reason}){more}\nhint: {hint}"));
+        }
+        let written = seen.error.map_or(Ok(()), Err);
+        written.context("cannot write the connections").map(|()| seen.traffic)
+    }
+}
+
+impl Traffic {
+    fn add(&mut self, row: &Row) {
+        match (row.kind, row.decision) {
+            (Kind::Operation, Decision::Denied) => self.refused_requests += 1,
+            (Kind::Operation, _) => self.requests += 1,
+            (Kind::Connection | Kind::Exchange, Decision::Denied) => self.refused_connections += 1,
+            _ => {}
+        }
+        if let Some(charge) = &row.charge {
+            let sum = &mut self.charge;
+            sum.input += charge.input;
+            sum.cache_read += charge.cache_read;
+            sum.cache_write += charge.cache_write;
+            sum.output += charge.output;
+            sum.nano_dollars += charge.nano_dollars;
+            sum.assumed |= charge.assumed;
+        }
+    }
+}
+
+/// How model clients find the gateway, and what they show it.
+fn token_variables(token: &str) -> Vec<(String, String)> {
+    let base = format!("http://127.0.0.1:{}", belljar_bus::gateway::PORT);
+    [
+        ("BELLJAR_GATEWAY", base.clone()),
+        ("BELLJAR_TOKEN", token.to_owned()),
+        ("ANTHROPIC_BASE_URL", base.clone()),
+        ("ANTHROPIC_AUTH_TOKEN", token.to_owned()),
+        ("OPENAI_BASE_URL", format!("{base}/v1")),
+        ("OPENAI_API_KEY", token.to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// The indexes of the template's package managers; of the host's where those
+/// have none of their own, and then with what is told inside to find them.
+fn indexes(
+    template: &Template,
+    config: &Config,
+    printer: &Printer,
+) -> anyhow::Result<(Indexes, Told)> {
+    let host = config.environment.texts().collect();
+    let found = configured::of_template(&template.root, &template.env, &host);
+    let (indexes, told) = found.context("cannot read what package managers are told")?;
+    if indexes.all().next().is_none() {
+        printer.note(
+            "warning: no package index is configured, neither in the template nor here\n\
+             hint: set PIP_INDEX_URL or npm_config_registry, or use --allow",
+        );
+    }
+    Ok((indexes, told))
+}
+
+fn open_file(path: &Path) -> anyhow::Result<Box<dyn std::io::Write + Send>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stderr()));
+    }
+    let file = File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Takes rows until the gateway is gone.
+async fn watch(
+    mut rows: broadcast::Receiver<Arc<[Row]>>,
+    mut file: Option<Box<dyn std::io::Write + Send>>,
+) -> Seen {
+    let mut seen = Seen::default();
+    loop {
+        let rows = match rows.recv().await {
+            Ok(rows) => rows,
+            // The file then has a gap in its numbers.
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => break,
+        };
+        for row in &*rows {
+            seen.traffic.add(row);
+            if row.decision == Decision::Denied
+                && matches!(row.kind, Kind::Connection | Kind::Exchange)
+            {
+                seen.denied.push(row.clone());
+            }
+            if let Some(file) = &mut file
+                && let Err(error) = write(file, row)
+            {
+                seen.error.get_or_insert(error);
+            }
+        }
+    }
+    if let Some(error) = file.and_then(|mut file| file.flush().err()) {
+        seen.error.get_or_insert(error);
+    }
+    seen
+}
+
+fn write(file: &mut dyn std::io::Write, row: &Row) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(row)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}

@@ -1,0 +1,228 @@
+//! One replica.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::body::Body;
+use axum::response::Response;
+use belljar_bus::behalf::ClusterKey;
+use belljar_listen::{Doors, Listener, Settings as Bounds};
+use belljar_model::NodeNumber;
+use belljar_store::{NodeState, Store};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+
+use crate::keys::Proofs;
+use crate::placement::Roster;
+use crate::places::Places;
+use crate::random::Random;
+use crate::turns::Turns;
+
+/// What a replica is told at its start.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How long a node is believed to be there after it spoke.
+    pub lease: Duration,
+    /// How much longer, before it is given up.
+    pub grace: Duration,
+    /// Creates that a node works on at the same time; others wait for their turn.
+    pub at_once: usize,
+    /// How long a create waits for a place.
+    pub patience: Duration,
+    /// Creates of one tenant, and of all, that wait.
+    pub waiting: (usize, usize),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(6),
+            grace: Duration::from_secs(1),
+            at_once: 4,
+            patience: Duration::from_secs(10),
+            waiting: (2000, 10_000),
+        }
+    }
+}
+
+/// A handle on everything; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Control(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    key: ClusterKey,
+    settings: Settings,
+    roster: Roster,
+    known: RwLock<BTreeMap<NodeNumber, Known>>,
+    client: Client<HttpConnector, Body>,
+    proofs: Proofs,
+    turns: Turns,
+    places: Places,
+    /// Since when the database has always answered; none: it does not.
+    well: Mutex<Option<Instant>>,
+}
+
+/// A node, as the database has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) address: String,
+    pub(crate) state: NodeState,
+    pub(crate) slots: u32,
+    pub(crate) epoch: u64,
+}
+
+impl Control {
+    pub fn new(store: Store, key: ClusterKey, settings: Settings, random: Random) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(Duration::from_secs(2)));
+        // A node that vanished without a word is noticed within 20 s: whoever waits
+        // for it must not wait for ever.
+        connector.set_keepalive(Some(Duration::from_secs(8)));
+        connector.set_keepalive_interval(Some(Duration::from_secs(4)));
+        connector.set_keepalive_retries(Some(3));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(256)
+            .build(connector);
+        let roster = Roster::new(settings.lease + settings.grace, random);
+        Self(Arc::new(Inner {
+            proofs: Proofs::default(),
+            turns: Turns::new(settings.waiting),
+            places: Places::default(),
+            store,
+            key,
+            settings,
+            roster,
+            known: RwLock::default(),
+            client,
+            well: Mutex::new(None),
+        }))
+    }
+
+    /// Answers until `shutdown`, then lets what runs finish for a while.
+    pub async fn run(
+        self,
+        listeners: Vec<Listener>,
+        bounds: Bounds,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        let after = tokio::spawn({
+            let control = self.clone();
+            async move { control.look_after().await }
+        });
+        self.observe();
+        let control = self.clone();
+        let doors = Doors::open(listeners, bounds, move |request| {
+            let control = control.clone();
+            async move { control.answer(request).await }
+        });
+        shutdown.await;
+        doors.close().await;
+        after.abort();
+    }
+
+    /// Answers itself, as long as anybody else holds it.
+    pub(crate) fn weakly(&self) -> impl Fn() -> Option<Self> + use<> {
+        let inner = Arc::downgrade(&self.0);
+        move || inner.upgrade().map(Self)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn key(&self) -> &ClusterKey {
+        &self.0.key
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.0.roster
+    }
+
+    pub(crate) fn client(&self) -> &Client<HttpConnector, Body> {
+        &self.0.client
+    }
+
+    pub(crate) fn proofs(&self) -> &Proofs {
+        &self.0.proofs
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.0.places
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.0.turns
+    }
+
+    /// Where a node is reached, if it may be.
+    pub(crate) fn address(&self, node: NodeNumber) -> Option<String> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let node = known.get(&node).filter(|node| node.state != NodeState::Lost)?;
+        Some(node.address.clone())
+    }
+
+    pub(crate) fn count_nodes(&self, state: NodeState) -> usize {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter(|node| node.state == state).count()
+    }
+
+    /// Under which epoch a node is known.
+    pub(crate) fn epoch(&self, node: NodeNumber) -> Option<u64> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&node).map(|node| node.epoch)
+    }
+
+    /// Every node that may be reached.
+    pub(crate) fn nodes(&self) -> Vec<NodeNumber> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let there = known.iter().filter(|(_, node)| node.state != NodeState::Lost);
+        there.map(|(number, _)| *number).collect()
+    }
+
+    /// Places on all nodes that take something.
+    pub(crate) fn slots(&self) -> u64 {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        let up = known.values().filter(|node| node.state == NodeState::Up);
+        up.map(|node| u64::from(node.slots)).sum()
+    }
+
+    pub(crate) fn set_known(&self, nodes: BTreeMap<NodeNumber, Known>) {
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
+
+    pub(crate) fn set_node(&self, number: NodeNumber, node: Known) {
+        self.0.known.write().unwrap_or_else(PoisonError::into_inner).insert(number, node);
+    }
+
+    /// The database answered, or did not.
+    pub(crate) fn set_well(&self, is_well: bool) {
+        let mut well = self.0.well.lock().unwrap_or_else(PoisonError::into_inner);
+        *well = if is_well { well.or_else(|| Some(Instant::now())) } else { None };
+    }
+
+    /// For how long the database has always answered.
+    pub(crate) fn well_for(&self) -> Option<Duration> {
+        let well = self.0.well.lock().unwrap_or_else(PoisonError::into_inner);
+        well.map(|since| since.elapsed())
+    }
+
+    pub(crate) async fn answer(&self, request: http::Request<Body>) -> Response {
+        crate::observe::answer(self, request).await
+    }
+}
+
+/// Our own clock, in milliseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

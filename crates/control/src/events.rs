@@ -1,0 +1,168 @@
+//! What happens on all nodes, as it happens.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use belljar_api::event::Event;
+use belljar_model::NodeNumber;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{self, BoxStream, SelectAll};
+use futures_util::{Stream, StreamExt as _};
+use http::{StatusCode, header};
+use tokio::time::Instant;
+
+use crate::control::Control;
+use crate::forward::Held;
+use crate::keys::Caller;
+use crate::refuse::Refusal;
+
+/// How soon a node that came, or came back, is listened to.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Control {
+    pub(crate) async fn events(
+        &self,
+        caller: &Arc<Caller>,
+        held: Held,
+    ) -> Result<Response, Refusal> {
+        let mut following = Following {
+            control: self.clone(),
+            caller: caller.clone(),
+            held,
+            all: SelectAll::new(),
+            heard: BTreeSet::new(),
+            look_at: Instant::now(),
+            told: 0,
+        };
+        following.listen().await;
+        if following.heard.is_empty() {
+            return Err(Refusal::busy("no_node", "no node is there"));
+        }
+        let body = stream::unfold(following, async |mut following| {
+            let event = following.next().await;
+            Some((Ok::<_, Infallible>(event), following))
+        });
+        let kind =
+            [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+        Ok((kind, Body::from_stream(body)).into_response())
+    }
+}
+
+/// Everybody who is listened to.
+struct Following {
+    control: Control,
+    caller: Arc<Caller>,
+    held: Held,
+    /// Events of nodes; none: the node has no more.
+    all: SelectAll<BoxStream<'static, (NodeNumber, Option<Bytes>)>>,
+    heard: BTreeSet<NodeNumber>,
+    /// When to look for others again, however much there is to hear.
+    look_at: Instant,
+    /// How many were told.
+    told: u64,
+}
+
+impl Following {
+    /// Listens to those nodes that are not listened to yet.
+    async fn listen(&mut self) {
+        for node in self.control.nodes() {
+            if self.heard.contains(&node) {
+                continue;
+            }
+            let asked = self.control.forward_for(&self.caller, &[], node, self.held.request());
+            let Ok(response) = asked.await else { continue };
+            if response.status() != StatusCode::OK {
+                continue;
+            }
+            let events = whole_events(response.into_body()).map(Some);
+            let events = events.chain(stream::once(async { None }));
+            self.all.push(events.map(move |event| (node, event)).boxed());
+            self.heard.insert(node);
+        }
+        self.look_at = Instant::now() + LOOK;
+    }
+
+    async fn next(&mut self) -> Bytes {
+        loop {
+            let next = async {
+                match self.all.next().await {
+                    Some(next) => next,
+                    // Nobody is listened to: the next look may find somebody.
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.look_at) => self.listen().await,
+                next = next => match next {
+                    (_, Some(event)) => return counted(event, &mut self.told),
+                    (node, None) => drop(self.heard.remove(&node)),
+                },
+            }
+        }
+    }
+}
+
+/// The same event with a number of this stream's: each node counts its own.
+fn counted(event: Bytes, told: &mut u64) -> Bytes {
+    let Ok(text) = std::str::from_utf8(&event) else { return event };
+    let data = text.lines().find_map(|line| line.strip_prefix("data:"));
+    let shown = data.and_then(|data| serde_json::from_str::<Event>(data).ok());
+    let Some(shown) = shown else { return event };
+    *told += 1;
+    let lines = text.trim_end().lines().map(|line| {
+        if line.starts_with("id:") {
+            return format!("id: {told}");
+        }
+        let numbered = || serde_json::to_string(&Event { id: *told, ..shown.clone() }).ok();
+        let data = line.strip_prefix("data:").and_then(|_| numbered());
+        data.map_or_else(|| line.to_owned(), |data| format!("data: {data}"))
+    });
+    let lines: Vec<_> = lines.collect();
+    Bytes::from(format!("{}\n\n", lines.join("\n")))
+}
+
+/// Events of one node, each in one piece, so that those of others can stand
+/// between them.
+fn whole_events(body: Body) -> impl Stream<Item = Bytes> + Send {
+    let start = (body.into_data_stream(), BytesMut::new());
+    stream::unfold(start, async |(mut body, mut held)| {
+        loop {
+            if let Some(end) = held.windows(2).position(|two| two == b"\n\n") {
+                let event = held.split_to(end + 2).freeze();
+                return Some((event, (body, held)));
+            }
+            let piece = body.next().await?.ok()?;
+            held.extend_from_slice(&piece);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_event_comes_in_one_piece() {
+        let pieces = ["id: 1\nda", "ta: x\n", "\nid: 2\n\nid", ": 3\n"];
+        let body = Body::from_stream(stream::iter(pieces.map(Ok::<_, Infallible>)));
+        let events: Vec<_> = whole_events(body).collect().await;
+        assert_eq!(events, ["id: 1\ndata: x\n\n", "id: 2\n\n"]);
+    }
+
+    #[test]
+    fn events_of_all_nodes_are_counted_as_one() {
+        let data = |id: u64| {
+            format!(r#"{{"id":{id},"at":"2026-01-01T00:00:00Z","sandbox":"s","kind":"created"}}"#)
+        };
+        let event = |id| Bytes::from(format!("id: {id}\nevent: created\ndata: {}\n\n", data(id)));
+        let mut told = 0;
+        assert_eq!(counted(event(7), &mut told), event(1));
+        assert_eq!(counted(Bytes::from(":\n\n"), &mut told), ":\n\n");
+        assert_eq!(counted(event(7), &mut told), event(2));
+    }
+}

@@ -1,0 +1,40 @@
+//! The control plane: proves who asks, decides where it is done, and passes it on.
+//!
+//! ```text
+//!   request ─► route ─┬─ names a sandbox ──────────────► its node   (forward)
+//!                     ├─ makes one ─► turn ─► place ─► admit ─► node (create)
+//!                     ├─ asks for many ────────────────► all nodes  (merge)
+//!                     └─ a node speaks ─► register, sync            (nodes)
+//! ```
+//!
+//! Nothing here is remembered: replicas hold what nodes said last, and PostgreSQL
+//! decides. What a replica decides in memory (placement, turns) is checked by the
+//! node and by the store afterwards. `docs/design/0019-platform.md` has the rest.
+
+mod answer;
+mod control;
+mod create;
+mod events;
+mod fair;
+mod fork;
+mod forward;
+mod keyed;
+mod keys;
+mod look_after;
+mod merge;
+mod nodes;
+mod observe;
+mod placement;
+mod places;
+pub mod publisher;
+mod random;
+mod refuse;
+mod route;
+mod scale;
+mod scope;
+mod turns;
+
+pub use control::{Control, Settings};
+pub use fair::{Fair, Full, Turn};
+pub use placement::{Heard, NoNode, Placement, Roster, Wish};
+pub use random::Random;

@@ -1,0 +1,180 @@
+//! Lists of all nodes, as one.
+//!
+//! Every node is asked for the same page; each says beside its items where they
+//! stand in the order. The first so many of all of them are the page, and where
+//! the last of those stands is where the next begins, on every node.
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use belljar_bus::behalf::KEYS;
+use futures_util::future::join_all;
+use http::response::Parts;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::control::Control;
+use crate::forward::Held;
+use crate::keyed::whole;
+use crate::keys::Caller;
+use crate::refuse::{REQUEST_ID, Refusal, Surface};
+
+/// Says that some node did not answer, so that what is on it is not in the list.
+const INCOMPLETE: &str = "belljar-incomplete";
+
+/// An item, and where it stands: microseconds, then its id.
+type Item = ((i128, String), Value);
+
+impl Control {
+    /// What every node says to the same request.
+    async fn ask_all(&self, caller: &Caller, held: &Held) -> (Vec<(Parts, Value)>, usize) {
+        let asked = self.nodes().into_iter().map(async |node| {
+            let response = self.forward_for(caller, &[], node, held.request()).await.ok()?;
+            let (parts, body) = whole(response).await?;
+            Some((parts, serde_json::from_slice(&body).ok()?))
+        });
+        let answers = join_all(asked).await;
+        let silent = answers.iter().filter(|answer| answer.is_none()).count();
+        (answers.into_iter().flatten().collect(), silent)
+    }
+
+    pub(crate) async fn list(
+        &self,
+        surface: Surface,
+        caller: &Caller,
+        held: Held,
+    ) -> Result<Response, Refusal> {
+        let (answers, silent) = self.ask_all(caller, &held).await;
+        if let Some((parts, body)) =
+            answers.iter().find(|(parts, _)| parts.status != StatusCode::OK)
+        {
+            // What is wrong with the question is wrong on every node.
+            return Ok(as_said(parts, body));
+        }
+        let query = held.parts.uri.query().unwrap_or_default();
+        let is_paged = held.parts.uri.path() != "/sandboxes";
+        let is_ascending =
+            ["order=asc", "order=oldest_first"].iter().any(|one| query.contains(one));
+        let limit = query.split('&').find_map(|pair| pair.strip_prefix("limit=")?.parse().ok());
+        let limit = if is_paged { limit.unwrap_or(100) } else { usize::MAX };
+        let more = answers.iter().any(|(parts, body)| {
+            parts.headers.contains_key("x-next-token") || body["next"].is_string()
+        });
+        let items = answers.into_iter().flat_map(|(parts, body)| items(&parts, body)).collect();
+        let (page, next) = page(items, limit, is_ascending, more);
+        let mut response = match surface {
+            Surface::E2b => Json(page).into_response(),
+            // A page that is the last has no such field.
+            Surface::Own => match &next {
+                Some(next) => Json(json!({ "items": page, "next": next })).into_response(),
+                None => Json(json!({ "items": page })).into_response(),
+            },
+        };
+        let headers = response.headers_mut();
+        if let Some(next) = next.filter(|_| surface == Surface::E2b)
+            && let Ok(next) = HeaderValue::try_from(next)
+        {
+            headers.insert("x-next-token", next);
+        }
+        if silent > 0 {
+            headers.insert(INCOMPLETE, HeaderValue::from(silent));
+        }
+        Ok(response)
+    }
+
+    /// Figures of several sandboxes, wherever they are.
+    pub(crate) async fn figures(&self, caller: &Caller, held: Held) -> Result<Response, Refusal> {
+        let (answers, silent) = self.ask_all(caller, &held).await;
+        if let Some((parts, body)) =
+            answers.iter().find(|(parts, _)| parts.status != StatusCode::OK)
+        {
+            return Ok(as_said(parts, body));
+        }
+        let mut all = serde_json::Map::new();
+        for (_, mut body) in answers {
+            if let Value::Object(some) = body["sandboxes"].take() {
+                all.extend(some);
+            }
+        }
+        let mut response = Json(json!({ "sandboxes": all })).into_response();
+        if silent > 0 {
+            response.headers_mut().insert(INCOMPLETE, HeaderValue::from(silent));
+        }
+        Ok(response)
+    }
+}
+
+/// A node's answer, which names the request that it is to.
+fn as_said(parts: &Parts, body: &Value) -> Response {
+    let mut response = (parts.status, Json(body)).into_response();
+    for name in [REQUEST_ID, header::RETRY_AFTER] {
+        if let Some(value) = parts.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}
+
+fn items(parts: &Parts, mut body: Value) -> Vec<Item> {
+    let keys = parts.headers.get(KEYS).and_then(|keys| keys.to_str().ok()).unwrap_or_default();
+    let list = if body.is_array() { body } else { body["items"].take() };
+    let Value::Array(list) = list else { return Vec::new() };
+    let keys = keys.split(',').filter_map(|key| {
+        let (micros, id) = key.split_once('.')?;
+        Some((micros.parse().ok()?, id.to_owned()))
+    });
+    keys.zip(list).collect()
+}
+
+/// The first so many of all, and where the next page begins, if there is one.
+fn page(
+    mut items: Vec<Item>,
+    limit: usize,
+    is_ascending: bool,
+    more: bool,
+) -> (Vec<Value>, Option<String>) {
+    items
+        .sort_by(|(one, _), (other, _)| if is_ascending { one.cmp(other) } else { other.cmp(one) });
+    let more = more || items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(|((micros, id), _)| format!("{micros}.{id}"));
+    (items.into_iter().map(|(_, item)| item).collect(), next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(micros: i128, id: &str) -> Item {
+        ((micros, id.to_owned()), json!(id))
+    }
+
+    #[test]
+    fn pages_of_many_nodes_follow_each_other_without_gap_or_repetition() {
+        // Each node has every third; a page of two at a time.
+        let nodes: Vec<Vec<Item>> = (0..3)
+            .map(|node| (0..4).map(|n| item(n * 3 + node, &format!("s{}", n * 3 + node))).collect())
+            .collect();
+        let mut seen = Vec::new();
+        let mut after: Option<i128> = None;
+        loop {
+            let mut asked = Vec::new();
+            let mut more = false;
+            for node in &nodes {
+                let mut own: Vec<_> = node
+                    .iter()
+                    .filter(|((micros, _), _)| after.is_none_or(|after| *micros < after))
+                    .cloned()
+                    .collect();
+                own.reverse();
+                more |= own.len() > 2;
+                asked.extend(own.into_iter().take(2));
+            }
+            let (items, next) = page(asked, 2, false, more);
+            seen.extend(items);
+            let Some(next) = next else { break };
+            after = Some(next.split_once('.').unwrap().0.parse().unwrap());
+        }
+        let expected: Vec<_> = (0..12).rev().map(|n| json!(format!("s{n}"))).collect();
+        assert_eq!(seen, expected);
+    }
+}

@@ -1,0 +1,69 @@
+//! Who may change what a tenant has, and how many of one tenant at once.
+//!
+//! A tenant's places are one row, so its changes are made one after the other,
+//! whatever is done here. Those that would only wait for that row wait here, and not
+//! with one of the few connections to the database, which are for everybody.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// One changes the row, the next is there when it is done.
+const AT_ONCE: usize = 2;
+/// Past this many tenants, those that nobody asks for are forgotten.
+const MANY: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Places {
+    /// Waits until it is this one's turn, first come, first served. None: it is
+    /// never closed, so there is always one.
+    pub(crate) async fn turn(&self, tenant: &str) -> Option<OwnedSemaphorePermit> {
+        let gate = self.gate(tenant);
+        gate.acquire_owned().await.ok()
+    }
+
+    fn gate(&self, tenant: &str) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = tenants.get(tenant).and_then(Weak::upgrade) {
+            return gate;
+        }
+        if tenants.len() >= MANY {
+            tenants.retain(|_, gate| gate.strong_count() > 0);
+        }
+        let gate = Arc::new(Semaphore::new(AT_ONCE));
+        tenants.insert(tenant.to_owned(), Arc::downgrade(&gate));
+        gate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_tenant_waits_for_itself_and_nobody_else_for_it() {
+        let places = Places::default();
+        let held = [places.turn("a").await, places.turn("a").await];
+        let soon = Duration::from_millis(20);
+        assert!(tokio::time::timeout(soon, places.turn("a")).await.is_err());
+        assert!(tokio::time::timeout(soon, places.turn("b")).await.is_ok());
+        drop(held);
+        assert!(tokio::time::timeout(soon, places.turn("a")).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn tenants_that_nobody_asks_for_are_forgotten() {
+        let places = Places::default();
+        for number in 0..3 * MANY {
+            places.turn(&number.to_string()).await;
+        }
+        assert!(places.tenants.lock().unwrap().len() <= MANY);
+    }
+}

@@ -1,0 +1,261 @@
+//! What a request is about. Decided by its headers and its path alone, so that
+//! nothing has to be looked up for what names a sandbox.
+
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use belljar_bus::member::{REGISTER, SYNC};
+use belljar_model::{NodeNumber, SandboxId};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+
+use crate::control::Control;
+use crate::forward::Unreached;
+use crate::refuse::{REQUEST_ID, Refusal, Surface, request_id, sandbox_gone};
+
+/// Where a request goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// A node speaks.
+    Register,
+    Sync,
+    Health,
+    Ready,
+    /// Into a sandbox; its own token proves who may.
+    Sandbox(String),
+    /// To whoever made this token.
+    Node(NodeNumber),
+    /// A link that names no sandbox.
+    Link,
+    /// For everybody, the same on every node.
+    Public,
+    /// With a key.
+    Keyed,
+    Nobody,
+}
+
+pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Response {
+    let surface = surface(request.uri().path());
+    let to = to(&request);
+    let is_ours = surface == Surface::Own && !matches!(to, To::Sandbox(_));
+    let mut response = answer_to(control, surface, to, request).await;
+    if is_ours && !response.headers().contains_key(REQUEST_ID) {
+        let id = HeaderValue::try_from(request_id());
+        response.headers_mut().extend(id.ok().map(|id| (REQUEST_ID, id)));
+    }
+    response
+}
+
+async fn answer_to(
+    control: &Control,
+    surface: Surface,
+    to: To,
+    request: Request<Body>,
+) -> Response {
+    match to {
+        To::Register => control.hear_register(request).await,
+        To::Sync => control.hear_sync(request).await,
+        To::Health => match surface {
+            Surface::E2b => StatusCode::NO_CONTENT.into_response(),
+            Surface::Own => well(),
+        },
+        To::Ready => ready(control).await,
+        To::Sandbox(id) => into_sandbox(control, &id, request).await,
+        To::Node(node) => passed(control.forward(node, request).await, surface),
+        To::Link => link(control, request).await,
+        To::Public => anywhere(control, request).await,
+        To::Keyed => crate::keyed::answer(control, surface, request).await,
+        To::Nobody => Refusal::unauthenticated().into_response(surface),
+    }
+}
+
+/// The order is that of `belljar-e2b`'s own.
+pub(crate) fn to(request: &Request<Body>) -> To {
+    let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let path = request.uri().path();
+    if let Some((_, id)) = host(request).and_then(host_pattern) {
+        return To::Sandbox(id.to_owned());
+    }
+    let named = text("e2b-sandbox-id");
+    match path {
+        REGISTER => return To::Register,
+        SYNC => return To::Sync,
+        "/health" | "/v1/health" if named.is_none() => return To::Health,
+        "/" | "/docs" | "/v1/openapi.json" if named.is_none() => return To::Public,
+        "/v1/ready" if named.is_none() => return To::Ready,
+        _ => {}
+    }
+    let ours = path.starts_with("/v1/") && named.is_none();
+    if text("x-api-key").is_some() || ours {
+        return To::Keyed;
+    }
+    if let Some(rest) = path.strip_prefix("/volumecontent/") {
+        let id = rest.split('/').next().unwrap_or_default();
+        return marked(id.strip_prefix("vol").unwrap_or_default());
+    }
+    if let Some(id) = named {
+        return To::Sandbox(id.to_owned());
+    }
+    if let Some(token) = text("x-access-token") {
+        return marked(token);
+    }
+    if path == "/files" && [Method::GET, Method::POST].contains(request.method()) {
+        return To::Link;
+    }
+    if let Some(token) = path.strip_prefix("/template-files/") {
+        return marked(token);
+    }
+    To::Nobody
+}
+
+/// What a node makes begins with its number.
+fn marked(text: &str) -> To {
+    mark(text).map_or(To::Nobody, To::Node)
+}
+
+pub(crate) fn mark(text: &str) -> Option<NodeNumber> {
+    NodeNumber::new(u16::from_str_radix(text.get(..4)?, 16).ok()?)
+}
+
+pub(crate) fn surface(path: &str) -> Surface {
+    if path == "/v1" || path.starts_with("/v1/") { Surface::Own } else { Surface::E2b }
+}
+
+fn host(request: &Request<Body>) -> Option<&str> {
+    let header = || request.headers().get(header::HOST)?.to_str().ok();
+    request.uri().host().or_else(header)
+}
+
+/// The port and the sandbox of a host like `8080-<id>.example.com`.
+fn host_pattern(host: &str) -> Option<(u16, &str)> {
+    let (first, _) = host.split_once('.')?;
+    let (port, id) = first.split_once('-')?;
+    let fits = id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) && !id.is_empty();
+    if fits { Some((port.parse().ok()?, id)) } else { None }
+}
+
+async fn ready(control: &Control) -> Response {
+    if control.well_for().is_none() {
+        return Refusal::database().into_response(Surface::Own);
+    }
+    if control.roster().is_empty(std::time::Instant::now()) {
+        return Refusal::busy("no_node", "no node is there").into_response(Surface::Own);
+    }
+    well()
+}
+
+fn well() -> Response {
+    let version = env!("CARGO_PKG_VERSION");
+    axum::Json(serde_json::json!({ "status": "ok", "version": version })).into_response()
+}
+
+async fn into_sandbox(control: &Control, id: &str, mut request: Request<Body>) -> Response {
+    let node = id.parse::<SandboxId>().ok().and_then(|id| id.node());
+    let Some(node) = node else { return sandbox_gone(id) };
+    // A key that came along is no business of what is inside.
+    for name in [HeaderName::from_static("x-api-key"), header::AUTHORIZATION] {
+        let value = request.headers().get(&name).and_then(|value| value.to_str().ok());
+        let Some(key) = value.and_then(crate::keys::in_value) else { continue };
+        match control.proofs().prove(control.store(), &key).await {
+            Ok(None) => {}
+            // Who cannot tell does not pass it on.
+            Ok(Some(_)) | Err(_) => drop(request.headers_mut().remove(&name)),
+        }
+    }
+    match control.forward(node, request).await {
+        Ok(response) => response,
+        Err(Unreached::Gone) => sandbox_gone(id),
+        Err(error) => unreached(&error, Surface::E2b),
+    }
+}
+
+/// Asks every node whether such a link is one of its own.
+async fn link(control: &Control, request: Request<Body>) -> Response {
+    // All at once: one that does not answer keeps nobody waiting.
+    let mut asked: FuturesUnordered<_> = control
+        .nodes()
+        .into_iter()
+        .map(|node| {
+            let mut asked = Request::new(Body::empty());
+            *asked.method_mut() = request.method().clone();
+            *asked.uri_mut() = request.uri().clone();
+            async move { control.ask_whose(node, asked).await.then_some(node) }
+        })
+        .collect();
+    while let Some(found) = asked.next().await {
+        if let Some(node) = found {
+            drop(asked);
+            return passed(control.forward(node, request).await, Surface::E2b);
+        }
+    }
+    Refusal::unauthenticated().into_response(Surface::E2b)
+}
+
+async fn anywhere(control: &Control, request: Request<Body>) -> Response {
+    match control.nodes().first() {
+        Some(&node) => passed(control.forward(node, request).await, Surface::Own),
+        None => Refusal::busy("no_node", "no node is there").into_response(Surface::Own),
+    }
+}
+
+pub(crate) fn passed(answer: Result<Response, Unreached>, surface: Surface) -> Response {
+    answer.unwrap_or_else(|error| unreached(&error, surface))
+}
+
+pub(crate) fn unreached(error: &Unreached, surface: Surface) -> Response {
+    tracing::warn!(error = error as &dyn std::error::Error, "a request was not passed on");
+    let refusal = match error {
+        Unreached::Gone | Unreached::Connect(_) => {
+            Refusal::busy("node_unreachable", "the node of this does not answer")
+        }
+        Unreached::BrokeOff(_) => Refusal::unknown_outcome(),
+        Unreached::Form(_) => {
+            let message = "this request cannot be passed on";
+            Refusal::new(StatusCode::BAD_REQUEST, "unreadable_request", message)
+        }
+    };
+    refusal.into_response(surface)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn went(path: &str, headers: &[(&str, &str)]) -> To {
+        let mut request = Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        to(&request.body(Body::empty()).unwrap())
+    }
+
+    #[test]
+    fn what_names_a_sandbox_goes_there_whatever_its_path() {
+        let id = "aaefghijklmnopqrstuvwxyz23";
+        let host = format!("8080-{id}.example.com");
+        for path in ["/", "/v1/sandboxes", "/internal/nodes/sync", "/health"] {
+            assert_eq!(went(path, &[("host", &host)]), To::Sandbox(id.into()), "{path}");
+        }
+        assert_eq!(went("/files", &[("e2b-sandbox-id", id)]), To::Sandbox(id.into()));
+        assert_eq!(went("/v1/chat", &[("e2b-sandbox-id", id)]), To::Sandbox(id.into()));
+    }
+
+    #[test]
+    fn keys_come_before_the_header_of_old_clients() {
+        let headers = [("x-api-key", "k"), ("e2b-sandbox-id", "abc")];
+        assert_eq!(went("/sandboxes", &headers), To::Keyed);
+        assert_eq!(went("/v1/sandboxes", &[]), To::Keyed);
+        assert_eq!(went("/sandboxes", &[]), To::Nobody);
+    }
+
+    #[test]
+    fn tokens_say_who_made_them() {
+        let two = NodeNumber::new(2).unwrap();
+        assert_eq!(went("/files", &[("x-access-token", "0002abcd")]), To::Node(two));
+        assert_eq!(went("/volumecontent/vol0002ab/file", &[]), To::Node(two));
+        assert_eq!(went("/template-files/0002ff", &[]), To::Node(two));
+        assert_eq!(went("/template-files/zz", &[]), To::Nobody);
+        assert_eq!(went("/template-files/0000ff", &[]), To::Nobody);
+        assert_eq!(went("/files?signature=x", &[]), To::Link);
+    }
+}

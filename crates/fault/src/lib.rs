@@ -1,0 +1,37 @@
+//! Moments at which a test may have this process die or stand still.
+//!
+//! ```text
+//! BELLJAR_FAULT=point:action[:count][,...]      control.marked:die:3
+//! ```
+//!
+//! `count` is the time at which it happens, 1 if left out. `die` ends the process
+//! as `kill -9` does, without a word to anybody; `stall=MILLIS` holds the thread
+//! for so long. Without the feature `faults` nothing is here: no variable is
+//! read, and [`point`] is empty.
+
+#[cfg(feature = "faults")]
+mod points;
+
+/// Here a test may interfere.
+#[inline]
+pub fn point(name: &str) {
+    #[cfg(feature = "faults")]
+    points::reached(name);
+    #[cfg(not(feature = "faults"))]
+    let _ = name;
+}
+
+/// The wall clock. With the feature, as many seconds off as the file says that
+/// `BELLJAR_FAULT_CLOCK` names: a test lets it jump.
+#[inline]
+pub fn wall_clock() -> std::time::SystemTime {
+    #[cfg(feature = "faults")]
+    return points::wall_clock();
+    #[cfg(not(feature = "faults"))]
+    std::time::SystemTime::now()
+}
+
+/// Whether anything can happen at a point.
+pub const fn is_armed() -> bool {
+    cfg!(feature = "faults")
+}

@@ -1,0 +1,86 @@
+//! Operations: what sandboxes ask the gateway to do for them.
+//!
+//! A sandbox holds a token and no key. It asks the gateway, on its own listener,
+//! for an operation by name or by the path of a model's API; the gateway checks
+//! the token, bends the request into what the operator allows, puts money aside,
+//! adds the credential and asks the upstream.
+//!
+//! ```text
+//!   request ─► serve: token ─► scope ─► operation
+//!                                          │
+//!              model: read, rewrite, price ┤├ http: method, path
+//!                                          ▼
+//!              reserve ─► headers, credential ─► connect ─► upstream
+//!                                          │
+//!              stream: search, meter ◄─────┘
+//!                │
+//!                └─► settle, row
+//! ```
+
+mod config;
+mod connect;
+mod desk;
+mod echo;
+mod headers;
+mod http;
+mod metering;
+mod mint;
+mod model;
+mod operation;
+mod read;
+mod refuse;
+mod secret;
+mod serve;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::ClientConfig;
+
+pub(crate) use config::Table;
+pub(crate) use desk::Desk;
+pub use mint::MintError;
+pub(crate) use mint::mint;
+pub(crate) use serve::{is_authorised, serve};
+
+use config::Name;
+use operation::{InvalidOperation, Operation};
+
+/// Below this path every operation is found by its name.
+const PREFIX: &str = "/operations/";
+
+/// All operations, as the settings have them now.
+#[derive(Debug, Default)]
+pub(crate) struct Operations {
+    by_name: BTreeMap<Name, Arc<Operation>>,
+}
+
+/// Why settings of operations cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the operation `{name}` cannot be offered")]
+pub struct InvalidOperations {
+    name: String,
+    #[source]
+    why: Box<InvalidOperation>,
+}
+
+impl Operations {
+    /// Checks everything, and reads credentials.
+    pub(crate) fn new(
+        table: &Table,
+        tls: &Arc<ClientConfig>,
+        desk: &Desk,
+    ) -> Result<Self, InvalidOperations> {
+        let by_name = table.iter().map(|(name, settings)| {
+            let operation = Operation::new(name, settings, tls, desk)
+                .map_err(|why| InvalidOperations { name: name.to_string(), why: Box::new(why) })?;
+            Ok((name.clone(), Arc::new(operation)))
+        });
+        Ok(Self { by_name: by_name.collect::<Result<_, _>>()? })
+    }
+
+    fn get(&self, name: &str) -> Option<&Arc<Operation>> {
+        self.by_name.get(name)
+    }
+}

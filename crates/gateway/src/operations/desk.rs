@@ -1,0 +1,98 @@
+//! What outlives a change of settings: tokens, accounts, and how much is in hand.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use belljar_model::SandboxId;
+use tokio::sync::Semaphore;
+
+use super::config::Name;
+use super::operation::Operation;
+use crate::budget::{Account, Amount, Exhausted, Ledger, Limit, Reservation, Scope};
+use crate::tokens::{Owner, Token, Tokens};
+
+/// Bodies of requests that are kept in memory at the same time, in KiB. Whoever
+/// comes when there is no room is told to come back.
+const ROOM: usize = 1 << 20;
+
+/// One for the whole gateway.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) tokens: Tokens,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) room: Arc<Semaphore>,
+    accounts: Mutex<HashMap<Whose, Arc<Account>>>,
+    epochs: AtomicU64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Whose {
+    Operation(String),
+    Tenant { operation: String, tenant: String },
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Self {
+            tokens: Tokens::default(),
+            ledger: Ledger::new(),
+            room: Arc::new(Semaphore::new(ROOM)),
+            accounts: Mutex::default(),
+            epochs: AtomicU64::new(0),
+        }
+    }
+
+    /// Who this sandbox is from now on. Tokens of an earlier time are not its.
+    pub(crate) fn owner(&self, sandbox: SandboxId) -> Owner {
+        Owner { sandbox, epoch: self.epochs.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// The operation's account. It goes on when settings are read again, so that
+    /// a reload is no way to a new budget.
+    pub(super) fn operation_account(
+        &self,
+        name: &Name,
+        limit: Option<Limit>,
+    ) -> Option<Arc<Account>> {
+        let whose = Whose::Operation(name.as_str().to_owned());
+        self.account(whose, Scope::Operation, limit)
+    }
+
+    fn account(&self, whose: Whose, scope: Scope, limit: Option<Limit>) -> Option<Arc<Account>> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        match (accounts.get(&whose), limit) {
+            (Some(account), limit) => {
+                account.change(limit.unwrap_or_default());
+                Some(Arc::clone(account))
+            }
+            (None, Some(limit)) => {
+                let account = self.ledger.open(scope, limit);
+                accounts.insert(whose, Arc::clone(&account));
+                Some(account)
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Puts the most that a request can cost aside, in every account that it
+    /// draws on.
+    pub(super) fn reserve(
+        &self,
+        operation: &Operation,
+        token: &Token,
+        tenant: &str,
+        most: Amount,
+    ) -> Result<Reservation, Exhausted> {
+        let tenants = operation.tenant_limit.and_then(|limit| {
+            let operation = operation.name.as_str().to_owned();
+            let whose = Whose::Tenant { operation, tenant: tenant.to_owned() };
+            self.account(whose, Scope::Tenant, Some(limit))
+        });
+        let mut accounts = Vec::with_capacity(3);
+        accounts.extend(token.scope().account.clone());
+        accounts.extend(tenants);
+        accounts.extend(operation.account.clone());
+        self.ledger.reserve(accounts, most)
+    }
+}

@@ -1,0 +1,56 @@
+//! Makes tokens for the node. Nothing inside a sandbox reaches this.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_bus::gateway::{Grant, Minted};
+
+use crate::budget::{self, Limit};
+use crate::session::Session;
+use crate::tokens::{self, Scope};
+
+/// Why no token was made.
+#[derive(Debug, thiserror::Error)]
+pub enum MintError {
+    #[error("`{0}` is not an operation that is configured")]
+    Unknown(String),
+    #[error("`{0}` is not among the operations of this sandbox")]
+    NotTheirs(String),
+    #[error("a token without operations opens nothing")]
+    Nothing,
+    #[error("cannot make a token: {0}")]
+    Tokens(String),
+}
+
+pub(crate) fn mint(session: &Arc<Session>, grant: Grant) -> Result<Minted, MintError> {
+    let live = session.shared.live();
+    let desk = &session.shared.desk;
+    if grant.operations.is_empty() {
+        return Err(MintError::Nothing);
+    }
+    for name in &grant.operations {
+        if live.operations.get(name).is_none() {
+            return Err(MintError::Unknown(name.clone()));
+        }
+        if !session.operations.contains(name) {
+            return Err(MintError::NotTheirs(name.clone()));
+        }
+    }
+    tracing::info!(
+        sandbox.id = %session.subject.sandbox,
+        agent = grant.agent.as_deref().unwrap_or_default(),
+        operations = ?grant.operations,
+        "made a token"
+    );
+    let path = |name: &String| (name.clone(), format!("{}{name}", super::PREFIX));
+    let paths = grant.operations.iter().map(path).collect();
+    let limit = grant.budget.map(Limit::from);
+    let account = limit.map(|limit| desk.ledger.open(budget::Scope::Token, limit));
+    let scope = Scope { operations: grant.operations, account };
+    let lifetime = Duration::from_secs(u64::from(grant.seconds));
+    let fresh = desk
+        .tokens
+        .mint(session.owner.clone(), scope, lifetime)
+        .map_err(|error: tokens::MintError| MintError::Tokens(error.to_string()))?;
+    Ok(Minted { token: fresh.token, expires: fresh.expires, paths })
+}

@@ -1,0 +1,149 @@
+//! Credentials: where they come from, and how they are kept from coming back.
+//!
+//! A credential is in exactly one place that leaves this process: a header of a
+//! request to its own upstream. Nothing here prints it.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+
+use super::config::{Credential, Shape};
+use super::echo::Needle;
+
+/// Shorter ones would be found by chance in what upstreams say.
+const SHORTEST: usize = 8;
+const LONGEST: usize = 8192;
+
+/// A credential, ready to be added.
+pub(crate) struct Secret {
+    header: HeaderName,
+    value: HeaderValue,
+    needle: Needle,
+}
+
+/// Why a credential cannot be used. Says where it was looked for, never what was
+/// found there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error("a credential is named by `file` or by `env`, one of them")]
+    Source,
+    #[error("a credential is shown by `as` or by `header`, one of them")]
+    Shape,
+    #[error("`{0}` is not a header that a credential can be put in")]
+    Header(String),
+    #[error("cannot read the credential in `{path}`")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the environment has no `{0}`, or it is not text")]
+    Environment(String),
+    #[error("the credential has less than {SHORTEST} or more than {LONGEST} bytes")]
+    Length,
+    #[error("the credential holds something else than visible ASCII")]
+    Letters,
+}
+
+impl Secret {
+    /// Reads it now. A file is read again when settings are.
+    pub(crate) fn read(credential: &Credential) -> Result<Self, SecretError> {
+        let text = match (&credential.file, &credential.env) {
+            (Some(path), None) => fs::read_to_string(path)
+                .map_err(|source| SecretError::Read { path: path.clone(), source })?,
+            (None, Some(name)) => {
+                std::env::var(name).map_err(|_| SecretError::Environment(name.clone()))?
+            }
+            _ => return Err(SecretError::Source),
+        };
+        Self::new(text.trim_end_matches(['\n', '\r']), credential)
+    }
+
+    fn new(text: &str, credential: &Credential) -> Result<Self, SecretError> {
+        if !(SHORTEST..=LONGEST).contains(&text.len()) {
+            return Err(SecretError::Length);
+        }
+        if !text.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(SecretError::Letters);
+        }
+        let (header, value) = match (credential.shape, &credential.header) {
+            (Some(Shape::Bearer), None) => (AUTHORIZATION, format!("Bearer {text}")),
+            (Some(Shape::ApiKey), None) => (HeaderName::from_static("x-api-key"), text.to_owned()),
+            (None, Some(name)) => (header(name)?, text.to_owned()),
+            _ => return Err(SecretError::Shape),
+        };
+        let mut value = HeaderValue::try_from(value).map_err(|_| SecretError::Letters)?;
+        value.set_sensitive(true);
+        let needle = Needle::new(Bytes::copy_from_slice(text.as_bytes()));
+        Ok(Self { header, value, needle })
+    }
+
+    pub(crate) fn add_to(&self, headers: &mut http::HeaderMap) {
+        headers.insert(self.header.clone(), self.value.clone());
+    }
+
+    pub(crate) fn needle(&self) -> &Needle {
+        &self.needle
+    }
+}
+
+/// What frames a request, or says where it goes, is not for credentials.
+fn header(name: &str) -> Result<HeaderName, SecretError> {
+    let wrong = || SecretError::Header(name.to_owned());
+    let header = HeaderName::try_from(name).map_err(|_| wrong())?;
+    let taken =
+        ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect"];
+    if taken.contains(&header.as_str()) { Err(wrong()) } else { Ok(header) }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credential(file: Option<PathBuf>, env: Option<&str>) -> Credential {
+        Credential { file, env: env.map(str::to_owned), shape: Some(Shape::Bearer), header: None }
+    }
+
+    #[test]
+    fn a_file_is_read_and_never_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        fs::write(&path, "sk-canary-123\n").unwrap();
+        let secret = Secret::read(&credential(Some(path), None)).unwrap();
+        assert!(!format!("{secret:?}").contains("canary"));
+        let mut headers = http::HeaderMap::new();
+        secret.add_to(&mut headers);
+        assert_eq!(headers["authorization"], "Bearer sk-canary-123");
+        assert!(!format!("{headers:?}").contains("canary"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        for content in
+            ["short", "with space inside", "two\nlines-of-key", "\u{e9}\u{e9}\u{e9}\u{e9}"]
+        {
+            fs::write(&path, content).unwrap();
+            let error = Secret::read(&credential(Some(path.clone()), None)).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains(content), "{content}");
+        }
+        assert!(matches!(
+            Secret::read(&credential(Some(path.clone()), Some("A"))),
+            Err(SecretError::Source)
+        ));
+        assert!(matches!(Secret::read(&credential(None, None)), Err(SecretError::Source)));
+        let absent = credential(None, Some("BELLJAR_NO_SUCH_VARIABLE"));
+        assert!(matches!(Secret::read(&absent), Err(SecretError::Environment(_))));
+        let both = Credential { header: Some("x-key".into()), ..credential(Some(path), None) };
+        assert!(Secret::new("abcdefgh", &both).is_err());
+        let host = Credential { shape: None, header: Some("Host".into()), ..both };
+        assert!(matches!(Secret::new("abcdefgh", &host), Err(SecretError::Header(_))));
+    }
+}

@@ -1,0 +1,151 @@
+//! Takes a request that is for the gateway itself.
+//!
+//! Order matters. Who asks is settled before anything that they say is read; what
+//! they may ask for before their body is; and money is put aside before a byte
+//! leaves.
+
+use std::sync::Arc;
+
+use ::http::StatusCode;
+use ::http::header::{self, HeaderMap};
+use belljar_bus::gateway::OWN_NAME;
+use belljar_llm::dialect::{Endpoint, Route};
+use belljar_model::network::{Decision, Kind, Reason};
+
+use super::PREFIX;
+use super::operation::{Does, Operation};
+use super::refuse::{Refusal, Shape};
+use super::{http, model};
+use crate::answer;
+use crate::body::{Answer, Inner};
+use crate::connection::Connection;
+use crate::log::Entry;
+use crate::session::Session;
+use crate::tokens::{self, Presented, Token, presented};
+
+/// What a request is about, once its token was checked.
+pub(super) struct Asked {
+    pub(super) session: Arc<Session>,
+    pub(super) token: Arc<Token>,
+    pub(super) operation: Arc<Operation>,
+    /// Taken when the answer begins: it stays with the answer's body.
+    pub(super) entry: Option<Entry>,
+}
+
+/// Answers a request that is for the gateway itself.
+pub(crate) async fn serve(session: &Arc<Session>, request: ::http::Request<Inner>) -> Answer {
+    let Some(connection) = request.extensions().get::<Arc<Connection>>().cloned() else {
+        return answer::not_found();
+    };
+    let mut entry = Entry::begin(&connection, Kind::Operation).await;
+    entry.asks(request.method(), request.uri().path());
+    if request.uri().path() == "/healthz" {
+        return healthy(entry);
+    }
+    let shape = Shape::of(request.uri().path(), request.headers());
+    let mut entry = Some(entry);
+    match Box::pin(handle(session, request, &mut entry)).await {
+        Ok(answer) => answer,
+        Err(refusal) => {
+            let answer = refusal.answer(shape);
+            if let Some(mut entry) = entry {
+                entry.decide(refusal.decision(), refusal.reason());
+                entry.row().status = Some(answer.status().as_u16());
+            }
+            answer
+        }
+    }
+}
+
+fn healthy(mut entry: Entry) -> Answer {
+    entry.decide(Decision::Allowed, Reason::Operation);
+    entry.row().status = Some(200);
+    answer::json(StatusCode::OK, None, &serde_json::json!({ "ok": true }))
+}
+
+async fn handle(
+    session: &Arc<Session>,
+    request: ::http::Request<Inner>,
+    entry: &mut Option<Entry>,
+) -> Result<Answer, Refusal> {
+    let token = authorise(session, request.headers())?;
+    is_for_us(request.headers())?;
+    let (operation, rest) = find(session, &token, &request)?;
+    if let Some(entry) = entry {
+        let row = entry.row();
+        row.operation = Some(operation.name.to_string());
+        row.host = Some(operation.upstream.host.clone());
+        row.port = Some(operation.upstream.port);
+    }
+    let mut asked = Asked { session: Arc::clone(session), token, operation, entry: entry.take() };
+    let answered = match &asked.operation.does {
+        Does::Model(_) => model::ask(&mut asked, rest, request).await,
+        Does::Http(_) => http::ask(&mut asked, rest, request).await,
+    };
+    *entry = asked.entry.take();
+    answered
+}
+
+/// Whether a request shows a token that is good for something here.
+pub(crate) fn is_authorised(session: &Arc<Session>, headers: &HeaderMap) -> bool {
+    authorise(session, headers).is_ok()
+}
+
+fn authorise(session: &Arc<Session>, headers: &HeaderMap) -> Result<Arc<Token>, Refusal> {
+    let Presented::One(shown) = presented(headers) else { return Err(Refusal::Token) };
+    session.shared.desk.tokens.check(shown, &session.owner).map_err(|refusal| match refusal {
+        tokens::Refusal::Unknown | tokens::Refusal::Expired => Refusal::Token,
+        tokens::Refusal::TooMany => Refusal::TooManyTokens,
+        tokens::Refusal::Foreign(home) => {
+            tracing::error!(
+                sandbox.id = %session.subject.sandbox,
+                sandbox.home = %home,
+                foreign = session.shared.desk.tokens.foreign(),
+                "a sandbox showed the token of another; it is revoked"
+            );
+            Refusal::Token
+        }
+    })
+}
+
+/// A client whose base URL was bent sends us the name of another host. What it
+/// has to say was not meant for us.
+fn is_for_us(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(host) = headers.get(header::HOST) else { return Ok(()) };
+    let authority: ::http::uri::Authority =
+        host.to_str().ok().and_then(|host| host.parse().ok()).ok_or(Refusal::Host)?;
+    let ours = ["127.0.0.1", "localhost", "[::1]", OWN_NAME];
+    if ours.contains(&authority.host()) { Ok(()) } else { Err(Refusal::Host) }
+}
+
+/// Which operation is meant, and what is asked of it.
+fn find(
+    session: &Arc<Session>,
+    token: &Token,
+    request: &::http::Request<Inner>,
+) -> Result<(Arc<Operation>, String), Refusal> {
+    let live = session.shared.live();
+    let path = request.uri().path();
+    if let Some(named) = path.strip_prefix(PREFIX) {
+        let (name, rest) = named.split_at(named.find('/').unwrap_or(named.len()));
+        if !token.allows(name) {
+            return Err(Refusal::Scope);
+        }
+        // A token outlives settings that no longer have its operation.
+        let operation = live.operations.get(name).ok_or(Refusal::Scope)?;
+        let rest = if rest.is_empty() { "/" } else { rest };
+        return Ok((Arc::clone(operation), rest.to_owned()));
+    }
+    let is_anthropic = request.headers().contains_key("anthropic-version");
+    let route = Route::find(path, is_anthropic).ok_or(Refusal::NotFound)?;
+    let speaks = |operation: &&Arc<Operation>| match (&operation.does, route.endpoint) {
+        (Does::Http(_), _) => false,
+        (Does::Model(model), Endpoint::Models) => model.lists_models_for(is_anthropic),
+        (Does::Model(model), Endpoint::Generate | Endpoint::CountTokens) => {
+            model.speaks(route.dialect)
+        }
+    };
+    let names = token.scope().operations.iter();
+    let found = names.filter_map(|name| live.operations.get(name)).find(speaks);
+    Ok((Arc::clone(found.ok_or(Refusal::Scope)?), path.to_owned()))
+}

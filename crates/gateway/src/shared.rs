@@ -1,0 +1,236 @@
+//! The gateway as a library: what the control socket, or a test, drives.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use belljar_bus::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Opened};
+use belljar_cassette::{Limits, Store, StoreError};
+use belljar_egress::Openings;
+use belljar_model::SandboxId;
+use belljar_model::network::Policy;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::net::NetError;
+use tokio::sync::mpsc;
+use tokio_rustls::rustls::ClientConfig;
+
+use crate::authority::{Authority, AuthorityError};
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::lanes::Lanes;
+use crate::log::Log;
+use crate::operations::{Desk, InvalidOperations, MintError, Operations};
+use crate::session::Session;
+use crate::trust::{self, TrustError};
+use crate::whose::Questions;
+use crate::{listen, operations, own, packages, resolve};
+
+/// What the gateway says unasked: rows, and questions whose a connection is.
+pub type Events = mpsc::Receiver<FromGateway>;
+
+/// Every sandbox's way out. All clones are the same gateway.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    live: RwLock<Arc<Live>>,
+    sessions: Mutex<HashMap<SandboxId, Arc<Session>>>,
+    pub(crate) log: Log,
+    pub(crate) events: mpsc::Sender<FromGateway>,
+    pub(crate) questions: Questions,
+    pub(crate) desk: Desk,
+    pub(crate) packages: packages::Keeper,
+    pub(crate) lanes: Lanes,
+}
+
+/// The settings, and what is made of them. Replaced as a whole.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) config: Config,
+    pub(crate) openings: Openings,
+    pub(crate) resolver: TokioResolver,
+    /// For upstreams.
+    pub(crate) tls: Arc<ClientConfig>,
+    pub(crate) operations: Operations,
+    pub(crate) cassettes: Option<Store>,
+}
+
+/// Why settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot find out which name servers to ask")]
+    Resolver(#[source] NetError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    #[error(transparent)]
+    Operations(#[from] InvalidOperations),
+    #[error("cannot keep cassettes")]
+    Cassettes(#[source] StoreError),
+}
+
+/// Why a sandbox is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the sandbox is served already")]
+    Twice,
+    #[error("the sandbox is not served")]
+    Unknown,
+    #[error("cannot use the sandbox's listener")]
+    Listener(#[source] io::Error),
+    #[error("the sandbox has no authority")]
+    Authority(#[source] AuthorityError),
+    #[error("no token was made")]
+    Mint(#[source] MintError),
+}
+
+impl Live {
+    fn new(config: Config, desk: &Desk) -> Result<Self, StartError> {
+        let settings = &config.gateway;
+        let resolver = resolve::resolver(&settings.resolver).map_err(StartError::Resolver)?;
+        let tls = trust::client(&settings.trusted_roots)?;
+        let openings = Openings::new(settings.openings.iter().map(Into::into).collect());
+        let openings = openings.with_own(own::addresses());
+        let operations = Operations::new(&config.operations, &tls, desk)?;
+        let cassettes = config.gateway.cassettes.as_ref();
+        let cassettes = cassettes.map(|folder| Store::open(folder, Limits::default()));
+        let cassettes = cassettes.transpose().map_err(StartError::Cassettes)?;
+        Ok(Self { config, openings, resolver, tls, operations, cassettes })
+    }
+}
+
+impl Shared {
+    /// The settings at this moment.
+    pub(crate) fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn session(&self, sandbox: &SandboxId) -> Option<Arc<Session>> {
+        self.sessions().get(sandbox).cloned()
+    }
+}
+
+impl Gateway {
+    /// Must be called within a tokio runtime, in which everything runs.
+    pub fn new(config: Config) -> Result<(Self, Events), StartError> {
+        Self::with(config, Lanes::default())
+    }
+
+    /// Connections are served on `lanes`.
+    pub(crate) fn with(config: Config, lanes: Lanes) -> Result<(Self, Events), StartError> {
+        let (sender, events) = mpsc::channel(256);
+        let (log, deliver) = Log::new(sender.clone());
+        tokio::spawn(deliver);
+        let desk = Desk::new();
+        let live = RwLock::new(Arc::new(Live::new(config, &desk)?));
+        let questions = Questions::default();
+        let sessions = Mutex::default();
+        let packages = packages::Keeper::default();
+        let shared =
+            Shared { live, sessions, log, events: sender, questions, desk, packages, lanes };
+        Ok((Self { shared: Arc::new(shared) }, events))
+    }
+
+    /// Takes over new settings; when they cannot be used, the old ones stay.
+    pub fn reload(&self, config: Config) -> Result<(), StartError> {
+        let live = Arc::new(Live::new(config, &self.shared.desk)?);
+        *self.shared.live.write().unwrap_or_else(PoisonError::into_inner) = live;
+        for session in self.shared.sessions().values() {
+            session.judge_again();
+        }
+        Ok(())
+    }
+
+    /// Serves a sandbox from now on: on the listener if there is one, with the
+    /// socket that tells whose its connections are.
+    pub fn open(
+        &self,
+        session: bus::Session,
+        listener: Option<TcpListener>,
+        diagnosis: Option<OwnedFd>,
+    ) -> Result<Opened, OpenError> {
+        let listener = listener.map(listen::adopt).transpose().map_err(OpenError::Listener)?;
+        let authority = Authority::new().map_err(OpenError::Authority)?;
+        let opened = Opened { authority: authority.pem() };
+        let sandbox = session.subject.sandbox.clone();
+        let session = Session::new(Arc::clone(&self.shared), session, authority);
+        match self.shared.sessions().entry(sandbox) {
+            Entry::Occupied(_) => return Err(OpenError::Twice),
+            Entry::Vacant(vacant) => vacant.insert(Arc::clone(&session)),
+        };
+        if let Some(listener) = listener {
+            tokio::spawn(listen::serve(session, listener, diagnosis.map(Arc::new)));
+        }
+        Ok(opened)
+    }
+
+    /// Serves one connection of a sandbox whose connections come one by one.
+    pub fn connect(
+        &self,
+        sandbox: &SandboxId,
+        stream: OwnedFd,
+        belongs: Belongs,
+    ) -> Result<(), OpenError> {
+        let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
+        let connection = Connection::new(session);
+        connection.attribute(belongs);
+        listen::admit(connection, move || listen::stream(stream));
+        Ok(())
+    }
+
+    /// The answer to a question whose a connection is.
+    pub fn answer(&self, question: u64, belongs: Belongs) {
+        self.shared.questions.answer(question, belongs);
+    }
+
+    /// The policy of a sandbox from now on; what it forbids is cut.
+    pub fn change(&self, sandbox: &SandboxId, policy: Policy) -> Result<(), OpenError> {
+        let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
+        session.change(policy);
+        Ok(())
+    }
+
+    /// Cuts everything of a sandbox.
+    pub fn close(&self, sandbox: &SandboxId) -> Result<(), OpenError> {
+        let session = self.shared.sessions().remove(sandbox).ok_or(OpenError::Unknown)?;
+        session.close();
+        self.shared.desk.tokens.revoke(&session.owner);
+        Ok(())
+    }
+
+    /// Answers the node once every row has been said.
+    pub(crate) fn finish(&self, sequence: u64) {
+        tokio::spawn(self.shared.log.clone().finish(sequence));
+    }
+
+    /// Makes a token for a sandbox.
+    pub fn mint(&self, sandbox: &SandboxId, grant: Grant) -> Result<Minted, OpenError> {
+        let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
+        operations::mint(&session, grant).map_err(OpenError::Mint)
+    }
+
+    /// Lets all tokens of a sandbox that are alive live for so long from now.
+    pub fn renew(&self, sandbox: &SandboxId, seconds: u32) -> Result<(), OpenError> {
+        let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
+        let lifetime = Duration::from_secs(seconds.into());
+        self.shared.desk.tokens.renew(&session.owner, lifetime);
+        Ok(())
+    }
+
+    /// All tokens of a sandbox are dead from now on.
+    pub fn revoke(&self, sandbox: &SandboxId) -> Result<(), OpenError> {
+        let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
+        self.shared.desk.tokens.revoke(&session.owner);
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Copies both ways until both ends have said all.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use belljar_egress::Destination;
+use belljar_model::network::{Decision, Policy, Reason};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::hello::{self, Greeting};
+use crate::log::Entry;
+use crate::metered::Spent;
+use crate::wire::{Ahead, Tally};
+
+const BUFFER: usize = 32 << 10;
+/// A tunnel in which nothing moves is closed after this.
+const IDLE: Duration = Duration::from_secs(15 * 60);
+
+/// Passes bytes on between a client and the world. `unread` names what the
+/// client's first bytes are still to be judged by, if they were not yet.
+pub(super) async fn both<U>(
+    inside: Ahead,
+    upstream: U,
+    unread: Option<(&Policy, &Destination)>,
+    tally: &Arc<Tally>,
+    entry: &mut Entry,
+) where
+    U: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut from_world, mut to_world) = tokio::io::split(upstream);
+    let (mut from_inside, mut to_inside) = tokio::io::split(inside);
+    let activity = Activity::new();
+    let out = async {
+        if let Some((policy, to)) = unread {
+            let (first, greeting) = hello::first(&mut from_inside, policy, to).await?;
+            if !matches!(greeting, Greeting::Nothing) {
+                tally.count_out(first.len());
+                to_world.write_all(&first).await.map_err(why)?;
+            }
+        }
+        copy(&mut from_inside, &mut to_world, &activity, |count| tally.count_out(count)).await
+    };
+    let into = async {
+        copy(&mut from_world, &mut to_inside, &activity, |count| tally.count_in(count)).await
+    };
+    let copied = async { tokio::try_join!(out, into).map(drop) };
+    let ended = tokio::select! {
+        ended = copied => ended,
+        () = activity.until_idle() => Err(Reason::Ended),
+    };
+    match ended {
+        // What broke after it was allowed is the tunnel's own affair.
+        Ok(()) | Err(Reason::Ended) => {}
+        Err(reason) => entry.decide(Decision::Denied, reason),
+    }
+}
+
+fn why(error: io::Error) -> Reason {
+    if error.get_ref().is_some_and(|inner| inner.is::<Spent>()) {
+        Reason::BytesSpent
+    } else {
+        Reason::Ended
+    }
+}
+
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    activity: &Activity,
+    count: impl Fn(usize),
+) -> Result<(), Reason> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer).await.map_err(why)?;
+        if read == 0 {
+            // The other way goes on until its own end.
+            let _ = to.shutdown().await;
+            return Ok(());
+        }
+        activity.note();
+        count(read);
+        to.write_all(&buffer[..read]).await.map_err(why)?;
+        activity.note();
+    }
+}
+
+/// When something moved last, in milliseconds since it began.
+struct Activity {
+    began: Instant,
+    last: AtomicU64,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self { began: Instant::now(), last: AtomicU64::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn note(&self) {
+        self.last.store(self.now(), Ordering::Relaxed);
+    }
+
+    async fn until_idle(&self) {
+        loop {
+            let still = self.now().saturating_sub(self.last.load(Ordering::Relaxed));
+            let left = IDLE.saturating_sub(Duration::from_millis(still));
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A conversation that is recorded once, and played without a model or money.
+
+use belljar_model::network::{Decision, Miss, Policy, Reason, Tape};
+use http::StatusCode;
+
+use crate::world::{HELLO, STREAMED, World, messages};
+
+const SCRIPT: &str = "[[turn]]\nsay = \"hello\"\n";
+
+#[tokio::test]
+async fn a_recorded_conversation_is_played_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = format!("[gateway]\ncassettes = {:?}\n", folder.path());
+    let world = World::start(SCRIPT, &settings).await;
+    let cassette: belljar_model::network::CassetteId = "talk".parse().unwrap();
+    let sandbox = world.sandbox("a");
+    let tape = Tape::Record { cassette: cassette.clone() };
+    world.gateway.change(&sandbox.id, Policy { tape, ..Policy::default() }).unwrap();
+    let token = world.token(&sandbox);
+    let whole = sandbox.ask(messages(&token, HELLO)).await;
+    let streamed = sandbox.ask(messages(&token, STREAMED)).await;
+    assert_eq!((whole.status, streamed.status), (StatusCode::OK, StatusCode::OK));
+    // What the gateway refuses is not part of the world.
+    assert_eq!(sandbox.ask(messages("bjt_wrong", HELLO)).await.status, StatusCode::UNAUTHORIZED);
+    let rows = world.rows(&sandbox, 3).await;
+    assert!(rows[0].charge.is_some() && rows[1].charge.is_some());
+    world.gateway.close(&sandbox.id).unwrap();
+    assert_eq!(world.model.record().total(), 2);
+
+    let sandbox = world.sandbox("a");
+    let tape = Tape::Replay { cassette, miss: Miss::Strict };
+    world.gateway.change(&sandbox.id, Policy { tape, ..Policy::default() }).unwrap();
+    let token = world.token(&sandbox);
+    assert_eq!(sandbox.ask(messages(&token, HELLO)).await.json(), whole.json());
+    let again = sandbox.ask(messages(&token, STREAMED)).await;
+    assert_eq!((again.body, again.cut), (streamed.body, false));
+    let missed = sandbox.ask(messages(&token, &HELLO.replace("hi", "ho"))).await;
+    assert_eq!(missed.json()["code"], "not_recorded");
+    assert_eq!(sandbox.ask(messages("bjt_wrong", HELLO)).await.status, StatusCode::UNAUTHORIZED);
+    let rows = world.rows(&sandbox, 4).await;
+    let decided: Vec<_> = rows.iter().map(|row| (row.decision, row.reason)).collect();
+    let played = (Decision::Played, Reason::Replayed);
+    let wanted = [played, played, (Decision::Denied, Reason::NotRecorded)];
+    assert_eq!((&decided[..3], decided[3].1), (&wanted[..], Reason::Token));
+    assert!(rows.iter().all(|row| row.charge.is_none()));
+    assert_eq!(world.model.record().total(), 2, "the model is not asked again");
+}

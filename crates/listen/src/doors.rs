@@ -1,0 +1,178 @@
+//! Everything that comes in.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use belljar_model::network::Scheme;
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::impatient::Impatient;
+use crate::listener::Listener;
+
+/// Bounds of the listening side.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Connections at once, over all ports.
+    pub connections: usize,
+    /// How long requests that run may take to finish when the server stops.
+    pub grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { connections: 16_384, grace: Duration::from_secs(5) }
+    }
+}
+
+/// How long a client may take to say what it wants.
+const HEADER_PATIENCE: Duration = Duration::from_secs(15);
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+/// All headers of a request together.
+const LONGEST_HEADERS: usize = 64 << 10;
+
+/// Ports that are open, and the connections that came through them.
+#[derive(Debug)]
+pub struct Doors {
+    accepting: JoinSet<()>,
+    open: Arc<Open>,
+    grace: Duration,
+}
+
+impl Doors {
+    /// Lets everybody in, and everything be answered by `answer`.
+    pub fn open<A, F>(listeners: Vec<Listener>, settings: Settings, answer: A) -> Self
+    where
+        A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response> + Send + 'static,
+    {
+        let open = Arc::new(Open::default());
+        let room = Arc::new(Semaphore::new(settings.connections));
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            accepting.spawn(accept(listener, room.clone(), answer.clone(), open.clone()));
+        }
+        Self { accepting, open, grace: settings.grace }
+    }
+
+    /// Lets what runs finish for a while. Who comes meanwhile is still answered:
+    /// that nothing new is begun is for the answer to say.
+    pub async fn close(mut self) {
+        let finished = async {
+            self.open.close().await;
+            self.accepting.shutdown().await;
+            self.open.close().await;
+        };
+        tokio::select! {
+            () = finished => {}
+            () = tokio::time::sleep(self.grace) => {}
+        }
+    }
+}
+
+/// The connections that are open.
+#[derive(Default)]
+struct Open(Mutex<GracefulShutdown>);
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Open")
+    }
+}
+
+impl Open {
+    fn watcher(&self) -> Watcher {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).watcher()
+    }
+
+    /// Waits until those that are open now have no request any more. Others may
+    /// come meanwhile.
+    async fn close(&self) {
+        let now = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        now.shutdown().await;
+    }
+}
+
+async fn accept<A, F>(listener: Listener, room: Arc<Semaphore>, answer: A, open: Arc<Open>)
+where
+    A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let acceptor = listener.acceptor();
+    loop {
+        let Ok(permit) = room.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                // Out of descriptors, mostly: some will be given back.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (answer, acceptor, watcher) = (answer.clone(), acceptor.clone(), open.watcher());
+        tokio::spawn(async move {
+            let served = match acceptor {
+                None => converse(stream, Scheme::Http, answer, watcher).await,
+                Some(acceptor) => {
+                    let shaken = tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
+                    match shaken.await {
+                        Ok(Ok(stream)) => converse(stream, Scheme::Https, answer, watcher).await,
+                        Ok(Err(error)) => Err(error.into()),
+                        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+                    }
+                }
+            };
+            if let Err(error) = served {
+                tracing::debug!(error, "a connection ended early");
+            }
+            drop(permit);
+        });
+    }
+}
+
+type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
+
+async fn converse<A, F>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    scheme: Scheme,
+    answer: A,
+    watcher: Watcher,
+) -> Result<(), ConnectionError>
+where
+    A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(scheme);
+        let answered = answer(request);
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_PATIENCE)
+        .max_buf_size(LONGEST_HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(64 << 10)
+        .max_concurrent_streams(1000)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    // The builder's own patience begins with the first byte.
+    let stream = Impatient::new(stream, HEADER_PATIENCE);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    watcher.watch(connection.into_owned()).await
+}

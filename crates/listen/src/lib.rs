@@ -1,0 +1,13 @@
+//! HTTP connections: accepted, bounded, and let go in order.
+//!
+//! What answers is somebody else's: [`Doors`] hand each request to a function, with
+//! the scheme that it came by among its extensions. Servers and control share
+//! this, so that both have the same limits and stop in the same order.
+
+mod doors;
+mod impatient;
+mod listener;
+pub mod tls;
+
+pub use doors::{Doors, Settings};
+pub use listener::{ListenError, Listener};

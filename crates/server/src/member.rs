@@ -1,0 +1,226 @@
+//! A node's part in a platform: it registers, says what it has, and lets go of
+//! everything when nobody believes any more that it is there.
+//!
+//! ```text
+//!   register ──► serve ──► sync, every 2 s and after each change
+//!      ▲                     │ renewed: goes on
+//!      │                     │ stale, or nobody answers for a lease
+//!      └── end everything ◄──┘
+//! ```
+//!
+//! The lease counts from the moment at which its renewal was asked for, on the
+//! monotonic clock: control cannot give the node up before the node knows.
+
+mod ask;
+
+use std::time::Duration;
+
+use belljar_actions::Actions;
+use belljar_bus::member::{Load, Register, Registered, Sync, Synced};
+use belljar_model::EndReason;
+use tokio::time::Instant;
+
+use crate::behind::Cluster;
+
+pub use ask::AskError;
+use ask::Control;
+
+/// What a node says of itself.
+#[derive(Debug, Clone)]
+pub struct Me {
+    pub name: String,
+    /// Where control reaches it.
+    pub address: String,
+    pub slots: u32,
+}
+
+/// How often everything is said.
+const WHOLE: Duration = Duration::from_secs(2);
+/// How long a change waits for others.
+const GATHER: Duration = Duration::from_millis(100);
+/// How long a node goes on when control answers and its database does not.
+const ALONE: Duration = Duration::from_secs(60);
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long to wait before registration is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A node that belongs to a platform.
+#[derive(Debug)]
+pub struct Member {
+    actions: Actions,
+    cluster: Cluster,
+    me: Me,
+    control: Control,
+    registered: Registered,
+    /// When the lease ends, unless it is renewed.
+    until: Instant,
+    /// When it was renewed last.
+    renewed: Instant,
+}
+
+impl Member {
+    /// Registers, however long that takes, and ends what control knows nothing of.
+    pub async fn join(actions: Actions, cluster: Cluster, me: Me, control: &[String]) -> Self {
+        let control = Control::new(control, cluster.clone());
+        let (registered, renewed) = register(&actions, &cluster, &me, &control).await;
+        let until = renewed + Duration::from_millis(registered.lease_ms);
+        Self { actions, cluster, me, control, registered, until, renewed }
+    }
+
+    /// Stays a member for good.
+    pub async fn stay(mut self) {
+        let mut whole_at = Instant::now();
+        loop {
+            let is_whole = tokio::select! {
+                () = tokio::time::sleep_until(whole_at) => true,
+                () = self.actions.some_news() => false,
+            };
+            if !is_whole {
+                // What happens at the same time is said together.
+                tokio::time::sleep(GATHER).await;
+            }
+            if is_whole {
+                whole_at = Instant::now() + WHOLE;
+            }
+            if !self.say(is_whole).await {
+                // Nobody may have heard of what changed.
+                whole_at = whole_at.min(Instant::now() + Duration::from_millis(200));
+            }
+            if Instant::now() >= self.until {
+                self.begin_anew().await;
+                whole_at = Instant::now();
+            }
+        }
+    }
+
+    /// Says for the last time what became of everything.
+    pub async fn leave(actions: &Actions, cluster: &Cluster, me: &Me, control: &[String]) {
+        // A node that stops frees its places at once if control hears of it.
+        let control = Control::new(control, cluster.clone());
+        let Some(registered) = cluster.registered() else { return };
+        let sync = word(actions, cluster, me, &registered, true);
+        let _ = tokio::time::timeout(PATIENCE, control.sync(&sync)).await;
+    }
+
+    /// Whether control heard.
+    async fn say(&mut self, is_whole: bool) -> bool {
+        let sync = word(&self.actions, &self.cluster, &self.me, &self.registered, is_whole);
+        let asked = Instant::now();
+        let left = self.until.saturating_duration_since(asked).max(Duration::from_millis(100));
+        let answer = tokio::time::timeout(left, self.control.sync(&sync)).await;
+        match answer {
+            Ok(Ok(Synced::Renewed { lease_ms, end, drain, now })) => {
+                self.cluster.set_clock(now);
+                self.renewed = asked;
+                self.until = asked + Duration::from_millis(lease_ms);
+                self.actions.heard(&sync.ended);
+                self.actions.set_draining(drain || self.cluster.is_leaving());
+                for id in end {
+                    tracing::warn!(sandbox.id = %id, "control knows nothing of this sandbox");
+                    let actions = self.actions.clone();
+                    tokio::spawn(async move {
+                        actions.end_by_order(&id, EndReason::Lost).await;
+                    });
+                }
+                true
+            }
+            Ok(Ok(Synced::Away { now })) => {
+                self.cluster.set_clock(now);
+                self.until = (asked + WHOLE * 3).min(self.renewed + ALONE);
+                false
+            }
+            Ok(Ok(Synced::Stale { now })) => {
+                self.cluster.set_clock(now);
+                self.until = asked;
+                false
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "control does not hear");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Nobody believes any more that this node is there: neither does it.
+    async fn begin_anew(&mut self) {
+        tracing::error!("the lease is over: every sandbox ends, and the node registers anew");
+        self.cluster.set_serving(None);
+        self.actions.end_everything(EndReason::Lost).await;
+        let (registered, renewed) =
+            register(&self.actions, &self.cluster, &self.me, &self.control).await;
+        // What ended was ended by control as well.
+        self.actions.heard(&self.actions.unheard_ends());
+        self.until = renewed + Duration::from_millis(registered.lease_ms);
+        (self.registered, self.renewed) = (registered, renewed);
+    }
+}
+
+async fn register(
+    actions: &Actions,
+    cluster: &Cluster,
+    me: &Me,
+    control: &Control,
+) -> (Registered, Instant) {
+    let mut said = false;
+    loop {
+        let register = Register {
+            name: me.name.clone(),
+            address: me.address.clone(),
+            tiers: actions.config().tiers.offered(),
+            slots: me.slots,
+            has: actions.roster().into_iter().map(|has| has.id).collect(),
+            at: cluster.now(),
+        };
+        let asked = Instant::now();
+        match tokio::time::timeout(PATIENCE * 2, control.register(&register)).await {
+            Ok(Ok(registered)) => {
+                cluster.set_clock(registered.now);
+                belljar_actions::mark(registered.number);
+                for id in &registered.end {
+                    actions.end_by_order(id, EndReason::Lost).await;
+                }
+                cluster.set_serving(Some(registered.clone()));
+                return (registered, asked);
+            }
+            Ok(Err(error)) if !said => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot register yet");
+                said = true;
+            }
+            Ok(Err(_)) | Err(_) => {}
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+fn word(
+    actions: &Actions,
+    cluster: &Cluster,
+    me: &Me,
+    registered: &Registered,
+    is_whole: bool,
+) -> Sync {
+    let has = if is_whole { actions.roster() } else { actions.changed() };
+    Sync {
+        number: registered.number,
+        epoch: registered.epoch,
+        is_whole,
+        has,
+        ended: actions.unheard_ends(),
+        load: load(actions, me),
+        sequence: cluster.next_sequence(),
+        at: cluster.now(),
+    }
+}
+
+/// How much there is to do here.
+pub fn load(actions: &Actions, me: &Me) -> Load {
+    let taken = u32::try_from(actions.registry().taken()).unwrap_or(u32::MAX);
+    Load {
+        free: me.slots.saturating_sub(taken),
+        is_draining: actions.is_draining(),
+        tiers: actions.config().tiers.offered(),
+        warm: actions.warm(),
+    }
+}

@@ -1,0 +1,102 @@
+//! The platform's truth: tenants, nodes, sandboxes, calls, money.
+//!
+//! PostgreSQL holds intent and history; whatever else knows something (a node's
+//! memory, a message on the bus) is a hint about it. So every decision is one
+//! transaction here, and every change says what it expects to find:
+//!
+//! ```text
+//!   waiting ──place──► starting ──started──► running ◄──resumed──┐
+//!      │                  │                    │ └────paused──► paused
+//!      └──────────────────┴────────end─────────┴──────────────────┘
+//!                                   ▼
+//!                                 ended   (for good, with one reason)
+//! ```
+//!
+//! - A change that was made already answers [`Change::Already`], so whoever did
+//!   not hear the answer asks again.
+//! - A sandbox's epoch grows with each placement, a node's with each registration.
+//!   A write under an older one changes nothing and answers [`Change::Stale`]: the
+//!   writer is a ghost and must let go of what it holds.
+//! - Whatever expires does so on the database's clock.
+//! - What others must hear of is written to the outbox in the same transaction.
+
+mod activity;
+mod admission;
+mod audit;
+mod calls;
+mod change;
+mod connections;
+mod error;
+mod keys;
+mod ledger;
+mod members;
+mod migrate;
+mod nodes;
+mod outbox;
+mod prices;
+mod read;
+mod sandboxes;
+mod tenants;
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+pub use activity::{Activity, OnNode};
+pub use admission::Admitted;
+pub use audit::Audited;
+pub use calls::{Call, CallEnd};
+pub use change::Change;
+pub use connections::Reached;
+pub use error::{MigrateError, StoreError};
+pub use keys::{Key, NewKey, Proven, Scope};
+pub use ledger::{Charge, Entry};
+pub use members::{Gone, Heard, Present, Word};
+pub use nodes::{Node, NodeState, Registered, Registration};
+pub use outbox::{Message, Outgoing};
+pub use prices::{Bill, Price};
+pub use sandboxes::{Listed, NewSandbox, Page, Requested, SandboxRow, SandboxState};
+pub use tenants::{Quota, Tenant, TenantEntry};
+
+/// What one statement may take. Longer means that something is wrong, and whoever
+/// waits should hear so.
+const STATEMENT: &str = "15s";
+const LOCK: &str = "5s";
+const IDLE_IN_TRANSACTION: &str = "15s";
+
+/// A handle on the database; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: PgPool,
+}
+
+impl Store {
+    /// Connects with what `url` says, by at most `connections` at a time.
+    pub async fn connect(url: &str, connections: u32) -> Result<Self, StoreError> {
+        let options: PgConnectOptions = url.parse().map_err(StoreError::Url)?;
+        let options = options.application_name("belljar").options([
+            ("statement_timeout", STATEMENT),
+            ("lock_timeout", LOCK),
+            ("idle_in_transaction_session_timeout", IDLE_IN_TRANSACTION),
+            ("timezone", "UTC"),
+        ]);
+        let pool = PgPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(Duration::from_secs(5))
+            .connect_with(options)
+            .await?;
+        Ok(Self { pool })
+    }
+
+    /// Brings the tables to what this version needs. Any number of processes may
+    /// do so at the same moment.
+    pub async fn migrate(&self) -> Result<(), MigrateError> {
+        migrate::all(&self.pool).await
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        sqlx::query("select 1").execute(&self.pool).await?;
+        Ok(())
+    }
+}

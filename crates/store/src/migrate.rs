@@ -1,0 +1,36 @@
+//! Forward only: a migration that was released is never edited, and none undoes
+//! another.
+
+use std::borrow::Cow;
+
+use sqlx::SqlStr;
+use sqlx::migrate::{MigrateError as Cause, Migration, MigrationType, Migrator};
+use sqlx::postgres::PgPool;
+
+use crate::error::MigrateError;
+
+const ALL: &[(i64, &str, &str)] = &[
+    (1, "who", include_str!("../migrations/0001_who.sql")),
+    (2, "where", include_str!("../migrations/0002_where.sql")),
+    (3, "what", include_str!("../migrations/0003_what.sql")),
+    (4, "platform", include_str!("../migrations/0004_platform.sql")),
+    (5, "charges", include_str!("../migrations/0005_charges.sql")),
+];
+
+pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {
+    let migrations = ALL.iter().map(|&(number, name, sql)| {
+        Migration::new(
+            number,
+            Cow::Borrowed(name),
+            MigrationType::Simple,
+            SqlStr::from_static(sql),
+            false,
+        )
+    });
+    let migrator = Migrator::with_migrations(migrations.collect());
+    migrator.run(pool).await.map_err(|error| match error {
+        Cause::VersionMissing(_) | Cause::VersionTooNew(..) => MigrateError::Newer(error),
+        Cause::VersionMismatch(_) | Cause::Dirty(_) => MigrateError::Changed(error),
+        _ => MigrateError::Failed(error),
+    })
+}

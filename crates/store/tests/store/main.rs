@@ -1,0 +1,72 @@
+//! Every query, against a real server. Each test has a schema of its own.
+#![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
+
+mod books;
+mod nodes;
+mod platform;
+mod sandboxes;
+mod schema;
+mod who;
+
+use std::time::Duration;
+
+use belljar_model::{SandboxId, Tier};
+use belljar_store::{NewSandbox, Quota, Registered, Registration, Requested, SandboxRow, Store};
+use belljar_testkit::Postgres;
+use serde_json::Value;
+
+const LEASE: Duration = Duration::from_secs(30);
+const LIFE: Duration = Duration::from_secs(300);
+const QUOTA: Quota = Quota { sandboxes: 10, longest_life: Duration::from_secs(3600) };
+
+/// An up-to-date schema with the tenants `ann` and `bob`.
+async fn store() -> Store {
+    let store = empty().await;
+    store.migrate().await.unwrap();
+    for tenant in ["ann", "bob"] {
+        store.put_tenant(tenant, None, QUOTA).await.unwrap();
+    }
+    store
+}
+
+async fn empty() -> Store {
+    Store::connect(&Postgres::shared().schema(), 8).await.unwrap()
+}
+
+fn id(number: u8) -> SandboxId {
+    SandboxId::from_random([number; 16])
+}
+
+fn new<'a>(tenant: &'a str, id: &'a SandboxId) -> NewSandbox<'a> {
+    NewSandbox {
+        id,
+        tenant,
+        template: "python",
+        tier: Some(Tier::Jail),
+        facts: &Value::Null,
+        request: None,
+    }
+}
+
+async fn made(store: &Store, tenant: &str, number: u8) -> SandboxRow {
+    let id = id(number);
+    match store.request(&new(tenant, &id)).await.unwrap() {
+        Requested::Made(row) => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn node(store: &Store, name: &str, lease: Duration) -> Registered {
+    let tiers = [Tier::Jail];
+    let new = Registration { name, address: "10.0.0.1:3100", tiers: &tiers, slots: 5, lease };
+    store.register(&new).await.unwrap()
+}
+
+/// One that runs; its epoch.
+async fn running(store: &Store, tenant: &str, number: u8, node: Registered) -> u64 {
+    let row = made(store, tenant, number).await;
+    let placed = store.place(&row.id, row.epoch, &row.id, node.number).await.unwrap();
+    let epoch = placed.expect("it is placed");
+    assert!(!store.started(&row.id, epoch, LIFE).await.unwrap().is_stale());
+    epoch
+}

@@ -1,0 +1,112 @@
+use std::time::Duration;
+
+use belljar_model::EndReason;
+use belljar_store::{Change, NodeState, SandboxState};
+
+use super::{LEASE, LIFE, id, made, node, running, store};
+
+#[tokio::test]
+async fn a_node_that_comes_again_is_another() {
+    let store = store().await;
+    let first = node(&store, "n1", LEASE).await;
+    let other = node(&store, "n2", LEASE).await;
+    let again = node(&store, "n1", LEASE).await;
+    assert_eq!(again.number, first.number);
+    assert!(again.epoch > first.epoch && other.number != first.number);
+    assert_eq!(store.renew(first, LEASE).await.unwrap(), Change::Stale, "a ghost");
+    assert_eq!(store.renew(again, LEASE).await.unwrap(), Change::Done);
+    assert_eq!(store.drain(first).await.unwrap(), Change::Stale);
+    assert_eq!(store.drain(again).await.unwrap(), Change::Done);
+    assert_eq!(store.drain(again).await.unwrap(), Change::Already);
+    let nodes = store.nodes().await.unwrap();
+    let states: Vec<_> = nodes.iter().map(|node| node.state).collect();
+    assert_eq!(states, [NodeState::Draining, NodeState::Up]);
+}
+
+#[tokio::test]
+async fn a_node_is_drained_by_name_whoever_it_is_now() {
+    let store = store().await;
+    node(&store, "n1", LEASE).await;
+    let again = node(&store, "n1", LEASE).await;
+    let late = node(&store, "n2", Duration::ZERO).await;
+    assert_eq!(store.drain_named("n3").await.unwrap(), None, "there is none");
+    assert_eq!(store.drain_named("n1").await.unwrap(), Some(Change::Done));
+    assert_eq!(store.drain_named("n1").await.unwrap(), Some(Change::Already));
+    assert_eq!(store.drain(again).await.unwrap(), Change::Already, "its own epoch");
+    store.give_up(std::time::Duration::ZERO).await.unwrap();
+    assert_eq!(store.drain_named("n2").await.unwrap(), Some(Change::Stale), "it is lost");
+    let nodes = store.nodes().await.unwrap();
+    assert_eq!(nodes[1].number, late.number);
+    let left: Vec<_> = nodes.iter().map(|node| node.lease_left).collect();
+    assert!(left[0].is_positive() && left[0] <= LEASE && !left[1].is_positive(), "{left:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_placed_where_nothing_is_taken() {
+    let store = store().await;
+    let draining = node(&store, "n1", LEASE).await;
+    let late = node(&store, "n2", Duration::ZERO).await;
+    store.drain(draining).await.unwrap();
+    let row = made(&store, "ann", 1).await;
+    for node in [draining, late] {
+        assert_eq!(store.place(&row.id, 0, &row.id, node.number).await.unwrap(), None);
+    }
+    assert_eq!(store.place(&row.id, 0, &row.id, 999).await.unwrap(), None, "no such node");
+}
+
+#[tokio::test]
+async fn what_was_on_a_lost_node_is_lost_and_nothing_else() {
+    let store = store().await;
+    let (dead, alive) = (node(&store, "n1", LEASE).await, node(&store, "n2", LEASE).await);
+    for number in 0..4 {
+        running(&store, if number < 2 { "ann" } else { "bob" }, number, dead).await;
+    }
+    running(&store, "ann", 10, alive).await;
+    store.end(&id(0), None, EndReason::Killed).await.unwrap();
+    assert!(store.give_up(std::time::Duration::ZERO).await.unwrap().is_empty(), "leases are kept");
+    store.renew(dead, Duration::ZERO).await.unwrap();
+    // Whoever gives up, one of them does.
+    let (one, two) = tokio::join!(
+        store.give_up(std::time::Duration::ZERO),
+        store.give_up(std::time::Duration::ZERO)
+    );
+    let mut lost = [one.unwrap(), two.unwrap()].concat();
+    lost.sort();
+    let mut expected = [1, 2, 3].map(id);
+    expected.sort();
+    assert_eq!(lost, expected);
+    for (tenant, number, reason) in [("ann", 0, EndReason::Killed), ("bob", 3, EndReason::Lost)] {
+        let row = store.sandbox(tenant, &id(number)).await.unwrap().unwrap();
+        assert_eq!(row.reason, Some(reason));
+    }
+    let untouched = store.sandbox("ann", &id(10)).await.unwrap().unwrap();
+    assert_eq!(untouched.state, SandboxState::Running);
+    assert_eq!(store.tenant("ann").await.unwrap().used, 1);
+    assert_eq!(store.tenant("bob").await.unwrap().used, 0);
+    assert_eq!(store.renew(dead, LEASE).await.unwrap(), Change::Stale, "it must come again");
+    // Everybody hears of each.
+    let told = store.outgoing(100).await.unwrap();
+    let ended = told.messages.iter().filter(|message| message.body["reason"] == "lost");
+    assert_eq!(ended.count(), 3);
+}
+
+#[tokio::test]
+async fn a_node_takes_over_or_ends_what_it_had() {
+    let store = store().await;
+    let before = node(&store, "n1", LEASE).await;
+    let epoch = running(&store, "ann", 1, before).await;
+    running(&store, "ann", 2, before).await;
+    let after = node(&store, "n1", LEASE).await;
+    let left = store.left_on(after).await.unwrap();
+    assert_eq!(left.len(), 2);
+    let adopted = store.adopt(&id(1), after).await.unwrap().unwrap();
+    assert_eq!(store.adopt(&id(1), after).await.unwrap(), None, "once");
+    assert_eq!(store.adopt(&id(2), before).await.unwrap(), None, "not by a ghost");
+    // What the node's earlier life still says is not heard.
+    let ghost = store.end(&id(1), Some(epoch), EndReason::Exit).await.unwrap();
+    assert_eq!(ghost, Change::Stale);
+    assert_eq!(store.extend(&id(1), adopted, LIFE).await.unwrap(), Change::Done);
+    store.end(&id(2), None, EndReason::Lost).await.unwrap();
+    assert!(store.left_on(after).await.unwrap().is_empty());
+    assert_eq!(store.nodes().await.unwrap()[0].taken, 1);
+}

@@ -1,0 +1,458 @@
+//! Every metric, in one place.
+//!
+//! Names begin with `belljar_` and stand in `docs/observability.md`. Labels come
+//! from short lists of ours: routes as patterns, never paths; no ids, no
+//! tenants. What only some roles have is not shown by others.
+
+mod family;
+mod listen;
+mod process;
+mod scrape;
+
+use std::borrow::Cow;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use family::{Metric, Seconds, SecondsSpent};
+
+pub use family::Described;
+pub(crate) use listen::listen;
+pub(crate) use scrape::Scrape;
+
+/// What this process counts.
+pub struct Metrics {
+    requests: Metric<3, Counter>,
+    request_seconds: Metric<1, Histogram>,
+    requests_running: Metric<0, Gauge>,
+    sandboxes: Metric<2, Gauge>,
+    creates: Metric<1, Counter>,
+    create_seconds: Metric<1, Histogram>,
+    ends: Metric<1, Counter>,
+    calls: Metric<2, Counter>,
+    call_seconds: Metric<1, Histogram>,
+    pool_claims: Metric<1, Counter>,
+    pool_made: Metric<0, Counter>,
+    pool_waiting: Metric<0, Gauge>,
+    pool_wanted: Metric<0, Gauge>,
+    slots: Metric<0, Gauge>,
+    slots_free: Metric<0, Gauge>,
+    queue_length: Metric<0, Gauge>,
+    queue_oldest_seconds: Metric<0, Seconds>,
+    nodes: Metric<1, Gauge>,
+    placements: Metric<1, Counter>,
+    outbox_waiting: Metric<0, Gauge>,
+    connections: Metric<2, Counter>,
+    connection_bytes: Metric<1, Counter>,
+    rows_missed: Metric<0, Counter>,
+    tokens: Metric<1, Counter>,
+    spent_dollars: Metric<0, SecondsSpent>,
+    process_cpu_seconds: Metric<1, SecondsSpent>,
+    process_resident_bytes: Metric<1, Gauge>,
+    spans_sent: Metric<0, Counter>,
+    spans_dropped: Metric<1, Counter>,
+    log_lines: Metric<1, Counter>,
+    hooks: Mutex<Vec<Hook>>,
+}
+
+type Hook = Box<dyn Fn(&Metrics) + Send + Sync>;
+
+/// A word for a label. Only words of ours: what clients send is not one.
+type Word = Cow<'static, str>;
+
+/// What an answer of a model cost. Kinds of tokens never overlap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub input: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub output: u64,
+    pub nano_dollars: u64,
+}
+
+/// A request that is being answered; counted while it is there.
+#[derive(Debug)]
+pub struct Timer {
+    since: Instant,
+}
+
+/// This process's metrics.
+pub fn metrics() -> &'static Metrics {
+    static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+    &METRICS
+}
+
+/// From a millisecond to half a minute.
+fn quick() -> Histogram {
+    Histogram::new([
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    ])
+}
+
+/// From a hundredth of a second to an hour.
+fn slow() -> Histogram {
+    Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0])
+}
+
+impl Metrics {
+    fn new() -> Self {
+        Self {
+            requests: Metric::new(
+                "requests",
+                "Requests answered, by method, route pattern and status",
+                &["method", "route", "status"],
+            ),
+            request_seconds: Metric::with(
+                "request_seconds",
+                "Time until an answer began, by route pattern",
+                &["route"],
+                quick,
+            ),
+            requests_running: Metric::new(
+                "requests_running",
+                "Requests whose answer has not begun",
+                &[],
+            ),
+            sandboxes: Metric::new(
+                "sandboxes",
+                "Sandboxes that have not ended, by state and tier",
+                &["state", "tier"],
+            ),
+            creates: Metric::new(
+                "creates",
+                "Attempts to make a sandbox: ok, or the code of the problem",
+                &["result"],
+            ),
+            create_seconds: Metric::with(
+                "create_seconds",
+                "Time until a sandbox took calls, of those that were made, by tier",
+                &["tier"],
+                quick,
+            ),
+            ends: Metric::new("ends", "Sandboxes that ended, by reason", &["reason"]),
+            calls: Metric::new(
+                "calls",
+                "Calls that ended: processes and cells, by reason",
+                &["kind", "reason"],
+            ),
+            call_seconds: Metric::with(
+                "call_seconds",
+                "How long calls ran, by kind",
+                &["kind"],
+                slow,
+            ),
+            pool_claims: Metric::new(
+                "pool_claims",
+                "Sandboxes asked of a pool: hit if one waited, miss if none did",
+                &["result"],
+            ),
+            pool_made: Metric::new("pool_made", "Sandboxes made for pools", &[]),
+            pool_waiting: Metric::new("pool_waiting", "Sandboxes that wait in pools", &[]),
+            pool_wanted: Metric::new(
+                "pool_wanted",
+                "Sandboxes that pools want to have waiting",
+                &[],
+            ),
+            slots: Metric::new("slots", "Sandboxes that there is room for, all together", &[]),
+            slots_free: Metric::new("slots_free", "Sandboxes that there is still room for", &[]),
+            queue_length: Metric::new("queue_length", "Creates that wait for their turn", &[]),
+            queue_oldest_seconds: Metric::new(
+                "queue_oldest_seconds",
+                "How long the oldest of them has waited",
+                &[],
+            ),
+            nodes: Metric::new("nodes", "Nodes, by state", &["state"]),
+            placements: Metric::new(
+                "placements",
+                "Attempts to place a sandbox on a node, by what came of it",
+                &["result"],
+            ),
+            outbox_waiting: Metric::new(
+                "outbox_waiting",
+                "Messages in the outbox that have not been published",
+                &[],
+            ),
+            connections: Metric::new(
+                "connections",
+                "Rows of traffic out of sandboxes, by kind and decision",
+                &["kind", "decision"],
+            ),
+            connection_bytes: Metric::new(
+                "connection_bytes",
+                "Bytes of connections out of sandboxes, by direction as the sandbox sees it",
+                &["direction"],
+            ),
+            rows_missed: Metric::new(
+                "rows_missed",
+                "Packets of traffic rows that were lost between gateway and node",
+                &[],
+            ),
+            tokens: Metric::new("tokens", "Tokens of models spent through the gateway", &["type"]),
+            spent_dollars: Metric::new(
+                "spent_dollars",
+                "What those tokens cost by the price list",
+                &[],
+            ),
+            process_cpu_seconds: Metric::new(
+                "process_cpu_seconds",
+                "CPU time of this process, its spawner and its gateway; not of sandboxes",
+                &["process"],
+            ),
+            process_resident_bytes: Metric::new(
+                "process_resident_bytes",
+                "Resident memory of the same",
+                &["process"],
+            ),
+            spans_sent: Metric::new("spans_sent", "Spans that the receiver of traces took", &[]),
+            spans_dropped: Metric::new(
+                "spans_dropped",
+                "Spans that were dropped, by why",
+                &["reason"],
+            ),
+            log_lines: Metric::new("log_lines", "Warnings and errors in the log", &["level"]),
+            hooks: Mutex::default(),
+        }
+    }
+
+    /// Enters everything in the registry. Without `..`: a metric that is left out
+    /// here does not compile.
+    fn enter(&self, registry: &mut Registry) -> Vec<Described> {
+        let Self {
+            requests,
+            request_seconds,
+            requests_running,
+            sandboxes,
+            creates,
+            create_seconds,
+            ends,
+            calls,
+            call_seconds,
+            pool_claims,
+            pool_made,
+            pool_waiting,
+            pool_wanted,
+            slots,
+            slots_free,
+            queue_length,
+            queue_oldest_seconds,
+            nodes,
+            placements,
+            outbox_waiting,
+            connections,
+            connection_bytes,
+            rows_missed,
+            tokens,
+            spent_dollars,
+            process_cpu_seconds,
+            process_resident_bytes,
+            spans_sent,
+            spans_dropped,
+            log_lines,
+            hooks: _,
+        } = self;
+        vec![
+            requests.enter(registry),
+            request_seconds.enter(registry),
+            requests_running.enter(registry),
+            sandboxes.enter(registry),
+            creates.enter(registry),
+            create_seconds.enter(registry),
+            ends.enter(registry),
+            calls.enter(registry),
+            call_seconds.enter(registry),
+            pool_claims.enter(registry),
+            pool_made.enter(registry),
+            pool_waiting.enter(registry),
+            pool_wanted.enter(registry),
+            slots.enter(registry),
+            slots_free.enter(registry),
+            queue_length.enter(registry),
+            queue_oldest_seconds.enter(registry),
+            nodes.enter(registry),
+            placements.enter(registry),
+            outbox_waiting.enter(registry),
+            connections.enter(registry),
+            connection_bytes.enter(registry),
+            rows_missed.enter(registry),
+            tokens.enter(registry),
+            spent_dollars.enter(registry),
+            process_cpu_seconds.enter(registry),
+            process_resident_bytes.enter(registry),
+            spans_sent.enter(registry),
+            spans_dropped.enter(registry),
+            log_lines.enter(registry),
+        ]
+    }
+
+    /// What there is, for the test of its documentation.
+    pub fn described() -> Vec<Described> {
+        let mut all = Self::new().enter(&mut Registry::default());
+        all.push(scrape::BUILD);
+        all
+    }
+
+    /// Runs before metrics are shown, to set what is cheaper to look at then. It is
+    /// kept for good, so it must not hold what should end.
+    pub fn before_scrape(&self, hook: impl Fn(&Self) + Send + Sync + 'static) {
+        self.hooks().push(Box::new(hook));
+    }
+
+    fn hooks(&self) -> std::sync::MutexGuard<'_, Vec<Hook>> {
+        self.hooks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What happens.
+impl Metrics {
+    /// A request has come in.
+    #[must_use]
+    pub fn request(&self) -> Timer {
+        self.requests_running.at([]).inc();
+        Timer { since: Instant::now() }
+    }
+
+    /// A sandbox takes calls, so long after it was asked for.
+    pub fn created(&self, tier: &'static str, took: Duration) {
+        self.creates.at(["ok".into()]).inc();
+        self.create_seconds.at([tier.into()]).observe(took.as_secs_f64());
+    }
+
+    /// A sandbox was not made: the problem's code.
+    pub fn not_created(&self, code: &'static str) {
+        self.creates.at([code.into()]).inc();
+    }
+
+    pub fn ended(&self, reason: &'static str) {
+        self.ends.at([reason.into()]).inc();
+    }
+
+    /// A call ended: `process` or `cell`.
+    pub fn called(&self, kind: &'static str, reason: &'static str, took: Duration) {
+        self.calls.at([kind.into(), reason.into()]).inc();
+        self.call_seconds.at([kind.into()]).observe(took.as_secs_f64());
+    }
+
+    /// An attempt to place a sandbox: `placed`, `refused`, `unreachable`, `no_node` …
+    pub fn placed(&self, result: &'static str) {
+        self.placements.at([result.into()]).inc();
+    }
+
+    /// Traffic that the gateway told of.
+    pub fn connection(&self, kind: &'static str, decision: &'static str) {
+        self.connections.at([kind.into(), decision.into()]).inc();
+    }
+
+    /// Bytes of a row; no two rows count the same ones.
+    pub fn connection_bytes(&self, out: u64, into: u64) {
+        self.connection_bytes.at(["out".into()]).inc_by(out);
+        self.connection_bytes.at(["in".into()]).inc_by(into);
+    }
+
+    pub fn rows_missed(&self, packets: u64) {
+        self.rows_missed.at([]).inc_by(packets);
+    }
+
+    pub fn spent(&self, spent: Spent) {
+        let Spent { input, cache_read, cache_write, output, nano_dollars } = spent;
+        let kinds = [
+            ("input", input),
+            ("cache_read", cache_read),
+            ("cache_write", cache_write),
+            ("output", output),
+        ];
+        for (kind, count) in kinds {
+            self.tokens.at([kind.into()]).inc_by(count);
+        }
+        // Exact for a hundred years of any budget: 2^53 of these are nine million dollars.
+        #[expect(clippy::cast_precision_loss, reason = "see above")]
+        self.spent_dollars.at([]).inc_by(nano_dollars as f64 / 1e9);
+    }
+
+    pub(crate) fn spans_sent(&self, count: u64) {
+        self.spans_sent.at([]).inc_by(count);
+    }
+
+    pub(crate) fn spans_dropped(&self, reason: &'static str, count: u64) {
+        self.spans_dropped.at([reason.into()]).inc_by(count);
+    }
+
+    pub(crate) fn logged(&self, level: &'static str) {
+        self.log_lines.at([level.into()]).inc();
+    }
+}
+
+/// How things are.
+impl Metrics {
+    /// Sandboxes by state and tier; what is not named any more is none.
+    pub fn set_sandboxes(&self, counts: impl IntoIterator<Item = ((&'static str, Word), usize)>) {
+        for ((state, tier), count) in counts {
+            self.sandboxes.at([state.into(), tier]).set(whole(count));
+        }
+    }
+
+    /// What pools did since the last time, and what waits now.
+    pub fn pools(&self, hits: u64, misses: u64, made: u64, waiting: usize, wanted: usize) {
+        self.pool_claims.at(["hit".into()]).inc_by(hits);
+        self.pool_claims.at(["miss".into()]).inc_by(misses);
+        self.pool_made.at([]).inc_by(made);
+        self.pool_waiting.at([]).set(whole(waiting));
+        self.pool_wanted.at([]).set(whole(wanted));
+    }
+
+    /// Room for sandboxes on a node.
+    pub fn set_slots(&self, all: usize, free: usize) {
+        self.slots.at([]).set(whole(all));
+        self.set_slots_free(free);
+    }
+
+    /// Free room: of a node, or of all that a control replica knows.
+    pub fn set_slots_free(&self, free: usize) {
+        self.slots_free.at([]).set(whole(free));
+    }
+
+    /// Creates that wait for their turn, and since when the oldest does.
+    pub fn set_queue(&self, length: usize, oldest: Duration) {
+        self.queue_length.at([]).set(whole(length));
+        self.queue_oldest_seconds.at([]).set(oldest.as_secs_f64());
+    }
+
+    /// Nodes in a state: `up`, `draining`, `lost` …
+    pub fn set_nodes(&self, state: &'static str, count: usize) {
+        self.nodes.at([state.into()]).set(whole(count));
+    }
+
+    pub fn set_outbox(&self, waiting: u64) {
+        self.outbox_waiting.at([]).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Timer {
+    /// The answer begins. Methods and routes are words of ours.
+    pub fn answered(self, method: &'static str, route: impl Into<Word>, status: u16) {
+        let (metrics, route) = (metrics(), route.into());
+        let took = self.since.elapsed().as_secs_f64();
+        metrics.request_seconds.at([route.clone()]).observe(took);
+        metrics.requests.at([method.into(), route, status.to_string().into()]).inc();
+    }
+}
+
+impl Drop for Timer {
+    /// Also when whoever asked has gone before there was an answer.
+    fn drop(&mut self) {
+        metrics().requests_running.at([]).dec();
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! The set-up, once for each process.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::metrics::{self, Scrape};
+use crate::traces::{self, EndpointError, Exporter};
+use crate::trail::Trail;
+
+/// What this process is; every metric and trace says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Serve,
+    Control,
+    Node,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Serve => "serve",
+            Self::Control => "control",
+            Self::Node => "node",
+        }
+    }
+}
+
+/// How lines of the log look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Compact,
+    Json,
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    pub format: Format,
+    /// Where `GET /metrics` is answered.
+    pub metrics: Option<SocketAddr>,
+    /// Where traces are sent, as `http://host:port`.
+    pub otlp: Option<String>,
+    /// The instance's name in traces, for instance a node's.
+    pub instance: Option<String>,
+}
+
+/// Why it cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot show metrics on {address}")]
+    Metrics { address: SocketAddr, source: io::Error },
+    #[error("cannot send traces to `{url}`")]
+    Traces { url: String, source: EndpointError },
+    #[error("logs are set up already")]
+    Twice,
+}
+
+/// What was set up. To drop it ends the listener and the exporter.
+#[derive(Debug)]
+pub struct Telemetry {
+    address: Option<SocketAddr>,
+    exporter: Option<Exporter>,
+    listening: Option<tokio::task::AbortHandle>,
+}
+
+impl Telemetry {
+    /// Where metrics are; tells the port when any free one was asked for.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Sends what waits, for a moment. The last thing that a process does.
+    pub async fn stop(mut self) {
+        if let Some(exporter) = self.exporter.take() {
+            exporter.stop().await;
+        }
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(listening) = &self.listening {
+            listening.abort();
+        }
+    }
+}
+
+/// Sets up logs, metrics and traces of this process. To be called within a
+/// runtime, before anything that should be seen.
+pub fn start(role: Role, settings: &Settings) -> Result<Telemetry, StartError> {
+    let exporter = settings.otlp.as_deref().map(|url| {
+        let started = Exporter::start(url, role, settings.instance.as_deref());
+        started.map_err(|source| StartError::Traces { url: url.to_owned(), source })
+    });
+    let exporter = exporter.transpose()?;
+    let listening = settings.metrics.map(|address| {
+        let scrape = Arc::new(Scrape::new(role));
+        let listening = metrics::listen(address, scrape);
+        listening.map_err(|source| StartError::Metrics { address, source })
+    });
+    let (address, listening) = listening.transpose()?.unzip();
+    let queue = exporter.as_ref().map(Exporter::queue);
+    if let Some(queue) = &queue {
+        traces::install(queue.clone());
+    }
+    let subscriber = tracing_subscriber::registry()
+        .with(LevelFilter::INFO)
+        .with(Trail { format: settings.format, queue });
+    subscriber.try_init().map_err(|_| StartError::Twice)?;
+    Ok(Telemetry { address, exporter, listening })
+}

@@ -1,0 +1,50 @@
+//! Nobody takes traces: whoever makes spans does not notice.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use belljar_telemetry::{Role, Settings, start};
+
+/// A number of a metric, by the beginning of its line.
+fn number(address: SocketAddr, line: &str) -> f64 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let found = text.lines().find(|found| found.starts_with(line));
+    found.map_or(0.0, |found| found.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spans_that_nobody_takes_cost_no_time() {
+    // Takes connections and never answers: the worst kind of receiver.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let otlp = Some(format!("http://{}", silent.local_addr().unwrap()));
+    let metrics = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let settings = Settings { otlp, metrics, ..Settings::default() };
+    let telemetry = start(Role::Serve, &settings).unwrap();
+    let begun = Instant::now();
+    for _ in 0..20_000 {
+        let outer = tracing::info_span!("create", sandbox = "abc");
+        let _inner = outer.in_scope(|| tracing::info_span!("call", call = 7));
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}: 40,000 spans");
+    let address = telemetry.address().unwrap();
+    let full = r#"belljar_spans_dropped_total{role="serve",reason="queue_full"}"#;
+    let late = r#"belljar_spans_dropped_total{role="serve",reason="not_taken"}"#;
+    let dropped = tokio::task::spawn_blocking(move || number(address, full)).await.unwrap();
+    // What waits is bounded: 4,096, and one batch that is under way.
+    assert!((35_000.0..40_000.0).contains(&dropped), "{dropped}");
+    let begun = Instant::now();
+    while tokio::task::spawn_blocking(move || number(address, late)).await.unwrap() < 512.0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "a batch is tried for ever");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let begun = Instant::now();
+    telemetry.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,13 @@
+# Control: the API, admission and placement. Nothing of it needs root.
+#   cargo build --release --locked -p belljar
+#   docker build -f packaging/docker/control.Dockerfile -t belljar-control .
+FROM debian:bookworm-slim
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends ca-certificates \
+ && rm -rf /var/lib/apt/lists/*
+ARG BELLJAR=target/release/belljar
+COPY --chmod=0755 ${BELLJAR} /usr/bin/belljar
+USER 65532:65532
+EXPOSE 3000 9300
+ENTRYPOINT ["/usr/bin/belljar"]
+CMD ["control", "--help"]

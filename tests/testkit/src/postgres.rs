@@ -1,0 +1,175 @@
+//! A PostgreSQL server that lives as long as the test's process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tempfile::TempDir;
+
+const PREFIX: &str = "belljar-pg-";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One server, reached by a socket in a directory of its own; no port.
+#[derive(Debug)]
+pub struct Postgres {
+    dir: TempDir,
+    server: Child,
+    schemas: AtomicU32,
+}
+
+impl Postgres {
+    /// The server of this process, started by whoever asks first.
+    ///
+    /// # Panics
+    /// If there is none to be had: then nothing can be tested.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<Postgres> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            Self::start().unwrap_or_else(|error| panic!("no PostgreSQL: {error:#}"))
+        })
+    }
+
+    /// A server that dies with this process, however that ends.
+    pub fn start() -> anyhow::Result<Self> {
+        sweep();
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
+        let programs = programs()?;
+        let data = dir.path().join("data");
+        if rustix::process::geteuid().is_root() {
+            give_to_postgres(dir.path())?;
+        }
+        let made = as_postgres(&programs.join("initdb"))
+            .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"])
+            .arg("--locale=C")
+            .arg("--pgdata")
+            .arg(&data)
+            .current_dir(dir.path())
+            .output()
+            .context("cannot run initdb")?;
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        anyhow::ensure!(made.status.success(), "initdb failed: {said}");
+        let mut command = as_postgres(&programs.join("postgres"));
+        command.arg("-D").arg(&data).arg("-k").arg(dir.path()).current_dir(dir.path());
+        // A test that needs what was written to survive a crash says so itself.
+        for setting in ["listen_addresses=", "fsync=off", "max_connections=200"] {
+            command.args(["-c", setting]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = spawn_for_good(command)?;
+        let postgres = Self { dir, server, schemas: AtomicU32::new(0) };
+        postgres.wait(&programs)?;
+        Ok(postgres)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the server tells nobody when it is ready")]
+    fn wait(&self, programs: &Path) -> anyhow::Result<()> {
+        let began = Instant::now();
+        loop {
+            let ready = Command::new(programs.join("pg_isready"))
+                .arg("--quiet")
+                .arg("--host")
+                .arg(self.dir.path())
+                .status()?;
+            if ready.success() {
+                return Ok(());
+            }
+            anyhow::ensure!(began.elapsed() < PATIENCE, "the server does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The address of an empty schema that nobody else has.
+    ///
+    /// # Panics
+    /// If the server does not make one.
+    pub fn schema(&self) -> String {
+        let number = self.schemas.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test_{number}");
+        self.run(&format!("create schema {name}")).unwrap_or_else(|error| panic!("{error:#}"));
+        let dir = self.dir.path().display();
+        format!("postgres://postgres@localhost/postgres?host={dir}&options[search_path]={name}")
+    }
+
+    /// Runs a statement as the server's owner.
+    pub fn run(&self, sql: &str) -> anyhow::Result<()> {
+        let done = Command::new(programs()?.join("psql"))
+            .args(["--quiet", "--no-psqlrc", "--username=postgres", "--dbname=postgres"])
+            .args(["--set=ON_ERROR_STOP=1", "--command", sql])
+            .arg("--host")
+            .arg(self.dir.path())
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        anyhow::ensure!(done.status.success(), "`{sql}`: {said}");
+        Ok(())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Removes what servers left that ended with their test: the shared one of a
+/// process is never dropped.
+fn sweep() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let written = std::fs::read_to_string(entry.path().join("data/postmaster.pid"));
+        // One without the file may be about to start.
+        let Ok(written) = written else { continue };
+        let pid = written.lines().next().unwrap_or_default();
+        if !Path::new("/proc").join(pid).exists() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Where the programs of the newest server of this host are.
+pub fn programs() -> anyhow::Result<PathBuf> {
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
+        .context("there is no PostgreSQL; install Debian's `postgresql`")?
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let version = path.file_name()?.to_str()?.parse().ok()?;
+            Some((version, path.join("bin")))
+        })
+        .collect();
+    found.sort();
+    found.pop().map(|(_, path)| path).context("there is no PostgreSQL in /usr/lib/postgresql")
+}
+
+/// The server refuses to run as root.
+fn as_postgres(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    if rustix::process::geteuid().is_root() {
+        command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
+    }
+    command.args(["--pdeathsig=KILL", "--"]).arg(program);
+    command
+}
+
+fn give_to_postgres(dir: &Path) -> anyhow::Result<()> {
+    let done = Command::new("chown").arg("postgres:postgres").arg(dir).status()?;
+    anyhow::ensure!(done.success(), "cannot give `{}` to the user postgres", dir.display());
+    Ok(())
+}
+
+/// The kernel ends a child with the thread that made it, and the threads of tests
+/// end early. This one does not.
+pub(crate) fn spawn_for_good(mut command: Command) -> anyhow::Result<Child> {
+    let (sender, spawned) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(command.spawn());
+        loop {
+            std::thread::park();
+        }
+    });
+    spawned.recv()?.context("cannot start the server")
+}
