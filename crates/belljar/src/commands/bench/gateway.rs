@@ -15,6 +15,7 @@
 
 mod client;
 mod exchange;
+mod latency;
 mod load;
 mod nginx;
 mod process;
@@ -26,7 +27,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use self::client::{Client, Target, Times};
+use self::client::{Client, Target};
+use self::latency::Latency;
 use self::load::Until;
 use self::nginx::Nginx;
 use self::process::Gateway;
@@ -80,13 +82,6 @@ struct Throughput {
     /// The same of the upstream and of the clients, who compete for the cores.
     upstream_micros: f64,
     client_micros: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Latency {
-    name: &'static str,
-    first_byte: Option<Summary>,
-    whole: Option<Summary>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -206,34 +201,6 @@ impl Bench<'_> {
         }
         all.iter_mut().for_each(Throughput::finish);
         Ok(all)
-    }
-
-    fn latency(&mut self, rate: f64) -> anyhow::Result<Vec<Latency>> {
-        let mut all: Vec<Vec<Times>> = self.contestants.iter().map(|_| Vec::new()).collect();
-        self.printer.note(format_args!("{rate:.0} a second of each, evenly"));
-        for round in 0..self.options.rounds {
-            for index in self.order(round) {
-                let Contestant { name, target, .. } = &self.contestants[index];
-                let time = self.options.seconds;
-                let times = load::open(target, self.options.clients, rate, time)
-                    .with_context(|| format!("{name}, round {round}"))?;
-                if *name == GATEWAY {
-                    self.asked += times.len() as u64;
-                    self.gateway.await_rows(self.asked)?;
-                }
-                all[index].extend(times);
-            }
-            self.gateway.keep()?;
-        }
-        let summary = |times: &[Times], which: fn(&Times) -> Duration| {
-            Summary::of(&times.iter().map(which).collect::<Vec<_>>())
-        };
-        let both = self.contestants.iter().zip(&all).map(|(contestant, times)| Latency {
-            name: contestant.name,
-            first_byte: summary(times, |times| times.first),
-            whole: summary(times, |times| times.whole),
-        });
-        Ok(both.collect())
     }
 
     fn memory(&mut self) -> anyhow::Result<Vec<Memory>> {

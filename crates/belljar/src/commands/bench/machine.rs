@@ -35,13 +35,22 @@ pub(super) fn busy() -> anyhow::Result<Duration> {
     Ok(ticks_to_time(ticks))
 }
 
+/// Time that cores had something to do and were not given by the host.
+pub(super) fn stolen() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    ticks_to_time(ticks(&text, &[7]).unwrap_or(0))
+}
+
 fn busy_ticks(stat: &str) -> Option<u64> {
+    ticks(stat, &[0, 1, 2, 5, 6])
+}
+
+/// The sum of some of: user nice system idle iowait irq softirq steal; what comes
+/// after is counted in these.
+fn ticks(stat: &str, which: &[usize]) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|n| n.parse().ok()).collect();
-    // user nice system idle iowait irq softirq; what comes after is counted
-    // in these, or was not ours to use.
-    let work = [0, 1, 2, 5, 6].map(|index| ticks.get(index).copied());
-    work.into_iter().sum()
+    which.iter().map(|&index| ticks.get(index).copied()).sum()
 }
 
 /// A process, as `/proc/<pid>/stat` shows it.
@@ -285,7 +294,8 @@ mod tests {
 
     #[test]
     fn busy_is_everything_but_idle() {
-        assert_eq!(busy_ticks("cpu  1 2 4 100 200 8 16 999 0 0\ncpu0 9"), Some(31));
+        let stat = "cpu  1 2 4 100 200 8 16 999 0 0\ncpu0 9";
+        assert_eq!((busy_ticks(stat), ticks(stat, &[7])), (Some(31), Some(999)));
     }
 
     #[test]
