@@ -268,8 +268,11 @@ fn aims(throughput: &[Throughput], latency: &[Latency], memory: &[Memory]) -> Ve
     let tail = |name: &str, which: fn(&Latency) -> Option<Summary>| {
         latency.iter().find(|one| one.name == name).and_then(which).map(|summary| summary.p99_ms)
     };
-    let added =
-        |which| tail(GATEWAY, which).zip(tail(STRAIGHT, which)).map(|(ours, bare)| ours - bare);
+    let is_undisturbed = latency.iter().all(Latency::is_undisturbed);
+    let added = |which| {
+        let both = tail(GATEWAY, which).zip(tail(STRAIGHT, which)).filter(|_| is_undisturbed);
+        both.map(|(ours, bare)| ours - bare)
+    };
     let most = memory.iter().map(|one| one.resident).max();
     let growth = memory.first().zip(most).map(|(first, most)| most as f64 / first.resident as f64);
     vec![

@@ -30,23 +30,25 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
 
 /// Time that all cores together did anything at all.
 pub(super) fn busy() -> anyhow::Result<Duration> {
-    let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    let ticks = busy_ticks(&text).context("/proc/stat has no line for all cores")?;
-    Ok(ticks_to_time(ticks))
+    of_all_cores(BUSY)
 }
 
 /// Time that cores had something to do and were not given by the host.
-pub(super) fn stolen() -> Duration {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    ticks_to_time(ticks(&text, &[7]).unwrap_or(0))
+pub(super) fn stolen() -> anyhow::Result<Duration> {
+    of_all_cores(STOLEN)
 }
 
-fn busy_ticks(stat: &str) -> Option<u64> {
-    ticks(stat, &[0, 1, 2, 5, 6])
+/// Which of: user nice system idle iowait irq softirq steal; what comes after is
+/// counted in these.
+const BUSY: &[usize] = &[0, 1, 2, 5, 6];
+const STOLEN: &[usize] = &[7];
+
+fn of_all_cores(which: &[usize]) -> anyhow::Result<Duration> {
+    let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let ticks = ticks(&text, which).context("/proc/stat has no line for all cores")?;
+    Ok(ticks_to_time(ticks))
 }
 
-/// The sum of some of: user nice system idle iowait irq softirq steal; what comes
-/// after is counted in these.
 fn ticks(stat: &str, which: &[usize]) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -293,9 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_everything_but_idle() {
+    fn busy_is_everything_but_idle_and_stolen_is_the_hosts() {
         let stat = "cpu  1 2 4 100 200 8 16 999 0 0\ncpu0 9";
-        assert_eq!((busy_ticks(stat), ticks(stat, &[7])), (Some(31), Some(999)));
+        assert_eq!((ticks(stat, BUSY), ticks(stat, STOLEN)), (Some(31), Some(999)));
+        assert_eq!(ticks("cpu  1 2 4", STOLEN), None);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! A tail of a hundredth is lost in that of a machine whose host gives its cores to
 //! others for ten milliseconds at a time: then all contestants have such a tail, and
-//! their difference says nothing about them. So rounds are taken until enough of them
-//! were undisturbed, and every turn is reported, with what was kept from it.
+//! their difference says nothing about them, whichever way it points. So rounds are
+//! taken until enough of them were undisturbed, and every turn is reported, with what
+//! was kept from it; if there were not enough, all are shown and nothing is judged.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,8 @@ use super::super::stats::Summary;
 use super::client::Times;
 use super::{Bench, Contestant, GATEWAY, load};
 
-/// A round is disturbed when the host kept more than this share of one core.
-const DISTURBED: f64 = 0.01;
+/// A round is disturbed when the host kept more of one core.
+const DISTURBED_PERCENT: f64 = 1.0;
 
 /// How many rounds are tried for each that is wanted.
 const TRIES: u32 = 5;
@@ -46,18 +47,19 @@ impl Bench<'_> {
         let mut all: Vec<Vec<Turn>> = self.contestants.iter().map(|_| Vec::new()).collect();
         self.printer.note(format_args!("{rate:.0} a second of each, evenly"));
         let mut undisturbed = 0;
-        for round in 0..self.options.rounds * TRIES {
+        let most_rounds = self.options.rounds * TRIES;
+        for round in 0..most_rounds {
             for index in self.order(round) {
                 all[index].push(self.turn(index, rate, round)?);
             }
             self.gateway.keep()?;
             let kept = all.iter().filter_map(|turns| turns.last()).map(|turn| turn.kept_percent);
             let most = kept.fold(0.0, f64::max);
-            let is_disturbed = most > DISTURBED * 100.0;
+            let is_disturbed = most > DISTURBED_PERCENT;
             undisturbed += u32::from(!is_disturbed);
-            let besides = if is_disturbed { ": taken again" } else { "" };
+            let besides = if is_disturbed { ": disturbed" } else { "" };
             self.printer.note(format_args!(
-                "round {}: the host kept {most:.1} % of a core{besides}",
+                "round {} of at most {most_rounds}: the host kept {most:.1} % of a core{besides}",
                 round + 1
             ));
             for turn in all.iter_mut().filter_map(|turns| turns.last_mut()) {
@@ -68,7 +70,10 @@ impl Bench<'_> {
             }
         }
         if undisturbed < self.options.rounds {
-            self.printer.note("the machine was never quiet for long: all rounds count");
+            self.printer.note(
+                "the host disturbed too many rounds: all are shown, and their tails not judged\n\
+                 hint: try again when it is less busy",
+            );
             all.iter_mut().flatten().for_each(|turn| turn.counts = true);
         }
         let names = self.contestants.iter().map(|contestant| contestant.name);
@@ -77,10 +82,10 @@ impl Bench<'_> {
 
     fn turn(&mut self, index: usize, rate: f64, round: u32) -> anyhow::Result<Turn> {
         let Contestant { name, target, .. } = &self.contestants[index];
-        let (begin, before) = (Instant::now(), machine::stolen());
+        let (begin, before) = (Instant::now(), machine::stolen()?);
         let times = load::open(target, self.options.clients, rate, self.options.seconds)
             .with_context(|| format!("{name}, round {round}"))?;
-        let kept = machine::stolen().saturating_sub(before);
+        let kept = machine::stolen()?.saturating_sub(before);
         let kept_percent = 100.0 * kept.as_secs_f64() / begin.elapsed().as_secs_f64();
         if *name == GATEWAY {
             self.asked += times.len() as u64;
@@ -99,6 +104,12 @@ impl Latency {
         let first_byte = summary(&counted, |times| times.first);
         let whole = summary(&counted, |times| times.whole);
         Self { name, first_byte, whole, turns }
+    }
+
+    /// Whether its figures are of turns in which the machine had its cores.
+    pub(super) fn is_undisturbed(&self) -> bool {
+        let mut counted = self.turns.iter().filter(|turn| turn.counts);
+        counted.all(|turn| turn.kept_percent <= DISTURBED_PERCENT)
     }
 }
 

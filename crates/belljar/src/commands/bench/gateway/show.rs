@@ -34,11 +34,10 @@ pub(super) fn table(report: &Report) -> String {
             report::row(&mut text, one.name, summary, "");
         }
     }
-    let turns = report.latency.iter().flat_map(|one| &one.turns);
-    let left_out = turns.filter(|turn| !turn.counts).count();
+    let turns = report.latency.first().map_or(&[][..], |one| &one.turns);
+    let left_out = turns.iter().filter(|turn| !turn.counts).count();
     if left_out > 0 {
-        let rounds = left_out / report.latency.len();
-        let _ = writeln!(text, "\n{rounds} rounds were taken again: the host kept the cores");
+        let _ = writeln!(text, "\nleft out, because the host kept the cores: {left_out} rounds");
     }
     if let (Some(first), Some(last)) = (report.memory.first(), report.memory.last()) {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
