@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use belljar_model::{Disk, Runtime, Spec, Tier};
+use belljar_model::{Disk, Limits, Runtime, Spec, Tier};
 use belljar_sys::process::resource;
 
 use crate::defence::{Defence, Weakened};
@@ -75,7 +75,7 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         (resource::NOFILE, limits.open_files),
         // Per user id, and every sandbox has its own: a second lock on forks,
         // one wider than the first, which counts the guest.
-        (resource::NPROC, nproc(spec)),
+        (resource::NPROC, nproc(spec.tier, &spec.limits)),
         (resource::MEMLOCK, 64 << 10),
         (resource::MSGQUEUE, 0),
         (resource::SIGPENDING, 512),
@@ -99,10 +99,11 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
     list
 }
 
-fn nproc(spec: &Spec) -> u64 {
-    let pids = u64::from(spec.limits.pids);
+/// As many tasks as there can ever be inside, however quickly they are made.
+pub(crate) fn nproc(tier: Tier, limits: &Limits) -> u64 {
+    let pids = u64::from(limits.pids);
     // This lock counts forks that are under way, the first one only those that
     // it let through. Where every microsecond is long it must be wider still, or
     // the first is never reached and nobody learns of the bomb.
-    if spec.tier.shares_kernel() { pids + 2 } else { 2 * pids + 2 }
+    if tier.shares_kernel() { pids + 2 } else { 2 * pids + 2 }
 }

@@ -11,8 +11,10 @@ pub(crate) mod save;
 
 use std::path::PathBuf;
 
-use belljar_model::{Limits, Runtime};
+use belljar_model::{Limits, Runtime, Tier};
 use serde::{Deserialize, Serialize};
+
+use crate::confinement::nproc;
 
 /// What a runtime is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +31,8 @@ const SENTRY_BYTES: u64 = 192 << 20;
 
 /// Host tasks beside those of the code. Each process and each thread inside has
 /// a stub process or thread outside, and the sentry one thread more for it; the
-/// rest are the Go runtimes of sentry and gofer.
+/// rest are the Go runtimes of sentry and gofer. A sentry that is refused a task
+/// dies, so there must be enough for a bomb that the locks inside are about to stop.
 const SENTRY_TASKS: u32 = 128;
 const TASKS_FOR_ONE: u32 = 3;
 
@@ -50,10 +53,15 @@ pub(crate) fn outer_limits(runtime: Runtime, limits: &Limits) -> Limits {
         Runtime::Crun | Runtime::Runc => limits.clone(),
         Runtime::Runsc => Limits {
             memory_bytes: limits.memory_bytes.saturating_add(SENTRY_BYTES),
-            pids: limits.pids.saturating_mul(TASKS_FOR_ONE).saturating_add(SENTRY_TASKS),
+            pids: inside(limits).saturating_mul(TASKS_FOR_ONE).saturating_add(SENTRY_TASKS),
             ..limits.clone()
         },
     }
+}
+
+/// As many tasks as gVisor's kernel may ever have to run.
+fn inside(limits: &Limits) -> u32 {
+    u32::try_from(nproc(Tier::GVISOR, limits)).unwrap_or(u32::MAX)
 }
 
 /// The same while the runtime starts, which is in the sandbox's groups as well.
