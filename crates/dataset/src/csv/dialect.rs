@@ -1,0 +1,102 @@
+//! How a table is written: the delimiter, and whether it has a header.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::cells::{Cells, End};
+use crate::date;
+use crate::number;
+use crate::read::{Job, skip_mark};
+use crate::window::Window;
+
+/// How many rows are looked at.
+const ROWS: usize = 64;
+/// And how many cells, since a row may be long.
+const CELLS: usize = 16_384;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dialect {
+    #[serde(serialize_with = "as_char", deserialize_with = "from_char")]
+    pub delimiter: u8,
+    pub has_header: bool,
+    pub(crate) columns: usize,
+}
+
+fn as_char<S: serde::Serializer>(byte: &u8, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_char(char::from(*byte))
+}
+
+fn from_char<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
+    let char = char::deserialize(from)?;
+    u8::try_from(char).map_err(serde::de::Error::custom)
+}
+
+impl Dialect {
+    /// The delimiter that cuts most rows into the same number of cells, and more
+    /// than one.
+    pub(crate) fn sniff(job: Job<'_>) -> io::Result<Self> {
+        let mut best: Option<(f64, Self)> = None;
+        for delimiter in [b',', b'\t', b';', b'|'] {
+            let rows = rows(job, delimiter)?;
+            let columns = rows.first().map_or(0, Vec::len);
+            let same = rows.iter().filter(|row| row.len() == columns).count();
+            let share = same as f64 / rows.len().max(1) as f64;
+            let score = if columns > 1 { share * (columns as f64).sqrt() } else { 0.0 };
+            let dialect = Self { delimiter, has_header: has_header(&rows), columns };
+            if best.is_none_or(|(highest, _)| score > highest) {
+                best = Some((score, dialect));
+            }
+        }
+        Ok(best.map_or(Self { delimiter: b',', has_header: true, columns: 1 }, |(_, best)| best))
+    }
+}
+
+fn rows(job: Job<'_>, delimiter: u8) -> io::Result<Vec<Vec<Vec<u8>>>> {
+    let mut window = Window::first(job);
+    skip_mark(&mut window);
+    let mut cells = Cells::new(window, delimiter);
+    let mut rows = vec![vec![]];
+    let mut count = 0;
+    while rows.len() <= ROWS && count < CELLS {
+        let (cell, end) = cells.next();
+        let text = cell.text.head.trim_ascii();
+        count += 1;
+        if let Some(row) = rows.last_mut() {
+            row.push(text[..text.len().min(128)].to_vec());
+        }
+        match end {
+            End::Cell => {}
+            End::Row => rows.push(vec![]),
+            End::File => break,
+        }
+    }
+    cells.window.finish()?;
+    // The last one may be cut short; the others may be empty.
+    rows.pop_if(|_| rows_are_many(count));
+    rows.retain(|row: &Vec<Vec<u8>>| row.iter().any(|cell| !cell.is_empty()));
+    Ok(rows)
+}
+
+fn rows_are_many(count: usize) -> bool {
+    count >= CELLS
+}
+
+/// Names are texts, all different, and not typed as the cells below them are.
+fn has_header(rows: &[Vec<Vec<u8>>]) -> bool {
+    let Some((first, others)) = rows.split_first() else { return true };
+    let is_data = |cell: &Vec<u8>| number::read(cell).is_some() || date::read(cell).is_some();
+    if first.iter().any(is_data) {
+        return false;
+    }
+    let unique: std::collections::HashSet<_> = first.iter().collect();
+    let filled = first.iter().filter(|cell| !cell.is_empty()).count();
+    if unique.len() < first.len() || filled * 2 < first.len() {
+        return false;
+    }
+    // Texts all the way down: a header unless the first row's values come again.
+    let comes_again = |(place, name): (usize, &Vec<u8>)| {
+        others.iter().any(|row| row.get(place).is_some_and(|cell| cell == name))
+    };
+    !first.iter().enumerate().any(comes_again)
+}

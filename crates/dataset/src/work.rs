@@ -1,0 +1,159 @@
+//! From open files to a description.
+
+use std::fs::File;
+
+use crate::describe::{Dataset, Description, Field, Types, VERSION};
+use crate::estimate;
+use crate::read::{self, Job, Profile, ReadError};
+use crate::relate::{self, Key};
+use crate::summarize;
+use crate::window::Cut;
+
+/// A file to describe. It has to be a regular one, and is read from its
+/// beginning, wherever its offset is.
+#[derive(Debug)]
+pub struct Input {
+    name: String,
+    file: File,
+    size: u64,
+}
+
+impl Input {
+    /// `name` is what the file is called in the description.
+    pub fn new(name: String, file: File) -> Result<Self, ReadError> {
+        match file.metadata() {
+            Ok(meta) if meta.is_file() => Ok(Self { name, file, size: meta.len() }),
+            Ok(_) => Err(ReadError::NotRegular { name }),
+            Err(source) => Err(ReadError::Io { name, source }),
+        }
+    }
+}
+
+pub struct Options<'a> {
+    /// How many threads read JSON Lines. What comes out does not depend on it.
+    pub threads: usize,
+    /// Told how many bytes were read, as it goes on.
+    pub passed: &'a (dyn Fn(u64) + Sync),
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+pub fn describe(inputs: &[Input], options: &Options<'_>) -> Result<Description, ReadError> {
+    describe_cut(inputs, options, Cut::default())
+}
+
+fn describe_cut(
+    inputs: &[Input],
+    options: &Options<'_>,
+    cut: Cut,
+) -> Result<Description, ReadError> {
+    let (threads, passed) = (options.threads, options.passed);
+    let jobs: Vec<Job<'_>> = inputs
+        .iter()
+        .map(|Input { name, file, size }| Job { file, name, size: *size, threads, cut, passed })
+        .collect();
+    let profiles = jobs.iter().map(|&job| read::read(job)).collect::<Result<Vec<_>, _>>()?;
+    let variables = variables(inputs);
+    let found = relate::find(&jobs, &profiles, &variables)?;
+    let parts = inputs.iter().zip(profiles).zip(variables).zip(found.keys);
+    let datasets =
+        parts.map(|(((input, profile), variable), keys)| dataset(input, profile, variable, keys));
+    let datasets: Vec<Dataset> = datasets.collect();
+    let as_of = datasets.iter().filter_map(|dataset| dataset.as_of.clone()).max();
+    let (relationships, near_misses) = (found.relationships, found.near_misses);
+    Ok(Description { version: VERSION, datasets, relationships, near_misses, as_of })
+}
+
+/// Names that Python and JavaScript take, each different.
+fn variables(inputs: &[Input]) -> Vec<String> {
+    let mut variables: Vec<String> = Vec::new();
+    for input in inputs {
+        let stem = input.name.rsplit('/').next().unwrap_or(&input.name);
+        let stem = stem.split_once('.').map_or(stem, |(stem, _)| stem);
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        let mut name: String = stem.chars().map(plain).take(64).collect();
+        if name.is_empty()
+            || name.starts_with(|c: char| c.is_ascii_digit())
+            || RESERVED.contains(&name.as_str())
+        {
+            name = format!("data_{name}");
+        }
+        let mut unique = name.clone();
+        let mut copy = 2;
+        while variables.contains(&unique) {
+            unique = format!("{name}_{copy}");
+            copy += 1;
+        }
+        variables.push(unique);
+    }
+    variables
+}
+
+/// Words of Python and JavaScript that a file could be called, and modules that
+/// every analysis imports.
+const RESERVED: [&str; 42] = [
+    "and", "as", "assert", "await", "break", "case", "class", "const", "continue", "def",
+    "default", "del", "delete", "do", "else", "enum", "export", "for", "from", "function",
+    "global", "if", "import", "in", "is", "lambda", "let", "new", "not", "null", "or", "pass",
+    "return", "this", "try", "type", "var", "while", "with", "yield", "pd", "np",
+];
+
+fn dataset(input: &Input, profile: Profile, variable: String, keys: Vec<Key>) -> Dataset {
+    let (root, rows) = match profile.told {
+        Some(told) => (told.root, told.rows),
+        None => {
+            let records = read::records(&profile.tree);
+            (summarize::root(&profile.tree), profile.tree.node(records).counts.total())
+        }
+    };
+    Dataset {
+        name: input.name.clone(),
+        variable,
+        format: profile.format,
+        bytes: profile.size,
+        rows,
+        pandas_bytes: estimate::pandas(&root, profile.format, rows),
+        schema_hash: schema_hash(&root),
+        content_hash: profile.content,
+        as_of: latest(&root).map(str::to_owned),
+        dialect: profile.dialect,
+        problems: profile.problems.into_vec(),
+        keys,
+        root,
+    }
+}
+
+/// The day of the latest date at or below a field. `9999-12-31` and its like
+/// mean "never".
+fn latest(field: &Field) -> Option<&str> {
+    let own =
+        field.dates.as_ref().and_then(|dates| dates.last.get(..10)).filter(|day| *day < "2100");
+    let below = field.fields.iter().chain(field.item.as_deref()).filter_map(latest);
+    below.chain(own).max()
+}
+
+/// Of names and types, not of how often they come: another file of the same
+/// shape has the same.
+fn schema_hash(root: &Field) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hash_field(root, &mut hasher);
+    hasher.finalize().to_hex().as_str()[..32].to_owned()
+}
+
+fn hash_field(field: &Field, hasher: &mut blake3::Hasher) {
+    let Types { null, bool, int, float, string, array, object } = field.types;
+    let has = [null, bool, int + float, string, array, object].map(|count| u8::from(count > 0));
+    hasher.update(&(field.name.len() as u64).to_le_bytes());
+    hasher.update(field.name.as_bytes());
+    hasher.update(&has);
+    hasher.update(&[u8::from(field.keys.is_some()), u8::from(field.item.is_some())]);
+    hasher.update(&(field.fields.len() as u64).to_le_bytes());
+    field.fields.iter().chain(field.item.as_deref()).for_each(|below| hash_field(below, hasher));
+}
+
+#[cfg(test)]
+mod tests;
