@@ -20,7 +20,12 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    pub(crate) fn from_hash(hash: Sha256) -> Self {
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// What somebody computed piece by piece, for content that is not in memory at once.
+    pub fn from_hash(hash: Sha256) -> Self {
         Self(hash.finalize().into())
     }
 }

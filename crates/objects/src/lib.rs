@@ -11,6 +11,8 @@
 //! one version of a record, one is refused. Memory is bounded by a few parts of
 //! 8 MiB, however long a blob is: what has to be seen as a whole is spooled to the
 //! scratch directory.
+//!
+//! Beside them, and of one host alone: the [`Shelf`], files that sandboxes are shown.
 
 mod digest;
 mod directory;
@@ -18,6 +20,7 @@ mod error;
 mod name;
 mod open;
 mod s3;
+mod shelf;
 mod spool;
 
 use std::fs::File;
@@ -30,6 +33,7 @@ use tokio::io::AsyncRead;
 pub use digest::{Digest, InvalidDigest};
 pub use error::{ObjectsError, OpenError};
 pub use open::Place;
+pub use shelf::{Kept, Shelf, ShelfError};
 
 use directory::Directory;
 use s3::S3;

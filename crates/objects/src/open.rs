@@ -32,6 +32,20 @@ impl Place {
             directory => directory,
         }
     }
+
+    /// A place of its own within this one; what is in either is not in the other. The
+    /// part is letters, digits, `-` and `_`.
+    #[must_use]
+    pub fn below(&self, part: &str) -> Self {
+        match self {
+            Self::Directory(path) => Self::Directory(path.join(part)),
+            Self::S3 { bucket, prefix, settings } => {
+                let gap = if prefix.is_empty() { "" } else { "/" };
+                let (bucket, settings) = (bucket.clone(), settings.clone());
+                Self::S3 { bucket, prefix: format!("{prefix}{gap}{part}"), settings }
+            }
+        }
+    }
 }
 
 impl FromStr for Place {
@@ -75,6 +89,9 @@ mod tests {
     fn places_are_read_as_they_are_written() {
         for good in ["/var/lib/objects", "s3://bucket", "s3://bucket/some/prefix"] {
             assert_eq!(good.parse::<Place>().unwrap().to_string(), good);
+        }
+        for (place, below) in [("/a", "/a/b"), ("s3://b", "s3://b/b"), ("s3://b/p", "s3://b/p/b")] {
+            assert_eq!(place.parse::<Place>().unwrap().below("b").to_string(), below);
         }
         assert_eq!("s3://b/p/".parse::<Place>().unwrap().to_string(), "s3://b/p");
         for bad in ["", "objects", "s3:/b", "s3://", "s3://b//x", "s3://b/../x", "http://x"] {

@@ -35,6 +35,7 @@ mod nodes;
 mod outbox;
 mod prices;
 mod read;
+mod runs;
 mod sandboxes;
 mod tenants;
 
@@ -55,6 +56,7 @@ pub use members::{Gone, Heard, Present, Word};
 pub use nodes::{Node, NodeState, Registered, Registration};
 pub use outbox::{Message, Outgoing};
 pub use prices::{Bill, Price};
+pub use runs::Runs;
 pub use sandboxes::{Listed, NewSandbox, Page, Requested, SandboxRow, SandboxState};
 pub use tenants::{Quota, Tenant, TenantEntry};
 

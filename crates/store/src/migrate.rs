@@ -15,6 +15,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (3, "what", include_str!("../migrations/0003_what.sql")),
     (4, "platform", include_str!("../migrations/0004_platform.sql")),
     (5, "charges", include_str!("../migrations/0005_charges.sql")),
+    (6, "runs", include_str!("../migrations/0006_runs.sql")),
 ];
 
 pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {

@@ -1,0 +1,173 @@
+//! A journal in a directory, for a laptop: no service, and any number of processes.
+//!
+//! ```text
+//! <root>/<digest of the tenant's name>/<run>/
+//! ```
+//!
+//! One works on a run while others list, watch, pause or cancel it. They meet in
+//! locks that the kernel drops when a process dies, and in the log itself: the
+//! lease's generation is in it, so whoever appends has just read who may.
+//!
+//! An event is acknowledged after `fdatasync(2)`, or with the next one if it may wait;
+//! a blob and a new run after their directories were written through as well.
+
+mod blobs;
+mod log;
+mod run;
+mod shelf;
+mod trouble;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_model::Sequence;
+use futures_util::future::BoxFuture;
+
+use self::shelf::Shelf;
+use crate::blob::BlobRef;
+use crate::error::{
+    AppendError, BlobError, ClaimError, CreateError, Failure, LeaseError, ReadError, RequestError,
+};
+use crate::event::{ControlRequested, Event};
+use crate::journal::{
+    Address, Appended, Created, Journal, Lease, ListQuery, Listed, NewEvent, NewRun, RunRow,
+};
+use crate::key::Key;
+use crate::watch::Bells;
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot keep runs in `{}`", path.display())]
+pub struct OpenError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Runs in a directory; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    shelf: Arc<Shelf>,
+}
+
+impl Directory {
+    /// Makes the directory if need be. Only its owner can enter it.
+    pub fn open(root: &Path) -> Result<Self, OpenError> {
+        let wrong = |source| OpenError { path: root.to_owned(), source };
+        Ok(Self { shelf: Arc::new(Shelf::open(root).map_err(wrong)?) })
+    }
+
+    /// Does what waits for disks and locks on a thread for that.
+    fn blocking<T, E>(
+        &self,
+        work: impl FnOnce(&Shelf) -> Result<T, E> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<Failure> + Send + 'static,
+    {
+        let shelf = self.shelf.clone();
+        let done = tokio::task::spawn_blocking(move || work(&shelf));
+        Box::pin(async move { done.await.map_err(Failure::new)? })
+    }
+}
+
+impl Journal for Directory {
+    fn create<'a>(&'a self, new: &'a NewRun) -> BoxFuture<'a, Result<Created, CreateError>> {
+        let new = new.clone();
+        self.blocking(move |shelf| shelf.create(&new))
+    }
+
+    fn find<'a>(&'a self, run: &'a Address) -> BoxFuture<'a, Result<RunRow, ReadError>> {
+        let run = run.clone();
+        self.blocking(move |shelf| shelf.row(&run))
+    }
+
+    fn list<'a>(&'a self, query: ListQuery<'a>) -> BoxFuture<'a, Result<Listed, ReadError>> {
+        let (tenant, after) = (query.tenant.to_owned(), query.after.cloned());
+        let (state, most) = (query.state, query.most);
+        self.blocking(move |shelf| {
+            shelf.list(&ListQuery { tenant: &tenant, state, after: after.as_ref(), most })
+        })
+    }
+
+    fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
+        self.blocking(move |shelf| shelf.claimable(most))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        run: &'a Address,
+        owner: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Lease, ClaimError>> {
+        let (run, owner) = (run.clone(), owner.to_owned());
+        self.blocking(move |shelf| shelf.claim(run, owner, time))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        lease: &'a Lease,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<(), LeaseError>> {
+        let lease = lease.clone();
+        self.blocking(move |shelf| shelf.renew(&lease, time))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), LeaseError>> {
+        let lease = lease.clone();
+        self.blocking(move |shelf| shelf.release(&lease))
+    }
+
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        event: NewEvent,
+    ) -> BoxFuture<'a, Result<Appended, AppendError>> {
+        let lease = lease.clone();
+        self.blocking(move |shelf| shelf.append(&lease, event))
+    }
+
+    fn request<'a>(
+        &'a self,
+        run: &'a Address,
+        request: ControlRequested,
+        key: Option<Key>,
+    ) -> BoxFuture<'a, Result<Appended, RequestError>> {
+        let run = run.clone();
+        self.blocking(move |shelf| shelf.request(&run, request, key))
+    }
+
+    fn read<'a>(
+        &'a self,
+        run: &'a Address,
+        from: Sequence,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<Event>, ReadError>> {
+        let run = run.clone();
+        self.blocking(move |shelf| shelf.read(&run, from, most))
+    }
+
+    fn put_blob<'a>(
+        &'a self,
+        run: &'a Address,
+        content: Vec<u8>,
+    ) -> BoxFuture<'a, Result<BlobRef, BlobError>> {
+        let run = run.clone();
+        self.blocking(move |shelf| shelf.put_blob(&run, &content))
+    }
+
+    fn get_blob<'a>(
+        &'a self,
+        run: &'a Address,
+        blob: &'a BlobRef,
+    ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>> {
+        let (run, blob) = (run.clone(), *blob);
+        self.blocking(move |shelf| shelf.get_blob(&run, &blob))
+    }
+
+    fn bells(&self) -> &Bells {
+        self.shelf.bells()
+    }
+}

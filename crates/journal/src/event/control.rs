@@ -1,0 +1,106 @@
+//! What people and programs outside want, and what became of it.
+//!
+//! A request is an event that anybody may add, without a lease. Whoever has the
+//! lease sees it, acts, and says so with an event that names the request.
+
+use belljar_model::Sequence;
+use serde::{Deserialize, Serialize};
+
+use crate::event::Budget;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlRequested {
+    #[serde(flatten)]
+    pub request: Request,
+    /// Who asks, for the record.
+    pub by: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    Pause,
+    Resume,
+    Cancel,
+    /// Said to the model at the next turn.
+    Tell {
+        text: String,
+    },
+    Budget {
+        change: BudgetPatch,
+    },
+}
+
+/// What of a budget changes; what is none stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BudgetPatch(pub Budget);
+
+impl BudgetPatch {
+    pub fn onto(&self, budget: &Budget) -> Budget {
+        Budget {
+            turns: self.0.turns.or(budget.turns),
+            wall_ms: self.0.wall_ms.or(budget.wall_ms),
+            tokens: self.0.tokens.or(budget.tokens),
+            nano_dollars: self.0.nano_dollars.or(budget.nano_dollars),
+            output_bytes: self.0.output_bytes.or(budget.output_bytes),
+            cpu_ms: self.0.cpu_ms.or(budget.cpu_ms),
+        }
+    }
+}
+
+/// Nothing happens until somebody wants it to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// The request; none: the run stops by itself, such as for an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Sequence>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    pub answers: Sequence,
+}
+
+/// It is being ended; [`Finished`](crate::event::Finished) follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancelled {
+    pub answers: Sequence,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetChanged {
+    pub answers: Sequence,
+    /// As it is from now on.
+    pub budget: Budget,
+}
+
+/// Who puts words into the conversation, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Injected {
+    #[serde(rename = "turns_left_3")]
+    TurnsLeft3,
+    #[serde(rename = "turns_left_1")]
+    TurnsLeft1,
+    /// The last turn: no tools.
+    Final,
+    Operator,
+    Guard,
+    /// The sandbox was restored to an earlier state.
+    Restored,
+    /// The last answer could not be used.
+    Repair,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InjectedMessage {
+    #[serde(rename = "why")]
+    pub kind: Injected,
+    /// Said before this turn's request.
+    pub turn: u32,
+    pub text: String,
+    /// The request that wanted it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Sequence>,
+}

@@ -1,0 +1,107 @@
+use expect_test::expect;
+use serde_json::json;
+
+use super::*;
+
+fn event(body: serde_json::Value) -> serde_json::Result<Event> {
+    let mut value = json!({"seq": 7, "at": "2026-01-02T03:04:05Z", "lease": 2, "key": "k"});
+    value.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+    serde_json::from_value(value)
+}
+
+#[test]
+fn what_a_newer_version_wrote_is_carried_along_unchanged() {
+    let body = json!({"kind": "dreamt", "v": FORMAT + 1, "of": {"sheep": 3}});
+    let read = event(body.clone()).unwrap();
+    let Body::Unknown(unknown) = &read.body else { panic!("{read:?}") };
+    assert_eq!((unknown.kind.as_str(), unknown.version), ("dreamt", FORMAT + 1));
+    assert_eq!(serde_json::to_value(&read.body).unwrap(), body);
+    let again: Event = serde_json::from_value(serde_json::to_value(&read).unwrap()).unwrap();
+    assert_eq!(again, read);
+}
+
+#[test]
+fn a_newer_shape_of_a_known_kind_is_not_taken_for_the_old_one() {
+    let body = json!({"kind": "resumed", "v": FORMAT + 1, "answers": 3});
+    assert!(matches!(event(body).unwrap().body, Body::Unknown(_)));
+}
+
+#[test]
+fn an_unknown_kind_of_our_own_format_is_damage() {
+    assert!(event(json!({"kind": "dreamt", "v": 1})).is_err());
+    assert!(event(json!({"kind": "resumed", "v": 1})).is_err());
+    assert!(event(json!({"kind": "resumed", "answers": 3})).is_err());
+    assert!(event(json!({"v": 1})).is_err());
+}
+
+#[test]
+fn fields_that_are_new_are_passed_over() {
+    let read = event(json!({"kind": "resumed", "v": 1, "answers": 3, "mood": "good"})).unwrap();
+    assert_eq!(read.body, Body::Resumed(Resumed { answers: Sequence(3) }));
+}
+
+/// What is written today must be readable for ever: a change here is a new format.
+#[test]
+fn shapes_stay_as_they_are() {
+    let call = CallRef { turn: 2, id: "c1".into() };
+    let run = belljar_model::RunId::from_bits([1; 16]);
+    let exec = call.exec(&run, 1);
+    let bodies: Vec<Body> = vec![
+        ForkedFrom {
+            parent: run,
+            after: Sequence(9),
+            model: Some("m".into()),
+            prompt: None,
+            budget: Some(Budget { turns: Some(3), ..Budget::default() }),
+            retry: None,
+        }
+        .into(),
+        LeaseTaken { generation: Generation(2), owner: "a".into(), took_over: Some("b".into()) }
+            .into(),
+        LlmResponded {
+            turn: 2,
+            asked: Sequence(4),
+            blocks: vec![
+                Block::Text { text: "hm\0".into() },
+                Block::ToolUse { id: "c1".into(), name: "shell".into(), input: json!({"a": 1}) },
+            ],
+            stop: "tool_use".into(),
+            tokens: Tokens { input: 1, cache_read: 2, cache_write: 3, output: 4 },
+            nano_dollars: 5,
+            assumed: false,
+            upstream_request: None,
+            raw: None,
+            first_token_micros: None,
+            micros: 6,
+        }
+        .into(),
+        ToolFinished {
+            call,
+            exec: Some(exec),
+            reason: belljar_model::EndReason::Done,
+            exit_code: Some(0),
+            shown: "1".into(),
+            cut: Some(Cut { shown_chars: 1, total_chars: 2 }),
+            outputs: vec![],
+            fault: None,
+            used: Used::default(),
+        }
+        .into(),
+        ControlRequested { request: Request::Tell { text: "t".into() }, by: "ann".into() }.into(),
+        InjectedMessage { kind: Injected::TurnsLeft3, turn: 2, text: "t".into(), answers: None }
+            .into(),
+        Finished { outcome: Outcome::Answered, error: None, message: None, result: None }.into(),
+    ];
+    let lines: Vec<_> = bodies.iter().map(|body| serde_json::to_string(body).unwrap()).collect();
+    for (line, body) in lines.iter().zip(&bodies) {
+        assert_eq!(serde_json::from_str::<Body>(line).unwrap(), *body);
+    }
+    expect![[r#"
+        {"kind":"forked_from","v":1,"parent":"abaeaqcaibaeaqcaibaeaqcaib","after":9,"model":"m","budget":{"turns":3}}
+        {"kind":"lease_taken","v":1,"generation":2,"owner":"a","took_over":"b"}
+        {"kind":"llm_responded","v":1,"turn":2,"asked":4,"blocks":[{"type":"text","text":"hm\u0000"},{"type":"tool_use","id":"c1","name":"shell","input":{"a":1}}],"stop":"tool_use","tokens":{"input":1,"cache_read":2,"cache_write":3,"output":4},"nano_dollars":5,"micros":6}
+        {"kind":"tool_finished","v":1,"call":{"turn":2,"id":"c1"},"exec":"bj3m5bizubz3lz3lpejcjsbhe7","reason":"done","exit_code":0,"shown":"1","cut":{"shown_chars":1,"total_chars":2},"used":{"wall_micros":0,"cpu_micros":0,"written_bytes":0,"output_bytes":0}}
+        {"kind":"control_requested","v":1,"request":"tell","text":"t","by":"ann"}
+        {"kind":"injected_message","v":1,"why":"turns_left_3","turn":2,"text":"t"}
+        {"kind":"finished","v":1,"outcome":"answered"}"#]].assert_eq(&lines.join("\n"));
+}

@@ -1,0 +1,40 @@
+//! The durable transcript of runs.
+//!
+//! An agent's loop is a log already: what the model was asked, what it said, what
+//! was done in the sandbox. So the transcript is the journal, and there is no
+//! workflow engine beside it. Three parts, from the inside out:
+//!
+//! - [`event`]: typed, versioned facts. What a newer version wrote is carried along.
+//! - [`RunView`]: pure folding of events into what a run is, and [`RunView::next`],
+//!   the one thing to do now. Going on after a crash is the same as going on.
+//! - [`Journal`]: where events are kept, with leases as fences. [`Directory`] is one
+//!   for a laptop, without any service; `crates/store` has the one in PostgreSQL.
+
+mod blob;
+mod directory;
+mod error;
+mod essence;
+pub mod event;
+mod journal;
+mod key;
+pub mod rules;
+mod view;
+mod watch;
+
+pub use blob::{BlobRef, MOST_BLOB_BYTES, MOST_INLINE_BYTES, Stored};
+pub use directory::{Directory, OpenError};
+pub use error::{
+    AppendError, BlobError, ClaimError, CreateError, Failure, LeaseError, ReadError, RequestError,
+};
+pub use essence::essence;
+pub use event::{Body, Event, FORMAT};
+pub use journal::{
+    Address, Appended, Created, First, Journal, Lease, ListQuery, Listed, NewEvent, NewRun, Page,
+    Parent, RunRow, State, read_all,
+};
+pub use key::Key;
+pub use view::{
+    Asked, CRASHES, Call, CallState, Ending, ForkPoint, Next, Pending, Progress, RunView, Spent,
+    fork_points,
+};
+pub use watch::{Bells, Watch};

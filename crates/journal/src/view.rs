@@ -1,0 +1,287 @@
+//! What a run is, told by its events alone.
+//!
+//! Folding is pure, so a list, a console and whoever works on the run see the same,
+//! and a worker that takes over sees what the one before it saw.
+
+mod fork;
+mod next;
+mod spent;
+
+use std::collections::BTreeSet;
+
+use belljar_model::{ExecId, Generation, SandboxId, Sequence};
+
+use crate::event::{
+    Artifact, Block, Body, Budget, CallRef, ControlRequested, Event, Finished, ForkedFrom,
+    Injected, Limit, Prompt, Request, Retry, RunCreated, SnapshotTaken, StageChanged,
+};
+use crate::journal::State;
+
+pub use fork::{ForkPoint, fork_points};
+pub use next::{CRASHES, Ending, Next};
+pub use spent::Spent;
+
+/// A run, as its events tell it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunView {
+    pub head: Sequence,
+    pub progress: Progress,
+    pub created: Option<RunCreated>,
+    /// What holds now, after forks and changes.
+    pub model: String,
+    pub prompt: Option<Prompt>,
+    pub budget: Budget,
+    /// Which attempt at its question it is, if it is not the first.
+    pub retry: Option<Retry>,
+    /// Model answers so far, those before a fork included: the last turn's number.
+    pub turns: u32,
+    /// Used by the run itself, and by those that it was forked from.
+    pub spent: Spent,
+    pub inherited: Spent,
+    pub stage: Option<StageChanged>,
+    /// Requests from outside that nobody has acted on, in order.
+    pub pending: Vec<Pending>,
+    /// The request to the model that has no answer yet.
+    pub asked: Option<Asked>,
+    /// How often this turn has been asked for.
+    pub attempts: u32,
+    /// The calls of the last answer, in order.
+    pub calls: Vec<Call>,
+    /// Whether the last word is the model's, and it called no tool.
+    pub is_answered: bool,
+    pub injected: BTreeSet<Injected>,
+    pub limits: BTreeSet<Limit>,
+    pub sandbox: Option<SandboxId>,
+    pub sandboxes: u32,
+    pub snapshot: Option<SnapshotTaken>,
+    pub artifacts: Vec<Artifact>,
+    /// Of the last lease, and whose it was.
+    pub generation: Generation,
+    pub owner: Option<String>,
+    /// How many died since the run was last further than before.
+    pub crashes: u32,
+    pub is_cancelled: bool,
+    pub finished: Option<Finished>,
+    /// The first event that only a newer version knows: what is here is not all.
+    pub unknown: Option<Sequence>,
+}
+
+/// Where in its life a run is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// No event was seen.
+    #[default]
+    Nothing,
+    In(State),
+}
+
+/// What somebody wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    pub seq: Sequence,
+    pub asked: ControlRequested,
+}
+
+/// A request that went to the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub seq: Sequence,
+    pub turn: u32,
+    pub attempt: u32,
+    pub reservation: Option<String>,
+}
+
+/// A tool call that the model wants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    pub call: CallRef,
+    pub name: String,
+    pub input: serde_json::Value,
+    pub state: CallState,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallState {
+    Wanted,
+    /// Nothing was done yet.
+    Intended,
+    /// It may have been done: the sandbox knows.
+    Started {
+        exec: ExecId,
+        sandbox: SandboxId,
+        attempt: u32,
+    },
+    Finished,
+}
+
+impl RunView {
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut view = Self::default();
+        events.into_iter().for_each(|event| view.apply(event));
+        view
+    }
+
+    pub fn state(&self) -> Option<State> {
+        match self.progress {
+            Progress::Nothing => None,
+            Progress::In(state) => Some(state),
+        }
+    }
+
+    /// Takes one more event into account. They come in order.
+    pub fn apply(&mut self, event: &Event) {
+        self.head = event.seq;
+        if event.body.is_progress() {
+            self.crashes = 0;
+        }
+        self.spent.add(&event.body);
+        match &event.body {
+            Body::RunCreated(created) => {
+                self.model.clone_from(&created.model);
+                self.prompt = Some(created.prompt.clone());
+                self.budget = created.budget;
+                self.created = Some(created.clone());
+            }
+            Body::ForkedFrom(forked) => {
+                self.begin_anew(forked);
+                self.model =
+                    forked.model.clone().unwrap_or_else(|| std::mem::take(&mut self.model));
+                self.prompt = forked.prompt.clone().or(self.prompt.take());
+                self.budget = forked.budget.unwrap_or(self.budget);
+                self.retry.clone_from(&forked.retry);
+            }
+            Body::LeaseTaken(taken) => {
+                self.generation = taken.generation;
+                self.owner = Some(taken.owner.clone());
+                self.crashes += u32::from(taken.took_over.is_some());
+                if self.progress == Progress::In(State::Waiting) {
+                    self.progress = Progress::In(State::Running);
+                }
+            }
+            Body::StageChanged(stage) => self.stage = Some(stage.clone()),
+            Body::LlmRequested(asked) => {
+                self.attempts = asked.attempt;
+                self.asked = Some(Asked {
+                    seq: event.seq,
+                    turn: asked.turn,
+                    attempt: asked.attempt,
+                    reservation: asked.reservation.clone(),
+                });
+            }
+            Body::LlmResponded(answer) => {
+                self.asked = None;
+                self.attempts = 0;
+                self.turns = self.turns.max(answer.turn);
+                self.calls = answer.blocks.iter().filter_map(|b| wanted(answer.turn, b)).collect();
+                self.is_answered = self.calls.is_empty();
+            }
+            Body::LlmFailed(_) => self.asked = None,
+            Body::SandboxAttached(attached) => {
+                self.sandbox = Some(attached.sandbox.clone());
+                self.sandboxes = attached.number;
+            }
+            Body::ToolIntended(it) => self.set(&it.call, CallState::Intended),
+            Body::ToolStarted(it) => {
+                let (exec, sandbox) = (it.exec.clone(), it.sandbox.clone());
+                self.set(&it.call, CallState::Started { exec, sandbox, attempt: it.attempt });
+            }
+            Body::ToolFinished(it) => self.set(&it.call, CallState::Finished),
+            Body::SnapshotTaken(taken) => self.snapshot = Some(taken.clone()),
+            Body::ArtifactAdded(added) => self.artifacts.push(added.artifact.clone()),
+            Body::InjectedMessage(message) => {
+                self.injected.insert(message.kind);
+                self.is_answered = false;
+                self.answered(message.answers);
+            }
+            Body::LimitHit(hit) => {
+                self.limits.insert(hit.limit);
+            }
+            Body::ControlRequested(asked) => self.want(event.seq, asked),
+            Body::Paused(paused) => self.answered(paused.answers),
+            Body::Resumed(resumed) => self.answered(Some(resumed.answers)),
+            Body::Cancelled(cancelled) => {
+                self.is_cancelled = true;
+                self.answered(Some(cancelled.answers));
+            }
+            Body::BudgetChanged(changed) => {
+                self.budget = changed.budget;
+                self.answered(Some(changed.answers));
+            }
+            Body::Finished(finished) => {
+                self.pending.clear();
+                self.finished = Some(finished.clone());
+            }
+            Body::Unknown(_) => self.unknown = self.unknown.or(Some(event.seq)),
+            Body::PromptBuilt(_) | Body::NetworkUsed(_) | Body::GuardReported(_) => {}
+        }
+        if let Some(state) = State::after(event.body.kind()) {
+            self.progress = Progress::In(state);
+        }
+    }
+
+    /// What was said stays said; what was going on was the parent's.
+    fn begin_anew(&mut self, forked: &ForkedFrom) {
+        self.inherited.merge(&std::mem::take(&mut self.spent));
+        self.pending.clear();
+        self.asked = None;
+        self.attempts = 0;
+        self.sandbox = None;
+        self.sandboxes = 0;
+        self.limits.clear();
+        // Warnings are about a budget, and with another one they come anew.
+        let is_warning =
+            |kind: &Injected| matches!(kind, Injected::TurnsLeft3 | Injected::TurnsLeft1);
+        let ends = [Injected::Final, Injected::Restored, Injected::Repair];
+        let is_over =
+            |kind: &Injected| ends.contains(kind) || (is_warning(kind) && forked.budget.is_some());
+        self.injected.retain(|kind| !is_over(kind));
+        self.generation = Generation::default();
+        self.owner = None;
+        self.is_cancelled = false;
+        self.finished = None;
+        for call in &mut self.calls {
+            if call.state != CallState::Finished {
+                call.state = CallState::Wanted;
+            }
+        }
+    }
+
+    fn set(&mut self, which: &CallRef, state: CallState) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.call == *which) {
+            call.state = state;
+        }
+    }
+
+    fn answered(&mut self, request: Option<Sequence>) {
+        self.pending.retain(|pending| Some(pending.seq) != request);
+    }
+
+    /// Of wishes to pause and to go on, the last one counts; and not even that, if
+    /// it is so already.
+    fn want(&mut self, seq: Sequence, asked: &ControlRequested) {
+        let is_paused = self.progress == Progress::In(State::Paused);
+        let is_needed = match asked.request {
+            Request::Pause | Request::Resume => {
+                self.pending.retain(|pending| {
+                    !matches!(pending.asked.request, Request::Pause | Request::Resume)
+                });
+                is_paused == (asked.request == Request::Resume)
+            }
+            Request::Cancel => !self.is_cancelled,
+            Request::Tell { .. } | Request::Budget { .. } => true,
+        };
+        if is_needed {
+            self.pending.push(Pending { seq, asked: asked.clone() });
+        }
+    }
+}
+
+fn wanted(turn: u32, block: &Block) -> Option<Call> {
+    let Block::ToolUse { id, name, input } = block else { return None };
+    let call = CallRef { turn, id: id.clone() };
+    Some(Call { call, name: name.clone(), input: input.clone(), state: CallState::Wanted })
+}
+
+#[cfg(test)]
+mod tests;

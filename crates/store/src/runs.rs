@@ -1,0 +1,165 @@
+//! Transcripts of runs: the journal of a platform.
+//!
+//! An append is one statement: the run's row is moved on, if it is still under the
+//! writer's lease, and the event gets the number that came of it. No lock is held
+//! over a round trip, and a writer whose lease has passed on writes nothing.
+//!
+//! Nobody is notified by the database: `notify` makes every commit queue for one
+//! lock. Whoever watches looks again, sooner if somebody rings.
+
+mod append;
+mod blobs;
+mod create;
+mod lease;
+mod look;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_journal::event::ControlRequested;
+use belljar_journal::{
+    Address, AppendError, Appended, Bells, BlobError, BlobRef, Body, ClaimError, CreateError,
+    Created, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun,
+    ReadError, RequestError, RunRow, rules,
+};
+use belljar_model::Sequence;
+use futures_util::future::BoxFuture;
+
+use crate::Store;
+use crate::error::{StoreError, of};
+
+/// Runs in PostgreSQL; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    store: Store,
+    bells: Arc<Bells>,
+}
+
+impl Store {
+    /// The transcripts. Those who watch hear each other's writes through one handle
+    /// only, so there should be one in a process.
+    pub fn runs(&self) -> Runs {
+        Runs { store: self.clone(), bells: Arc::default() }
+    }
+}
+
+/// The database did not do it.
+fn failed(error: sqlx::Error) -> Failure {
+    Failure::new(of(error))
+}
+
+fn unreadable(error: StoreError) -> Failure {
+    Failure::new(error)
+}
+
+impl Journal for Runs {
+    fn create<'a>(&'a self, new: &'a NewRun) -> BoxFuture<'a, Result<Created, CreateError>> {
+        Box::pin(self.make(new))
+    }
+
+    fn find<'a>(&'a self, run: &'a Address) -> BoxFuture<'a, Result<RunRow, ReadError>> {
+        Box::pin(self.row(run))
+    }
+
+    fn list<'a>(&'a self, query: ListQuery<'a>) -> BoxFuture<'a, Result<Listed, ReadError>> {
+        Box::pin(self.rows(query))
+    }
+
+    fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
+        Box::pin(self.wanted(most))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        run: &'a Address,
+        owner: &'a str,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<Lease, ClaimError>> {
+        Box::pin(async move {
+            let lease = self.take(run, owner, time).await?;
+            self.bells.ring(&run.run);
+            Ok(lease)
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        lease: &'a Lease,
+        time: Duration,
+    ) -> BoxFuture<'a, Result<(), LeaseError>> {
+        Box::pin(self.keep(lease, time))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), LeaseError>> {
+        Box::pin(self.give_back(lease))
+    }
+
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        event: NewEvent,
+    ) -> BoxFuture<'a, Result<Appended, AppendError>> {
+        Box::pin(async move {
+            let stored = rules::check(&event)?;
+            let done = self.write(&lease.address, Some(lease.generation), &event, &stored).await?;
+            self.bells.ring(&lease.address.run);
+            Ok(done)
+        })
+    }
+
+    fn request<'a>(
+        &'a self,
+        run: &'a Address,
+        request: ControlRequested,
+        key: Option<Key>,
+    ) -> BoxFuture<'a, Result<Appended, RequestError>> {
+        Box::pin(async move {
+            let event = NewEvent {
+                body: Body::ControlRequested(request),
+                key,
+                seen: None,
+                may_wait: false,
+            };
+            let stored = rules::store(&event.body)?.ok_or(RequestError::TooLarge)?;
+            let done = self.write(run, None, &event, &stored).await;
+            self.bells.ring(&run.run);
+            done.map_err(|error| match error {
+                AppendError::NoRun => RequestError::NoRun,
+                AppendError::Finished => RequestError::Finished,
+                AppendError::TooLarge => RequestError::TooLarge,
+                AppendError::Failed(failure) => RequestError::Failed(failure),
+                // Nothing else is asked of a writer without a lease.
+                other => RequestError::Failed(Failure::new(other)),
+            })
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        run: &'a Address,
+        from: Sequence,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<Event>, ReadError>> {
+        Box::pin(self.events(run, from, most))
+    }
+
+    fn put_blob<'a>(
+        &'a self,
+        run: &'a Address,
+        content: Vec<u8>,
+    ) -> BoxFuture<'a, Result<BlobRef, BlobError>> {
+        Box::pin(self.put(run, content))
+    }
+
+    fn get_blob<'a>(
+        &'a self,
+        run: &'a Address,
+        blob: &'a BlobRef,
+    ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>> {
+        Box::pin(self.get(run, blob))
+    }
+
+    fn bells(&self) -> &Bells {
+        &self.bells
+    }
+}

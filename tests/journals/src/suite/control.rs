@@ -1,0 +1,94 @@
+//! Pause, resume, cancel, tell: from outside, at any time.
+
+use belljar_journal::event::{Injected, Outcome, Paused, Request, Resumed};
+use belljar_journal::{Body, NewEvent, RunView, State, Watch};
+use belljar_model::Sequence;
+use tempfile::TempDir;
+
+use super::crash::Process;
+use super::{LONG, all, leased, run};
+use crate::agent::World;
+use crate::build;
+use crate::place::Place;
+
+pub async fn a_paused_run_waits_until_somebody_wants_it(place: &impl Place) -> anyhow::Result<()> {
+    let journal = place.open().await?;
+    let lease = leased(&journal).await?;
+    let address = &lease.address;
+    let pause = journal.request(address, build::want(Request::Pause), None).await?.seq();
+    let paused = NewEvent::new(Paused { answers: Some(pause) }).seen(pause);
+    journal.append(&lease, paused).await?;
+    journal.release(&lease).await?;
+    assert_eq!(journal.find(address).await?.state, State::Paused);
+    assert!(!journal.claimable(9).await?.contains(address));
+    let tell = build::want(Request::Tell { text: "later".into() });
+    journal.request(address, tell, None).await?;
+    assert!(!journal.claimable(9).await?.contains(address));
+    let resume = journal.request(address, build::want(Request::Resume), None).await?.seq();
+    assert!(journal.claimable(9).await?.contains(address));
+    let lease = journal.claim(address, "second", LONG).await?;
+    assert_eq!(journal.find(address).await?.state, State::Paused);
+    journal.append(&lease, NewEvent::new(Resumed { answers: resume })).await?;
+    let view = RunView::of(&all(&journal, address).await?);
+    assert_eq!((view.state(), view.pending.len()), (Some(State::Running), 1));
+    Ok(())
+}
+
+pub async fn a_run_that_nobody_has_can_be_cancelled(place: &impl Place) -> anyhow::Result<()> {
+    let journal = place.open().await?;
+    let address = run(&journal).await?;
+    journal.request(&address, build::want(Request::Cancel), None).await?;
+    let world = TempDir::new()?;
+    Process::work(place, &address, world.path(), 5, None)?.done()?;
+    let view = RunView::of(&all(&journal, &address).await?);
+    assert_eq!(view.finished.map(|end| end.outcome), Some(Outcome::Cancelled));
+    assert_eq!((view.turns, World::new(world.path())?.executions().len()), (0, 0));
+    Ok(())
+}
+
+/// One process works; this one watches, tells it something, pauses it, lets it go
+/// on, and ends it.
+pub async fn another_process_is_controlled(place: &impl Place) -> anyhow::Result<()> {
+    let journal = place.open().await?;
+    let address = run(&journal).await?;
+    let world = TempDir::new()?;
+    let endless = 1_000_000;
+    let worker = Process::work(place, &address, world.path(), endless, None)?;
+    let mut watch = Watch::new(journal.clone(), address.clone(), Sequence(1));
+    let raise = belljar_journal::event::Budget { turns: Some(u32::MAX), ..Default::default() };
+    let change = belljar_journal::event::BudgetPatch(raise);
+    let mut asked = 0;
+    while let Some(event) = watch.next().await? {
+        match event.body {
+            Body::LlmResponded(answer) if answer.turn == 1 => {
+                for request in [Request::Budget { change }, Request::Tell { text: "hm".into() }] {
+                    journal.request(&address, build::want(request), None).await?;
+                }
+            }
+            Body::InjectedMessage(message) if message.kind == Injected::Operator => {
+                journal.request(&address, build::want(Request::Pause), None).await?;
+            }
+            Body::Paused(_) => break,
+            Body::LlmRequested(_) => asked += 1,
+            _ => {}
+        }
+    }
+    // It lets go of the run, and nothing happens until somebody wants it.
+    worker.done()?;
+    let before = all(&journal, &address).await?;
+    assert!(asked >= 1 && matches!(before.last().map(|e| &e.body), Some(Body::Paused(_))));
+    journal.request(&address, build::want(Request::Resume), None).await?;
+    let worker = Process::work(place, &address, world.path(), endless, None)?;
+    while let Some(event) = watch.next().await? {
+        if matches!(event.body, Body::LlmRequested(_)) {
+            journal.request(&address, build::want(Request::Cancel), None).await?;
+            break;
+        }
+    }
+    worker.done()?;
+    while watch.next().await?.is_some() {}
+    let view = RunView::of(&all(&journal, &address).await?);
+    assert_eq!(view.finished.map(|end| end.outcome), Some(Outcome::Cancelled));
+    assert_eq!(view.budget.turns, Some(u32::MAX));
+    Ok(())
+}
