@@ -165,6 +165,15 @@ impl Price {
             .map_or_else(Usage::default, |(usage, _)| usage);
         Reservation { nano_dollars: rates.cost(&usage), usage }
     }
+
+    /// The most output that [`Self::reserve`] finds enough money for; none: there is
+    /// not enough for the prompt.
+    pub fn affords(&self, size: &Size, nano_dollars: u64) -> Option<u64> {
+        let left = nano_dollars.checked_sub(self.reserve(size, 0).nano_dollars)?;
+        let passes = size.passes.max(1);
+        let each = self.rates(size.tokens.saturating_mul(passes)).output.saturating_mul(passes);
+        Some(left.checked_div(each).unwrap_or(u64::MAX))
+    }
 }
 
 impl Table {

@@ -1,12 +1,13 @@
 //! How many tokens an answer took, by kinds that never overlap.
 
 use belljar_model::network::Charge;
+use serde::{Deserialize, Serialize};
 
 use crate::json::Value;
 
 /// Tokens of one answer. OpenAI counts what came from its cache, and what the
 /// model thought, inside of other numbers; here each token is counted once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     pub input: u64,
     pub cache_read: u64,
@@ -47,7 +48,8 @@ impl Usage {
         }
     }
 
-    fn plus(self, other: Self) -> Self {
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
             cache_read: self.cache_read.saturating_add(other.cache_read),
@@ -59,7 +61,7 @@ impl Usage {
     }
 
     /// Responses and Chat Completions: the same numbers under two sets of names.
-    pub(crate) fn of_openai(usage: Value<'_>) -> Option<Self> {
+    pub fn of_openai(usage: Value<'_>) -> Option<Self> {
         let either = |names: [&str; 2]| names.into_iter().find_map(|name| usage.get(name));
         let count = |value: Option<Value<'_>>| value.and_then(|value| value.u64());
         let prompt = count(either(["input_tokens", "prompt_tokens"]))?;
@@ -100,7 +102,7 @@ impl Usage {
 /// What Anthropic has said so far: each event repeats some of the numbers, and
 /// they only grow.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AnthropicCounts {
+pub struct AnthropicCounts {
     input: Option<u64>,
     cache_read: Option<u64>,
     cache_write: Option<u64>,
@@ -113,7 +115,8 @@ pub(crate) struct AnthropicCounts {
 }
 
 impl AnthropicCounts {
-    pub(crate) fn merge(&mut self, usage: Value<'_>) {
+    /// Takes the `usage` of one more event.
+    pub fn merge(&mut self, usage: Value<'_>) {
         let keep = |into: &mut Option<u64>, path: &[&str]| {
             if let Some(count) = usage.at(path).and_then(|value| value.u64()) {
                 *into = Some(into.unwrap_or(0).max(count));
@@ -136,7 +139,8 @@ impl AnthropicCounts {
         self.passes = passes.or(self.passes);
     }
 
-    pub(crate) fn usage(&self) -> Option<Usage> {
+    /// All of it, once the prompt's length was said.
+    pub fn usage(&self) -> Option<Usage> {
         let output = self.output.unwrap_or(0);
         let reasoning = self.thought.unwrap_or(0).min(output);
         let long = self.cache_write_1h.unwrap_or(0);

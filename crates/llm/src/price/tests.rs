@@ -107,3 +107,23 @@ fn a_table_with_mistakes_is_refused() {
         assert!(Table::parse(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn what_can_be_paid_for_is_what_would_be_set_aside() {
+    let table = table();
+    let price = table.price("a").unwrap();
+    for passes in [1, 2] {
+        for tokens in [10, 600, 5000] {
+            let size = Size { tokens, caching: Caching::FiveMinutes, passes };
+            for money in [0, 100, 39_999, 40_000, 100_000, 1_000_000] {
+                match price.affords(&size, money) {
+                    Some(output) => {
+                        assert!(price.reserve(&size, output).nano_dollars <= money);
+                        assert!(price.reserve(&size, output + 1).nano_dollars > money);
+                    }
+                    None => assert!(price.reserve(&size, 0).nano_dollars > money),
+                }
+            }
+        }
+    }
+}

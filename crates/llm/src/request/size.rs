@@ -40,6 +40,12 @@ pub struct Size {
 }
 
 impl Size {
+    /// Of a body of so many bytes, for who has not written it down to the last mark: a
+    /// little more than what the body itself would tell.
+    pub fn about(bytes: u64) -> Self {
+        Self { tokens: bytes.saturating_add(2 * AROUND), caching: Caching::FiveMinutes, passes: 1 }
+    }
+
     pub(super) fn of(request: &Request<'_>) -> Self {
         let body = request.body;
         let mut caching = match request.dialect {

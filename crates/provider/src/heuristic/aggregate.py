@@ -1,0 +1,118 @@
+def shown(value):
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) >= 1 or value == 0 else f"{value:.6g}"
+    else:
+        text = str(value)
+    return text.replace("|", "\\|").replace("\n", " ")[:80]
+
+
+def measures(values, count):
+    found = {"count": float(count)}
+    if values:
+        found["sum"] = math.fsum(values)
+        found["mean"] = statistics.fmean(values)
+        found["median"] = float(statistics.median(values))
+        found["min"], found["max"] = min(values), max(values)
+        found["std"] = statistics.stdev(values) if len(values) > 1 else 0.0
+    return found
+
+
+def correlation(pairs):
+    if len(pairs) < 2 or len({a for a, _ in pairs}) < 2 or len({b for _, b in pairs}) < 2:
+        return None
+    return statistics.correlation(*map(list, zip(*pairs)))
+
+
+def joined(rows, other, join):
+    """Each row with the first row of the other dataset that has the same key."""
+    index = {}
+    for row in other:
+        index.setdefault(str(row.get(join["right"])), row)
+    both = []
+    for row in rows:
+        match = index.get(str(row.get(join["left"])))
+        if match is not None:
+            both.append({**{f"{join['name']}.{key}": value for key, value in match.items()}, **row})
+    return both
+
+
+def table(head, body):
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for line in body:
+        print("| " + " | ".join(shown(value) for value in line) + " |")
+
+
+def read(name):
+    entry = next(entry for entry in listed()[0] if entry["variable"] == name)
+    data, problem = load(entry)
+    if problem:
+        raise RuntimeError(problem)
+    return data
+
+
+def numbers(data, rows, column):
+    """The numbers of a column, and what has to be said of those that are none."""
+    values = [data.number(row, column) for row in rows]
+    lost = sum(value is None and not is_missing(row.get(column)) for value, row in zip(values, rows))
+    if lost:
+        said.append(f"{lost} of {len(rows)} values of `{column}` are no numbers and were left out.")
+    vote = data.vote(column)
+    if vote["?"] and not vote["."] and not vote[","]:
+        example = next(row[column] for row in data.rows if tells(row.get(column)) == "?")
+        said.append(f"`{column}` has values such as {example}, which was read as {shown(data.number({column: example}, column))}.")
+    return values
+
+
+data = read(ASK["dataset"])
+rows, said = data.rows, []
+print("RESULT-BEGIN")
+if ASK["join"]:
+    before = len(rows)
+    rows = joined(rows, read(ASK["join"]["name"]).rows, ASK["join"])
+    if len(rows) < before:
+        said.append(f"Warning: {before - len(rows)} of {before} rows had no partner in `{ASK['join']['name']}`.")
+for where in ASK["where"]:
+    rows = [row for row in rows if str(row.get(where["column"])) in where["values"]]
+number_column = ASK["number"]
+values = numbers(data, rows, number_column) if number_column else [None] * len(rows)
+if ASK["measure"] == "correlation":
+    pairs = list(zip(values, numbers(data, rows, ASK["second"])))
+    pairs = [pair for pair in pairs if None not in pair]
+    head = ["column", "column", "rows", "correlation"]
+    table(head, [[number_column, ASK["second"], len(pairs), correlation(pairs)]])
+elif ASK["group"]:
+    groups = {}
+    for row, value in zip(rows, values):
+        name = row.get(ASK["group"])
+        if not is_missing(name):
+            groups.setdefault(str(name), []).append(value)
+    found = {
+        name: measures([value for value in group if value is not None], len(group)) for name, group in groups.items()
+    }
+    names = ["count"] + (["sum", "mean", "median", "min", "max"] if number_column else [])
+    by = ASK["measure"] if ASK["measure"] in names + ["std"] else "count"
+    names += [by] if by not in names else []
+    last = float("inf") if ASK["ascending"] else float("-inf")
+    order = sorted(sorted(found), key=lambda name: found[name].get(by, last), reverse=not ASK["ascending"])
+    if ASK["names"] and order:
+        best = found[order[0]].get(by)
+        first = [f"`{shown(name)}`" for name in order if found[name].get(by) == best]
+        have = "has" if len(first) == 1 else "have"
+        which = "lowest" if ASK["ascending"] else "highest"
+        print(f"{', '.join(first[:5])} {have} the {which} {by}: {shown(best)}.\n")
+    table([ASK["group"]] + names, [[n] + [found[n].get(m) for m in names] for n in order[: ASK["most"]]])
+    print(f"\n{min(len(order), ASK['most'])} of {len(order)} groups, sorted by {by}.")
+else:
+    found = measures([value for value in values if value is not None], len(rows))
+    if ASK["second"]:
+        different = {str(row.get(ASK["second"])) for row in rows if not is_missing(row.get(ASK["second"]))}
+        found["distinct " + ASK["second"]] = len(different)
+    asked = ASK["measure"] if ASK["measure"] in found else None
+    order = ([asked] if asked else []) + [name for name in found if name != asked]
+    table(["measure", "value"], [[name, found[name]] for name in order])
+for line in said:
+    print("\n" + line)
+print("RESULT-END")

@@ -1,0 +1,68 @@
+//! The Python that is written. Each piece stands alone, because a call may be a
+//! fresh process; parameters come as JSON, so that no word of a question is code.
+
+use serde_json::{Value, json};
+
+use super::plan::Plan;
+use super::question::Question;
+use crate::conversation::ToolCall;
+
+/// What the first line of a piece says, to be recognised by.
+const MARK: &str = "# belljar heuristic: ";
+
+pub(super) const LOOK: &str = "look";
+pub(super) const AGGREGATE: &str = "aggregate";
+pub(super) const WRITE: &str = "write";
+
+const LOAD_PY: &str = include_str!("load.py");
+const LOOK_PY: &str = include_str!("look.py");
+const AGGREGATE_PY: &str = include_str!("aggregate.py");
+
+/// Which piece a call runs, if it is one of these.
+pub(super) fn step(call: &ToolCall) -> Option<&'static str> {
+    if call.name != "execute_python" {
+        return None;
+    }
+    let input: Value = call.input.parse().ok()?;
+    let code = input.as_object()?.values().find_map(Value::as_str)?;
+    let mark = code.lines().next()?.strip_prefix(MARK)?;
+    [LOOK, AGGREGATE, WRITE].into_iter().find(|step| *step == mark)
+}
+
+pub(super) fn look(question: &Question) -> String {
+    piece(LOOK, &json!({ "words": question.words }), &[LOAD_PY, LOOK_PY])
+}
+
+pub(super) fn aggregate(question: &Question, plan: &Plan) -> String {
+    let join = plan
+        .join
+        .as_ref()
+        .map(|join| json!({ "name": join.name, "left": join.left, "right": join.right }));
+    let filters = plan.filters.iter();
+    let filters = filters.map(|it| json!({ "column": it.column, "values": it.values }));
+    let ask = json!({
+        "dataset": plan.dataset,
+        "measure": plan.measure.word(),
+        "number": plan.number,
+        "second": plan.second,
+        "where": filters.collect::<Vec<_>>(),
+        "group": plan.group,
+        "join": join,
+        "names": question.wants_names,
+        "ascending": question.is_ascending,
+        "most": question.most,
+    });
+    piece(AGGREGATE, &ask, &[LOAD_PY, AGGREGATE_PY])
+}
+
+pub(super) fn write(text: &str) -> String {
+    let code = "with open(\"result.md\", \"w\", encoding=\"utf-8\") as file:\n    \
+                file.write(ASK[\"text\"])\nprint(\"wrote result.md\")\n";
+    piece(WRITE, &json!({ "text": text }), &[code])
+}
+
+fn piece(step: &str, ask: &Value, parts: &[&str]) -> String {
+    // A JSON string is a Python string, too.
+    let literal = Value::from(ask.to_string());
+    format!("{MARK}{step}\nimport json\n\nASK = json.loads({literal})\n{}", parts.join("\n\n"))
+}
