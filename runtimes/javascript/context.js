@@ -260,6 +260,23 @@ function lend(variables) {
   };
 }
 
+// Datasets. Where the host has put a manifest, `load_data` is there from the next
+// cell on; its program is compiled when it is called.
+
+let load_datasets = null;
+
+const manifest = () => path.join(process.env.BELLJAR_DATA || "/data", "datasets.json");
+
+function offer() {
+  if (Object.hasOwn(globalThis, "load_data") || !fs.existsSync(manifest())) return;
+  const load_data = (...names) => {
+    load_datasets ??= new Function("require", `${config.datasets}\n//# sourceURL=belljar:context`)(require);
+    const options = names.length && typeof names.at(-1) === "object" ? names.pop() : {};
+    load_datasets(manifest(), names, options.reload === true);
+  };
+  Object.defineProperty(globalThis, "load_data", { value: load_data, writable: true, configurable: true, enumerable: false });
+}
+
 // Cells.
 
 const session = new inspector.Session();
@@ -329,6 +346,7 @@ async function run(message) {
   const number = count + 1;
   if (message.store !== false) count = number;
   const giveBack = lend(message.env ?? {});
+  offer();
   let ended;
   try {
     ended = await evaluate(prepared(message, number));

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 RUNTIMES = Path(__file__).resolve().parent.parent
-PATIENCE = 20
+PATIENCE = float(os.environ.get("BELLJAR_TEST_PATIENCE") or 20)
 
 
 def python_command():
@@ -182,7 +182,8 @@ def node_context():
     process = start([*node_command(), "-e", (folder / "boot.js").read_text()], theirs.fileno())
     theirs.close()
     wire = Wire(ours, process)
-    wire.send({"source": (folder / "context.js").read_text(), "role": "context", "config": {}})
+    config = {"datasets": (folder / "datasets.js").read_text()}
+    wire.send({"source": (folder / "context.js").read_text(), "role": "context", "config": config})
     wire.ready = wire.receive()
     return wire
 

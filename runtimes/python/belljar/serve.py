@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 
-from . import DESCRIPTOR, identity, warm
+from . import DESCRIPTOR, identity, offer, warm
 from .channel import Channel, Stream
 
 
@@ -67,6 +67,7 @@ def prepare(channel):
     sys.stderr = Stream(channel, "stderr", 2)
     shell = Shell.instance(channel=channel)
     channel.alarm.install()
+    offer.publish()
     signal.signal(signal.SIGINT, lambda _number, frame: interrupt(channel, frame))
     sys.unraisablehook = retrying(channel, sys.unraisablehook)
     # For processes that user code forks, not for those the zygote does.

@@ -23,6 +23,7 @@ from traitlets.config import Config
 
 from . import commands
 from .display import Figures, Formatter, InlineBackend
+from .offer import Offer
 from .values import bundle
 
 # Anything that IPython might rewrite although it could be Python: escapes at
@@ -97,6 +98,7 @@ class Shell(InteractiveShell):
         for event in BUILTIN_EVENTS:
             self.events.callbacks[event].clear()
         self.figures = Figures(self)
+        self.offer = Offer(self)
         self.configurables.append(InlineBackend.instance(parent=self))
         self._pristine = self._transformers()
 
@@ -169,6 +171,7 @@ class Shell(InteractiveShell):
         if store:
             self.execution_count = count + 1
         self.figures.forget()
+        self.offer.before(code)
         error = self.guarded(self._run, code, store)
         late = self.guarded(self.figures.flush)
         error = error or late
@@ -360,11 +363,21 @@ class Shell(InteractiveShell):
         cells, entry = self.compile._filename_map, trace
         while entry is not None:
             if entry.tb_frame.f_code.co_filename in cells:
+                # What stands around a call of the user's is not their business.
+                inner = entry
+                while inner is not None:
+                    while inner.tb_next is not None and is_own(inner.tb_next):
+                        inner.tb_next = inner.tb_next.tb_next
+                    inner = inner.tb_next
                 return entry
             entry = entry.tb_next
-        while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<belljar "):
+        while trace is not None and is_own(trace):
             trace = trace.tb_next
         return trace
+
+
+def is_own(entry):
+    return entry.tb_frame.f_code.co_filename.startswith("<belljar ")
 
 
 def holds_group(error):

@@ -95,6 +95,9 @@ def up(shell):
     for _ in range(2):
         for source in sources:
             shell.cell(source)
+    # What `load_data` brings in, so that no child has to compile it.
+    from . import watch as _
+
     reset(shell)
 
 
