@@ -13,17 +13,22 @@ fn main() {
         .parent()
         .expect("this crate is in a folder")
         .to_owned();
+    // Worktrees that share a target directory share this script's output, too. Paths
+    // from here on are looked for in the worktree that is built; the last one, which
+    // cargo remembers as `build.rs` and finds written differently when another
+    // worktree was built before, has the script run again whatever their dates say.
     for part in ["guest", "zygote", "guest-proto", "confine", "sys"] {
-        println!("cargo::rerun-if-changed={}", crates.join(part).join("src").display());
-        println!("cargo::rerun-if-changed={}", crates.join(part).join("Cargo.toml").display());
+        println!("cargo::rerun-if-changed=../{part}/src");
+        println!("cargo::rerun-if-changed=../{part}/Cargo.toml");
     }
+    println!("cargo::rerun-if-changed=../../runtimes");
+    println!("cargo::rerun-if-changed={}", crates.join("node/build.rs").display());
     let is_static = "-Ctarget-feature=+crt-static\x1f-Crelocation-model=static";
     let guest = build(&crates, "guest", is_static, "belljar-guest");
     println!("cargo::rustc-env=BELLJAR_GUEST={}", guest.display());
     let zygote = build(&crates, "zygote", "", "libbelljar_zygote.so");
     println!("cargo::rustc-env=BELLJAR_ZYGOTE={}", zygote.display());
     let runtimes = crates.with_file_name("runtimes");
-    println!("cargo::rerun-if-changed={}", runtimes.display());
     let sources = runtimes.join("python/belljar");
     println!("cargo::rustc-env=BELLJAR_PYTHON={}", pack(&sources).display());
 }

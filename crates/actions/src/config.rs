@@ -21,6 +21,11 @@ pub struct Config {
     pub store: PathBuf,
     /// Other names of templates: the first that is built counts.
     pub aliases: BTreeMap<String, Vec<String>>,
+    /// Whether there is a template `host`, of the machine's own programs. Whoever
+    /// makes a sandbox of it sees what any user of the machine can read in `/usr`.
+    pub offers_host: bool,
+    /// Of each sandbox, whatever its template says; `None`: as the template says.
+    pub memory_bytes: Option<u64>,
     /// How many sandboxes of a warm template wait.
     pub pool: PoolSize,
     pub quota: Quota,
@@ -36,6 +41,9 @@ pub struct Config {
     pub domain: Option<String>,
     /// Where nodes share what tenants have built; `None`: this one shares nothing.
     pub objects: Option<belljar_objects::Place>,
+    /// Datasets that sandboxes can be shown; `None`: there are none. Who knows the
+    /// digest of one gets it, so this is for a server that one tenant has alone.
+    pub shelf: Option<belljar_objects::Shelf>,
     /// Whether this is a node of a platform: control decides what is made here.
     pub is_member: bool,
     /// Sandboxes that there can be at once, of all tenants together.
@@ -128,6 +136,8 @@ impl Config {
             engine_state: None,
             store,
             aliases: aliases.map(|(name, to)| (name.to_owned(), to)).into(),
+            offers_host: false,
+            memory_bytes: None,
             pool: PoolSize { least: 4, most: 128, rate: 100 },
             quota: Quota::default(),
             images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
@@ -136,6 +146,7 @@ impl Config {
             networks: Networks::default(),
             domain: None,
             objects: None,
+            shelf: None,
             is_member: false,
             slots: None,
         }

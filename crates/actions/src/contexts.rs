@@ -20,7 +20,6 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use belljar_node::{CallError, Context, ContextError, ContextOptions, Language};
 
@@ -29,7 +28,7 @@ use crate::problem::{Kind, Problem};
 use crate::sandbox::{Live, Sandbox};
 use crate::secret::Secret;
 
-pub use execution::{Ending, Execution, Flaw, Output};
+pub use execution::{Allowance, Ending, Execution, Flaw, Output};
 use slot::{Slot, StartError};
 pub use text::Pieces;
 
@@ -207,16 +206,16 @@ impl Contexts {
         code: String,
         env: BTreeMap<String, String>,
     ) -> Result<Execution, Problem> {
-        self.run_within(place, code, env, None)
+        self.run_within(place, code, env, Allowance::default())
     }
 
-    /// As [`Self::run`], for code that may take only so long.
+    /// As [`Self::run`], for code that may take only so much.
     pub fn run_within(
         &self,
         place: &Place,
         code: String,
         env: BTreeMap<String, String>,
-        limit: Option<Duration>,
+        allowance: Allowance,
     ) -> Result<Execution, Problem> {
         check_env(&env)?;
         let slot = match place {
@@ -226,7 +225,7 @@ impl Contexts {
                 self.live.interpreters.default_of(*language)
             }
         };
-        Ok(Execution::start(self.clone(), slot, code, env, limit))
+        Ok(Execution::start(self.clone(), slot, code, env, allowance))
     }
 
     fn options(&self, language: Language, cwd: Option<String>) -> Result<ContextOptions, Problem> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{SandboxId, Tier};
+use belljar_model::{Data, SandboxId, Tier};
 use belljar_node::Claimant;
+use belljar_objects::Digest;
 
 use crate::clock::now;
 use crate::events::EventKind;
@@ -42,6 +43,8 @@ pub struct Create {
     /// Operations of the gateway that its tokens can be given; none: its
     /// snapshot's.
     pub operations: Vec<String>,
+    /// Datasets that it is shown, by name; a copy is shown what its original was.
+    pub data: Vec<(String, Digest)>,
     /// What it is called, where somebody else decides that.
     pub id: Option<SandboxId>,
 }
@@ -52,6 +55,7 @@ struct Begun {
     template: Arc<Known>,
     tier: Tier,
     network: Network,
+    data: Data,
     /// What its template starts with does not run yet.
     is_new: bool,
 }
@@ -95,7 +99,8 @@ impl Actions {
         let place =
             self.registry().reserve(tenant, self.config().quota.sandboxes, self.config().slots)?;
         belljar_fault::point("node.creating");
-        let Begun { machine, template, tier, network, is_new } = self.machine(tenant, wish).await?;
+        let Begun { machine, template, tier, network, data, is_new } =
+            self.machine(tenant, wish).await?;
         belljar_fault::point("node.made");
         let id = wish.id.clone().unwrap_or_else(|| machine.id().clone());
         let rows = self.rows_for(&id);
@@ -114,6 +119,7 @@ impl Actions {
             traffic_token: if wish.private_traffic { Some(token()?) } else { None },
             mask_host: wish.mask_host.clone(),
             tier,
+            data,
         };
         let sandbox = self.enter(id, machine, facts, template, life, (network, rows), place)?;
         if is_new {
@@ -204,20 +210,26 @@ impl Actions {
 
     async fn machine(&self, tenant: &Tenant, wish: &Create) -> Result<Begun, Problem> {
         if let Some(snapshot) = self.snapshots().find(tenant, &wish.template) {
+            if !wish.data.is_empty() {
+                return Err(Problem::invalid("a copy is shown the datasets of its original"));
+            }
             let tier = self.keep_tier(tenant, wish.tier, snapshot.tier)?;
             let template = snapshot.template.clone();
             let network = self.plan_network(wish, Some(&snapshot.network), &template).await?;
-            let machine = self.make_from(&snapshot.taken, &template, tier).await?;
+            let data = snapshot.data.clone();
+            let spec = template.spec(tier, &data);
+            let machine = self.make_from(&snapshot.taken, spec).await?;
             let is_new = !snapshot.taken.is_whole(tier);
-            return Ok(Begun { machine, template, tier, network, is_new });
+            return Ok(Begun { machine, template, tier, network, data, is_new });
         }
         let template = self.find_template(tenant, &wish.template).await?;
         let tier = self.choose_tier(tenant, wish.tier, template.tier())?;
         let network = self.plan_network(wish, None, &template).await?;
         let whose = Claimant::new(tenant.as_str());
-        let made = self.node().create_for(&template.spec(tier), whose).await;
+        let data = self.shown(tier, &wish.data).await?;
+        let made = self.node().create_for(&template.spec(tier, &data), whose).await;
         let machine = made.map_err(|error| not_made(&error))?;
-        Ok(Begun { machine, template, tier, network, is_new: true })
+        Ok(Begun { machine, template, tier, network, data, is_new: true })
     }
 
     /// Puts a machine that runs on the books.
@@ -250,7 +262,7 @@ impl Idempotency {
     }
 }
 
-fn check_key(key: &str) -> Result<(), Problem> {
+pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if (1..=255).contains(&key.len()) && key.bytes().all(plain) {
         return Ok(());

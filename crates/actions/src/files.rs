@@ -1,8 +1,9 @@
 //! Files of a sandbox: what a path means, whose rights count, what went wrong.
 //!
-//! Whoever may ask at all may also ask as root. So what the named user's rights
-//! do not allow is tried with the other user's: root of a sandbox has no
-//! capabilities, and cannot pass by the rights of others as root elsewhere can.
+//! Whoever may ask at all may also ask as root. So what the user's rights do not
+//! allow is tried with the other user's, unless it is asked for with those rights
+//! [alone](Files::alone): root of a sandbox has no capabilities, and cannot pass by
+//! the rights of others as root elsewhere can.
 
 mod path;
 mod room;
@@ -32,15 +33,32 @@ const NEW_FILE: u32 = 0o644;
 pub struct Files<'a> {
     live: &'a Live,
     user: User,
+    rights: Rights,
+}
+
+/// Whose rights count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rights {
+    Own,
+    /// Where those do not suffice, the other user's.
+    Either,
 }
 
 impl Live {
     pub fn files(&self, user: User) -> Files<'_> {
-        Files { live: self, user }
+        Files { live: self, user, rights: Rights::Either }
     }
 }
 
 impl Files<'_> {
+    /// With the rights of the user and nobody else's. Where a path leads is for the
+    /// code inside to say, so this alone keeps what is not that user's from being
+    /// changed.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { rights: Rights::Own, ..self }
+    }
+
     /// What a path means to the user: `~` and relative ones begin at home.
     pub fn resolve(&self, path: &str) -> Result<String, Problem> {
         resolve(path, &self.live.machine.home(self.user))
@@ -205,6 +223,9 @@ impl Files<'_> {
     /// Who can write at `path`. What is written is a stream that cannot be sent
     /// twice, so this is looked up instead of tried.
     async fn writer_of(&self, path: &str, there: Option<&Entry>) -> User {
+        if self.rights == Rights::Own {
+            return self.user;
+        }
         let resolved = there.and_then(|entry| entry.points_to.as_ref());
         let resolved = resolved.map(|end| String::from_utf8_lossy(&end.path).into_owned());
         let path = resolved.as_deref().unwrap_or(path);
@@ -219,13 +240,17 @@ impl Files<'_> {
         self.user
     }
 
-    /// Does something as the user, or else as the other one.
+    /// Does something as the user, or else as the other one, if that may be.
     pub(crate) async fn attempt<T, F: Future<Output = Result<T, FileError>>>(
         &self,
         act: impl Fn(User) -> F,
     ) -> Result<T, FileError> {
         let refused = match act(self.user).await {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => error,
+            Err(error)
+                if error.kind() == ErrorKind::PermissionDenied && self.rights == Rights::Either =>
+            {
+                error
+            }
             other => return other,
         };
         act(other(self.user)).await.map_err(|_| refused)

@@ -5,6 +5,7 @@
 //! <state>/sandboxes/<id>.json    one for each sandbox that has not ended
 //! <state>/sandboxes/<id>.files   what was saved of a paused one: its files
 //! <state>/sandboxes/<id>.memory/ or all of it
+//! <state>/sandboxes/<id>.calls   its calls that bear keys, if it is on disk
 //! <state>/ended.jsonl            one line for each that has ended
 //! <state>/connections/<id>.jsonl what one reached, as long as its end is remembered
 //! ```
@@ -28,6 +29,7 @@ use ends::Ends;
 use crate::clock::{Moment, now};
 use crate::keys::Tenant;
 use crate::network::Network;
+use crate::once::WrittenCalls;
 use crate::private::{self, remove};
 use crate::sandbox::{Facts, Paused, State, first_tier};
 use crate::template::Reference;
@@ -73,6 +75,9 @@ pub(crate) struct Written {
     /// How long it had run by then.
     #[serde(default)]
     pub(crate) ran: Duration,
+    /// The highest generation that anybody had asked with.
+    #[serde(default)]
+    pub(crate) generation: Option<u64>,
 }
 
 impl Written {
@@ -124,7 +129,30 @@ impl Journal {
     /// Removes what is on disk of a sandbox that runs.
     pub(crate) fn forget_saved(&self, id: &SandboxId) -> io::Result<()> {
         remove(&self.saved_files(id))?;
+        remove(&self.calls(id))?;
         remove(&self.memory(id))
+    }
+
+    /// Where the calls of a sandbox that is on disk are written down.
+    fn calls(&self, id: &SandboxId) -> PathBuf {
+        self.dir.join(format!("{id}.calls"))
+    }
+
+    pub(crate) fn write_calls(&self, id: &SandboxId, calls: &WrittenCalls) -> io::Result<()> {
+        let path = self.calls(id);
+        if calls.is_empty() {
+            return remove(&path);
+        }
+        private::write_by(&path.with_extension("calls-new"), &path, calls)
+    }
+
+    /// Those of a sandbox that was on disk when the last server ended.
+    pub(crate) fn read_calls(&self, id: &SandboxId) -> io::Result<WrittenCalls> {
+        match fs::read(self.calls(id)) {
+            Ok(text) => Ok(serde_json::from_slice(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(WrittenCalls::default()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn write(&self, written: &Written) -> io::Result<()> {
@@ -191,7 +219,9 @@ impl Journal {
             let path = entry?.path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json") => {}
-                Some("files" | "memory") if path.with_extension("json").exists() => continue,
+                Some("files" | "memory" | "calls") if path.with_extension("json").exists() => {
+                    continue;
+                }
                 _ => {
                     remove(&path)?;
                     continue;
@@ -201,7 +231,7 @@ impl Journal {
                 Ok(written) => left.push(written),
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot read a record");
-                    for extension in ["json", "files", "memory"] {
+                    for extension in ["json", "files", "memory", "calls"] {
                         remove(&path.with_extension(extension))?;
                     }
                 }

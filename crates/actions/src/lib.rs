@@ -19,6 +19,7 @@ mod clock;
 mod config;
 mod contexts;
 mod create;
+mod data;
 mod events;
 mod figures;
 mod files;
@@ -31,6 +32,7 @@ mod member;
 mod network;
 mod observe;
 mod offered;
+mod once;
 mod private;
 mod problem;
 mod processes;
@@ -49,9 +51,12 @@ mod volumes;
 mod watchers;
 
 pub use belljar_bus::gateway::{Budget, Minted, PORT as GATEWAY_PORT};
+pub use belljar_objects::{Digest, InvalidDigest};
 pub use clock::{Moment, now};
 pub use config::{BuildLimits, Config, Quota};
-pub use contexts::{ContextInfo, Contexts, Ending, Execution, Flaw, Output, Pieces, Place};
+pub use contexts::{
+    Allowance, ContextInfo, Contexts, Ending, Execution, Flaw, Output, Pieces, Place,
+};
 pub use create::{Create, Idempotency};
 pub use events::{Event, EventKind, Events};
 pub use figures::Figures;
@@ -66,6 +71,7 @@ pub use network::{
     Ceiling, Following as Connections, Network, NetworkWish, Networks, RowQuery, TokenWish,
     UnknownCeiling,
 };
+pub use once::{Amount, Asked, Heard, Listening, OnceCommand, Said, Told};
 pub use problem::{Kind, Problem};
 pub use processes::{
     Following, Happened, Leaving, Process, ProcessEnd, ProcessInput, Processes, Selector,

@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 
 use crate::clock::now;
 use crate::events::EventKind;
+use crate::journal::outlives_the_server;
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::{Live, Paused, Sandbox, State};
@@ -201,6 +202,10 @@ impl Actions {
             }
         };
         sandbox.set_state(State::Paused(paused));
+        if outlives_the_server(&sandbox.state()) {
+            // First: one that comes back without them would do them again.
+            self.write_down_calls(sandbox)?;
+        }
         self.write_down(sandbox)?;
         let mode = if mode == PauseMode::Full { "full" } else { "filesystem" };
         self.tell(sandbox, EventKind::Paused, Some(mode.to_owned()));
@@ -293,6 +298,7 @@ impl Actions {
     /// A new machine for one whose files are on disk, which is written down first.
     async fn reboot(&self, sandbox: &Arc<Sandbox>, saved: Paused) -> Result<Arc<Live>, Problem> {
         sandbox.set_state(State::Paused(saved.clone()));
+        self.write_down_calls(sandbox)?;
         self.write_down(sandbox)?;
         self.bring_back(sandbox, saved).await
     }

@@ -22,6 +22,9 @@ impl Actions {
                 all.insert(known.id().to_owned(), known);
             }
         }
+        if let Some(known) = templates.built_in(belljar_template::host::NAME)? {
+            all.insert(known.id().to_owned(), known);
+        }
         for record in templates.own().of(tenant) {
             // One that was never built is nothing to make a sandbox from.
             if let Ok(known) = templates.find(tenant, &record.id) {

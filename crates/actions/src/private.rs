@@ -17,9 +17,13 @@ pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
 
 /// Writes a record; whoever reads finds the old one or the new one, whole.
 pub(crate) fn write(path: &Path, record: &impl Serialize) -> io::Result<()> {
-    let new = path.with_extension("new");
+    write_by(&path.with_extension("new"), path, record)
+}
+
+/// The same, by way of a file of this name.
+pub(crate) fn write_by(new: &Path, path: &Path, record: &impl Serialize) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(new)?;
     file.write_all(&serde_json::to_vec(record)?)?;
     file.sync_all()?;
     fs::rename(new, path)

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{EndReason, SandboxId, Tier};
+use belljar_model::{Data, EndReason, SandboxId, Spec, Tier};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -30,6 +30,7 @@ use crate::keys::Tenant;
 use crate::lifecycle::OnTimeout;
 use crate::logs::{Level, Log};
 use crate::network::{Network, Rows};
+use crate::once::Once;
 use crate::problem::{Kind, Problem};
 use crate::processes::Processes;
 use crate::ran::Ran;
@@ -63,6 +64,9 @@ pub struct Facts {
     /// What it is kept in.
     #[serde(default = "first_tier")]
     pub tier: Tier,
+    /// What it is shown, however often it comes back.
+    #[serde(default)]
+    pub data: Data,
 }
 
 /// What everything was kept in before there was a choice.
@@ -115,6 +119,8 @@ pub struct Sandbox {
     network: Mutex<Arc<Network>>,
     /// What became of its traffic.
     pub(crate) rows: Arc<Rows>,
+    /// Its calls that bear keys.
+    pub(crate) once: Once,
 }
 
 impl Sandbox {
@@ -138,6 +144,7 @@ impl Sandbox {
             log: Log::default(),
             network: Mutex::new(Arc::new(network)),
             rows,
+            once: Once::default(),
         }
     }
 
@@ -148,6 +155,13 @@ impl Sandbox {
         self
     }
 
+    /// It was asked for these calls already, under an earlier server.
+    #[must_use]
+    pub(crate) fn with_once(mut self, once: Once) -> Self {
+        self.once = once;
+        self
+    }
+
     /// For how long it has run, what it was paused left out.
     pub(crate) fn ran(&self) -> Duration {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).so_far()
@@ -155,6 +169,11 @@ impl Sandbox {
 
     pub fn id(&self) -> &SandboxId {
         &self.id
+    }
+
+    /// What a machine of it is, in this tier.
+    pub(crate) fn spec(&self, tier: Tier) -> Spec {
+        self.template.spec(tier, &self.facts.data)
     }
 
     pub fn facts(&self) -> &Facts {

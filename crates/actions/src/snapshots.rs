@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::Tier;
+use belljar_model::{Data, Tier};
 use serde::{Deserialize, Serialize};
 
 pub use fork::MOST_FORKS;
@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub tier: Tier,
     /// What its sandbox reached.
     pub(crate) network: Network,
+    /// What its sandbox was shown.
+    pub(crate) data: Data,
     pub(crate) taken: Taken,
     pub(crate) template: Arc<Known>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Record {
     tier: Tier,
     #[serde(default)]
     network: Network,
+    #[serde(default)]
+    data: Data,
 }
 
 #[derive(Debug)]
@@ -251,6 +255,7 @@ impl Actions {
             mode: taken.mode(),
             tier: sandbox.facts().tier,
             network: (*sandbox.network()).clone(),
+            data: sandbox.facts().data.clone(),
             taken,
             template: sandbox.template().clone(),
         };
@@ -274,6 +279,7 @@ impl Actions {
             template: Reference::from(&*snapshot.template),
             tier: snapshot.tier,
             network: snapshot.network.clone(),
+            data: snapshot.data.clone(),
         };
         private::write(&self.snapshots().record(&snapshot.id), &record)
             .map_err(|error| Problem::internal("write the snapshot down", &error))
@@ -282,7 +288,7 @@ impl Actions {
     /// Knows a snapshot of the last server again. What it stood on, or its files,
     /// may be gone: then it is too.
     pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
-        let Record { id, tenant, name, sandbox, taken_at, template, tier, network } = record;
+        let Record { id, tenant, name, sandbox, taken_at, template, tier, network, data } = record;
         let taken = self.snapshots().saved(&id);
         let template = self.templates().exactly(&template);
         let (Some(taken), Ok(template)) = (taken, template) else {
@@ -297,6 +303,7 @@ impl Actions {
             mode: taken.mode(),
             tier,
             network,
+            data,
             taken,
             template,
         };

@@ -18,6 +18,7 @@ use crate::journal::{Ended, Journal, Written, outlives_the_server};
 use crate::keys::{Keys, Tenant};
 use crate::member::News;
 use crate::network::{Rows, Ways};
+use crate::once::Once;
 use crate::problem::{Kind, Problem};
 use crate::registry::Registry;
 use crate::sandbox::{Paused, Sandbox, State};
@@ -121,14 +122,21 @@ impl Actions {
     /// down as lost.
     fn take_over(&self, written: Written) -> io::Result<()> {
         let paused = written.paused(self.journal());
-        let Written { id, facts, deadline, template, network, ran, .. } = written;
+        let Written { id, facts, deadline, template, network, ran, generation, .. } = written;
         let template = self.templates().exactly(&template);
         let place = self.registry().reserve(&facts.tenant, usize::MAX, None);
-        if let (Some(paused), Ok(template), Ok(place)) = (paused, template, place) {
+        // One that might do again what it has done must not come back.
+        let calls = self.journal().read_calls(&id);
+        let calls = calls.inspect_err(|error| {
+            tracing::error!(sandbox.id = %id, %error, "cannot read which calls a sandbox had");
+        });
+        if let (Some(paused), Ok(template), Ok(place), Ok(calls)) = (paused, template, place, calls)
+        {
             let state = State::Paused(paused);
             let out = (network, self.rows_for(&id));
             let sandbox = Sandbox::new(id, facts, template, state, deadline, out);
-            let sandbox = Arc::new(sandbox.with_ran(ran));
+            let once = Once::restored(calls, generation);
+            let sandbox = Arc::new(sandbox.with_ran(ran).with_once(once));
             self.registry().enter(sandbox.clone(), place);
             self.guard(&sandbox);
             return Ok(());
@@ -294,14 +302,33 @@ impl Actions {
             suspended: matches!(sandbox.state(), State::Paused(Paused::Suspended(_))),
             network: (*sandbox.network()).clone(),
             ran: sandbox.ran(),
+            generation: sandbox.once.generation(),
         };
-        let done = self.journal().write(&written);
-        done.map_err(|error| match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                tracing::error!(%error, "cannot write the sandbox down");
-                Problem::new(Kind::NoSpace, "no_space", "the server's disk is full")
-            }
-            _ => Problem::internal("write the sandbox down", &error),
-        })
+        self.journal().write(&written).map_err(|error| not_written(&error))
+    }
+
+    /// Writes down which calls a sandbox that is on disk was asked for.
+    pub(crate) fn write_down_calls(&self, sandbox: &Sandbox) -> Result<(), Problem> {
+        let calls = sandbox.once.written();
+        self.journal().write_calls(sandbox.id(), &calls).map_err(|error| not_written(&error))
+    }
+
+    /// Refuses whoever acts for a generation that was replaced; from now on also
+    /// those that this one replaces.
+    pub fn fence(&self, sandbox: &Sandbox, generation: u64) -> Result<(), Problem> {
+        if sandbox.once.fence(generation)? {
+            self.write_down(sandbox)?;
+        }
+        Ok(())
+    }
+}
+
+fn not_written(error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            tracing::error!(%error, "cannot write the sandbox down");
+            Problem::new(Kind::NoSpace, "no_space", "the server's disk is full")
+        }
+        _ => Problem::internal("write the sandbox down", error),
     }
 }

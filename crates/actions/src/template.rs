@@ -6,10 +6,10 @@ mod own;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use belljar_model::{Limits, Spec, Tier, User};
+use belljar_model::{Data, Limits, Spec, Tier, User};
 use belljar_node::{ContextOptions, Language, Node, NodeError, PoolSize, Warmth};
 use belljar_template::store::StoreError;
-use belljar_template::{Lease, Store, Template};
+use belljar_template::{Lease, Store, Template, host};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -45,9 +45,10 @@ impl Known {
         self.template.defaults.tier
     }
 
-    /// A sandbox of it in this tier.
-    pub(crate) fn spec(&self, tier: Tier) -> Spec {
-        Spec { limits: self.limits.clone(), ..Spec::new(tier, self.template.root.clone()) }
+    /// A sandbox of it in this tier that is shown this.
+    pub(crate) fn spec(&self, tier: Tier, data: &Data) -> Spec {
+        let (limits, data) = (self.limits.clone(), data.clone());
+        Spec { limits, data, ..Spec::new(tier, self.template.root.clone()) }
     }
 
     /// Who calls run as unless they say otherwise.
@@ -91,6 +92,8 @@ pub(crate) struct Templates {
     own: Own,
     shared: Option<Shared>,
     aliases: std::collections::BTreeMap<String, Vec<String>>,
+    offers_host: bool,
+    memory_bytes: Option<u64>,
     /// Those in use. Whoever uses one holds it, and with it its files.
     known: Mutex<HashMap<(String, String), Weak<Known>>>,
     /// Everybody's stay: waiting sandboxes stand on them, too.
@@ -111,6 +114,8 @@ impl Templates {
             own,
             shared,
             aliases,
+            offers_host: config.offers_host,
+            memory_bytes: config.memory_bytes,
             known: Mutex::default(),
             kept: Mutex::default(),
             warm: Mutex::default(),
@@ -158,9 +163,21 @@ impl Templates {
     /// The very version that something was made from.
     pub(crate) fn exactly(&self, reference: &Reference) -> Result<Arc<Known>, Problem> {
         let Reference { id, name, version } = reference;
-        let template = self.store.resolve(&format!("{name}@{version}"));
+        let template = self.stored(&format!("{name}@{version}"));
         let template = template.map_err(|error| Problem::internal("find a template", &error))?;
         self.know(template, id.clone())
+    }
+
+    /// What is in the store, or made of the machine itself.
+    fn stored(&self, reference: &str) -> Result<Template, StoreError> {
+        if self.offers_host && reference.split('@').next() == Some(host::NAME) {
+            let template = host::prepare(self.store.root())?;
+            let is_meant = [host::NAME.to_owned(), format!("{}@{}", host::NAME, template.version)];
+            if is_meant.iter().any(|name| name == reference) {
+                return Ok(template);
+            }
+        }
+        self.store.resolve(reference)
     }
 
     /// A template of everybody's.
@@ -169,7 +186,7 @@ impl Templates {
         let own = [plain.unwrap_or(name).to_owned()];
         let names = self.aliases.get(&own[0]).map_or(&own[..], Vec::as_slice);
         for name in names {
-            match self.store.resolve(name) {
+            match self.stored(name) {
                 // What somebody had built is for nobody else, nor under this name.
                 Ok(template) if template.defaults.owner.is_some() => {}
                 Ok(template) => {
@@ -198,7 +215,8 @@ impl Templates {
         }
         let lease =
             template.lease().map_err(|error| Problem::internal("use a template", &error))?;
-        let limits = template.limits.over(Limits::default());
+        let mut limits = template.limits.over(Limits::default());
+        limits.memory_bytes = self.memory_bytes.unwrap_or(limits.memory_bytes);
         let everybodys = template.defaults.owner.is_none();
         let new = Arc::new(Known { template, limits, id, _lease: lease });
         known.retain(|_, known| known.strong_count() > 0);
@@ -282,7 +300,9 @@ async fn warm(
 ) -> Result<bool, NodeError> {
     match tier {
         Tier::Jail => node.warm_up(warmth, Some((pool, known.limits.clone()))).await?,
-        tier if tier.can_be_saved() => node.warm_up_saved(warmth, known.spec(tier)).await?,
+        tier if tier.can_be_saved() => {
+            node.warm_up_saved(warmth, known.spec(tier, &Data::default())).await?
+        }
         _ => return Ok(false),
     }
     Ok(true)

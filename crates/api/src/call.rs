@@ -37,6 +37,9 @@ pub struct RunCall {
     /// long as the sandbox in the background.
     #[serde(default)]
     pub timeout_ms: Option<Millis>,
+    /// How much CPU time it may use, if the sandbox does not allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<Millis>,
     /// Answers at once; the call goes on, and so do processes that outlive it.
     #[serde(default)]
     pub background: bool,
@@ -153,14 +156,34 @@ pub(crate) fn reasons(_: &mut SchemaGenerator) -> Schema {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CallEvent {
-    /// It runs.
+    /// It runs; rows of its traffic name `number`.
     Started {
         id: u32,
+        number: u32,
     },
     Stdout(Chunk),
     Stderr(Chunk),
+    /// Of a call with a key: so much was said here, and is not kept.
+    Omitted(Omitted),
     /// It is over; nothing follows.
     End(CallEnd),
+}
+
+/// Bytes that were said and are not kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Omitted {
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    /// Of displays, results and errors.
+    pub shown_bytes: u64,
+}
+
+impl std::ops::AddAssign for Omitted {
+    fn add_assign(&mut self, more: Self) {
+        self.stdout_bytes += more.stdout_bytes;
+        self.stderr_bytes += more.stderr_bytes;
+        self.shown_bytes += more.shown_bytes;
+    }
 }
 
 /// A piece of output.

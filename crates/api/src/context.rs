@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bounds::{Millis, Name, Pairs, Path, Script, pairs};
-use crate::call::Usage;
+use crate::call::{Omitted, Usage};
 
 /// A context to be made.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -50,6 +50,9 @@ pub struct RunCell {
     /// How long it may take, instead of the sandbox's own limit.
     #[serde(default)]
     pub timeout_ms: Option<Millis>,
+    /// How much CPU time it may use, if the sandbox does not allow less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<Millis>,
 }
 
 /// One value in several representations, by MIME type.
@@ -60,6 +63,8 @@ pub type Bundle = BTreeMap<String, Value>;
 pub struct Cell {
     /// The so-manieth that its interpreter ran.
     pub count: Option<u64>,
+    /// What rows of its traffic call it.
+    pub number: Option<u32>,
     pub stdout: String,
     pub stderr: String,
     pub displays: Vec<Display>,
@@ -68,6 +73,9 @@ pub struct Cell {
     /// An exception that nothing caught.
     pub error: Option<CellError>,
     pub end: CellEnd,
+    /// What of it is not kept, if it was run with a key and said too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
 }
 
 /// Something shown: a chart, a table, an image.
@@ -116,9 +124,11 @@ pub enum Origin {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CellEvent {
-    /// It has begun, as the so-manieth of its interpreter.
+    /// It has begun, as the so-manieth of its interpreter; rows of its traffic
+    /// name `number`.
     Begun {
         count: u64,
+        number: u32,
     },
     Stdout {
         data: String,
@@ -132,6 +142,8 @@ pub enum CellEvent {
         data: Bundle,
     },
     Error(CellError),
+    /// Of a cell with a key: so much was said here, and is not kept.
+    Omitted(Omitted),
     /// It is over; nothing follows.
     End(CellEnd),
 }

@@ -48,13 +48,15 @@ Every answer has the header `x-request-id`. Every error is a `Problem`: its `cod
 and all of them are explained in `docs/errors.md`. What belongs to another tenant is answered \
 exactly as what does not exist. A field that is not described here is refused.";
 
-pub(crate) const TAGS: [(&str, &str); 9] = [
+pub(crate) const TAGS: [(&str, &str); 11] = [
     ("sandboxes", "One isolated machine each, with hard limits."),
     ("calls", "Commands in a sandbox."),
     ("contexts", "Interpreters that keep their state from cell to cell."),
     ("files", "Files of a sandbox, handled inside it."),
     ("network", "What a sandbox may reach, and what became of it."),
     ("checkpoints", "Moments of sandboxes, kept to make others from."),
+    ("runs", "Questions about data, answered by code that a model writes."),
+    ("data", "Files that runs work on."),
     ("templates", "What sandboxes are made from."),
     ("events", "What happens, as it happens."),
     ("server", "The server itself; needs no key."),
@@ -114,7 +116,7 @@ fn parameters(generator: &mut SchemaGenerator, route: &Route) -> Vec<Value> {
     if let Some(query) = route.query {
         all.extend(query_parameters(generator, query));
     }
-    all.extend(route.headers.iter().map(|(name, about)| {
+    all.extend(route.headers().map(|(name, about)| {
         json!({
             "name": name, "in": "header", "required": false,
             "description": about, "schema": header(name),
@@ -128,6 +130,7 @@ fn header(name: &str) -> Value {
         "Idempotency-Key" => json!({
             "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-z0-9-]+$",
         }),
+        "Run-Generation" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         _ => json!({ "type": "string" }),
     }
 }
@@ -138,6 +141,9 @@ fn parameter(name: &str) -> &'static str {
         "call" => "A call's id.",
         "context" => "A context's id.",
         "checkpoint" => "A checkpoint's id, or its name: then the newest of that name.",
+        "run" => "A run's id.",
+        "file" => "The name of a file that the run made.",
+        "data" => "The SHA-256 of a file's content.",
         "template" => "A template's name, or `name:version`.",
         _ => "",
     }
@@ -212,6 +218,7 @@ fn meaning(status: u16) -> &'static str {
     match status {
         200 => "Done.",
         201 => "Made.",
+        202 => "Written down; whoever works on it does it next.",
         204 => "Done; there is nothing to say.",
         400 => "The request cannot be read.",
         401 => "No key, or none of this server.",

@@ -12,7 +12,8 @@ use crate::call::User;
 pub struct FileQuery {
     /// Relative to the home directory unless it begins with `/`.
     pub path: Path,
-    /// Whose rights count; the template's own user if nothing is said.
+    /// Whose rights count, and nobody else's. If nothing is said: those of the
+    /// template's own user, or else of the other one.
     #[serde(default)]
     pub user: Option<User>,
 }
@@ -23,7 +24,8 @@ pub struct ListQuery {
     /// A directory; the home directory if nothing is said.
     #[serde(default)]
     pub path: Option<Path>,
-    /// Whose rights count; the template's own user if nothing is said.
+    /// Whose rights count, and nobody else's. If nothing is said: those of the
+    /// template's own user, or else of the other one.
     #[serde(default)]
     pub user: Option<User>,
     /// How many levels below it; one if nothing is said.
@@ -36,7 +38,8 @@ pub struct ListQuery {
 pub struct MakeDirectory {
     /// It is made with all its parents; one that is there already is a conflict.
     pub path: Path,
-    /// Whose rights count; the template's own user if nothing is said.
+    /// Whose rights count, and nobody else's. If nothing is said: those of the
+    /// template's own user, or else of the other one.
     #[serde(default)]
     pub user: Option<User>,
 }
@@ -47,7 +50,8 @@ pub struct MoveFile {
     pub from: Path,
     /// Directories above it are made.
     pub to: Path,
-    /// Whose rights count; the template's own user if nothing is said.
+    /// Whose rights count, and nobody else's. If nothing is said: those of the
+    /// template's own user, or else of the other one.
     #[serde(default)]
     pub user: Option<User>,
 }

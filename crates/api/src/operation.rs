@@ -78,14 +78,31 @@ pub struct Route {
     pub answers: &'static [Answer],
     /// Statuses besides those that every route of its kind can answer.
     pub(crate) also: &'static [u16],
-    /// Headers that it reads, each with what it means.
-    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Headers that it alone reads.
+    headers: &'static [(&'static str, &'static str)],
 }
+
+const FENCE: (&str, &str) = (
+    "Run-Generation",
+    "Whoever drives the sandbox for a run says how often the run has changed hands. A lower number \
+     than the sandbox has seen is refused.",
+);
 
 impl Route {
     /// Names of the parameters in the path, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Whether it is about one sandbox, and so refused to whoever acts for a
+    /// generation that was replaced there.
+    pub fn is_fenced(&self) -> bool {
+        self.access == Access::Key && self.parameters().any(|name| name == "sandbox")
+    }
+
+    /// Headers that it reads, each with what it means.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.headers.iter().copied().chain(self.is_fenced().then_some(FENCE))
     }
 
     /// Every status that means that it was not done, in order.
@@ -100,6 +117,9 @@ impl Route {
         }
         if self.query.is_some() {
             all.push(422);
+        }
+        if self.is_fenced() {
+            all.extend([400, 409]);
         }
         match self.content {
             Content::None => {}

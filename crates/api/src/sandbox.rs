@@ -4,7 +4,7 @@ use belljar_model::{EndReason, Runtime, Tier};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::{DateTime, Name, Number, PageSize, Pairs, Seconds, pairs};
+use crate::bounds::{DateTime, Name, Number, PageSize, Pairs, Seconds, Text, pairs};
 use crate::network::{Network, OperationName};
 use crate::problem::Envelope;
 
@@ -48,6 +48,39 @@ pub struct CreateSandbox {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub operations: Vec<OperationName>,
+    /// Datasets of the server's that it is shown, read-only, in `/mnt/data`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub data: Vec<ShownDataset>,
+}
+
+/// A dataset that a sandbox is shown.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShownDataset {
+    /// What the file is called there.
+    pub name: Text<1, 255>,
+    /// The SHA-256 of what is in it, in lower-case hexadecimal digits.
+    pub sha256: Text<64, 64>,
+}
+
+impl CreateSandbox {
+    /// A sandbox of a template, as it is when nothing else is said.
+    pub fn of(template: Name) -> Self {
+        Self {
+            template,
+            timeout_seconds: None,
+            metadata: Pairs::new(),
+            env: Pairs::new(),
+            on_timeout: OnTimeout::default(),
+            auto_resume: false,
+            private_traffic: false,
+            tier: None,
+            network: None,
+            operations: Vec::new(),
+            data: Vec::new(),
+        }
+    }
 }
 
 fn base() -> Name {

@@ -58,6 +58,10 @@ pub enum ToGateway {
 #[serde(rename_all = "snake_case")]
 pub enum FromGateway {
     Ready,
+    /// It cannot serve, or not any longer, and ends; nothing follows.
+    Failed {
+        why: String,
+    },
     Done {
         sequence: u64,
     },

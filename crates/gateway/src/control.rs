@@ -16,8 +16,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_bus::gateway::{FromGateway, PROCESS, ToGateway};
-use belljar_sys::{fd, process};
+use belljar_bus::gateway::{FromGateway, PROCESS, ToGateway, encode};
+use belljar_sys::{fd, packet, process};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, InvalidConfig};
@@ -43,10 +43,15 @@ enum RunError {
 pub fn hook() {
     let mut arguments = std::env::args_os();
     if arguments.next().is_some_and(|name| name == PROCESS) {
-        let status = match run(arguments.next(), arguments.next()) {
+        let socket = fd::inherited(0);
+        let node = socket.as_ref().ok().and_then(|socket| socket.try_clone().ok());
+        let ran = socket
+            .map_err(RunError::Socket)
+            .and_then(|socket| run(socket, arguments.next(), arguments.next()));
+        let status = match ran {
             Ok(()) => 0,
             Err(error) => {
-                report(&error);
+                report(node, &error);
                 1
             }
         };
@@ -54,20 +59,26 @@ pub fn hook() {
     }
 }
 
-/// To standard error, with its causes: there is nobody else to tell.
+/// Tells the node why, with the causes; standard error, if nobody hears it.
 #[expect(clippy::print_stderr, reason = "the process ends with it")]
-fn report(error: &RunError) {
-    let mut text = error.to_string();
+fn report(node: Option<OwnedFd>, error: &RunError) {
+    let mut why = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        why = format!("{why}: {cause}");
         source = cause.source();
     }
-    eprintln!("gateway: {text}");
+    let failed = encode(&FromGateway::Failed { why: why.clone() });
+    let told = match (node, failed) {
+        (Some(node), Ok(failed)) => packet::send(&node, &failed, &[]).is_ok(),
+        _ => false,
+    };
+    if !told {
+        eprintln!("gateway: {why}");
+    }
 }
 
-fn run(path: Option<OsString>, data: Option<OsString>) -> Result<(), RunError> {
-    let socket = fd::inherited(0).map_err(RunError::Socket)?;
+fn run(socket: OwnedFd, path: Option<OsString>, data: Option<OsString>) -> Result<(), RunError> {
     harden();
     let named = |path: Option<OsString>| path.filter(|path| !path.is_empty()).map(PathBuf::from);
     let (path, data) = (named(path), named(data));

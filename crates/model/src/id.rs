@@ -16,6 +16,22 @@ use serde::{Deserialize, Serialize};
 pub struct SandboxId(String);
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const LENGTH: usize = 26;
+
+/// 128 bits as 26 characters.
+pub(crate) fn written(bits: [u8; 16]) -> String {
+    let mut value = u128::from_be_bytes(bits);
+    let mut text = [0u8; LENGTH];
+    for slot in text.iter_mut().rev() {
+        *slot = ALPHABET[(value & 31) as usize];
+        value >>= 5;
+    }
+    text.iter().map(|&byte| char::from(byte)).collect()
+}
+
+pub(crate) fn is_written(text: &str) -> bool {
+    text.len() == LENGTH && text.bytes().all(|byte| ALPHABET.contains(&byte))
+}
 
 /// Why a text is not a sandbox id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -23,17 +39,11 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 pub struct InvalidId;
 
 impl SandboxId {
-    pub const LENGTH: usize = 26;
+    pub const LENGTH: usize = LENGTH;
 
     /// Makes the id that stands for these random bits.
     pub fn from_random(bits: [u8; 16]) -> Self {
-        let mut value = u128::from_be_bytes(bits);
-        let mut text = [0u8; Self::LENGTH];
-        for slot in text.iter_mut().rev() {
-            *slot = ALPHABET[(value & 31) as usize];
-            value >>= 5;
-        }
-        Self(text.iter().map(|&byte| char::from(byte)).collect())
+        Self(written(bits))
     }
 
     /// Makes an id that says where its sandbox is.
@@ -104,8 +114,7 @@ impl FromStr for SandboxId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let fits = text.len() == Self::LENGTH && text.bytes().all(|b| ALPHABET.contains(&b));
-        fits.then(|| Self(text.to_owned())).ok_or(InvalidId)
+        is_written(text).then(|| Self(text.to_owned())).ok_or(InvalidId)
     }
 }
 

@@ -3,14 +3,20 @@
 //! Nothing here does I/O. A value of these types is valid by construction, so
 //! the layers above check input once, where it enters.
 
+pub mod data;
 pub mod end;
 pub mod id;
 pub mod limits;
 pub mod network;
+pub mod question;
+pub mod run;
 pub mod spec;
 pub mod units;
 
+pub use data::Data;
 pub use end::{End, EndReason, Usage};
 pub use id::{NodeNumber, SandboxId};
 pub use limits::Limits;
+pub use question::Question;
+pub use run::{ExecId, Generation, RunId, Sequence};
 pub use spec::{Bind, Disk, RootFs, Runtime, Spec, Strength, Tier, User};

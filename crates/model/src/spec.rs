@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::Data;
 use crate::limits::{Limits, OutOfRange};
 
 /// What stands between a sandbox and its host. Chosen by name; never weakened
@@ -97,6 +98,12 @@ impl Tier {
     /// and freezes each call by itself.
     pub fn shares_kernel(self) -> bool {
         self.strength() <= Strength::SharedKernel
+    }
+
+    /// Whether it can be shown files of the host: then it has mounts, and they
+    /// are the host kernel's.
+    pub fn shows_files(self) -> bool {
+        matches!(self, Self::Jail | Self::Oci(Runtime::Crun | Runtime::Runc))
     }
 
     /// Whether a whole sandbox, memory included, can be put on disk.
@@ -209,11 +216,14 @@ pub struct Spec {
     pub root: RootFs,
     pub disk: Disk,
     pub limits: Limits,
+    /// Files of the host that it is shown.
+    #[serde(default)]
+    pub data: Data,
 }
 
 impl Spec {
     pub fn new(tier: Tier, root: RootFs) -> Self {
-        Self { tier, root, disk: Disk::Memory, limits: Limits::default() }
+        Self { tier, root, disk: Disk::Memory, limits: Limits::default(), data: Data::default() }
     }
 
     pub fn check(&self) -> Result<(), OutOfRange> {

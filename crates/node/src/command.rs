@@ -19,6 +19,8 @@ pub struct Command {
     pub pty: Option<PtySize>,
     /// Instead of the sandbox's own limit.
     pub wall: Option<Duration>,
+    /// CPU time after which the call is ended, if the sandbox does not allow less.
+    pub cpu: Option<Duration>,
     /// Output after which the call is ended, instead of the sandbox's own limit.
     pub output_bytes: Option<u64>,
     pub leftovers: Leftovers,
@@ -59,6 +61,7 @@ impl Command {
             input: Input::Empty,
             pty: None,
             wall: None,
+            cpu: None,
             output_bytes: None,
             leftovers: Leftovers::Kill,
             tag: Tag::default(),

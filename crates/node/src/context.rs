@@ -17,6 +17,7 @@ use belljar_guest_proto::context::Parked;
 use belljar_model::EndReason;
 use belljar_sandbox::StartError;
 use belljar_transplant::Image;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::Tag;
@@ -46,6 +47,8 @@ pub struct ContextOptions {
 pub struct CellOptions {
     /// Instead of the sandbox's own limit.
     pub wall: Option<Duration>,
+    /// CPU time after which it is ended, if the sandbox does not allow less.
+    pub cpu: Option<Duration>,
     /// Set for this cell only; afterwards what was there before is back.
     pub env: BTreeMap<String, String>,
     pub tag: Tag,
@@ -53,7 +56,7 @@ pub struct CellOptions {
 
 /// How a context's interpreter came to be. Every answer says it, because what
 /// a cell may find in the interpreter depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// A program that was executed.
     Executed,

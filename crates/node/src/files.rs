@@ -115,8 +115,9 @@ impl Sandbox {
         let (header, kind) = (prefix.len(), prefix[4]);
         let mut total = 0u64;
         loop {
-            let mut frame = vec![0; header + CHUNK];
-            let count = match source.read(&mut frame[header..]).await {
+            let mut frame = Vec::with_capacity(header + CHUNK);
+            frame.extend_from_slice(&prefix);
+            let count = match (&mut *source).take(CHUNK as u64).read_buf(&mut frame).await {
                 Ok(count) => count,
                 Err(error) => {
                     // At once, so that nothing of the file is left when the
@@ -131,7 +132,6 @@ impl Sandbox {
             let mut head = Vec::with_capacity(header);
             encode_header(&mut head, kind, channel.number, count);
             frame[..header].copy_from_slice(&head);
-            frame.truncate(header + count);
             let frame = Outgoing { bytes: frame, descriptors: Vec::new() };
             self.link.send_frame(frame).await.map_err(FileError::Link)?;
             total += count as u64;

@@ -10,6 +10,7 @@
 //! gets out meanwhile; then every sandbox that still lives is opened anew. Its
 //! tokens do not come back.
 
+mod desk;
 mod process;
 mod whose;
 
@@ -18,6 +19,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -34,11 +36,18 @@ use crate::link::Link;
 use crate::network::{Way, trust};
 use crate::relay::{Relay, RelayError};
 
+pub use desk::Desk;
+
 /// Why a gateway does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     #[error("cannot start the gateway process")]
     Start(#[source] io::Error),
+    /// What it said itself.
+    #[error("the gateway process cannot serve: {0}")]
+    Failed(String),
+    #[error("the gateway process ended before it was ready ({0})")]
+    Ended(ExitStatus),
     #[error("the gateway process is not running")]
     Gone,
     #[error("the gateway process did not answer in {0:?}")]
@@ -112,6 +121,14 @@ struct Line {
     outbox: Option<mpsc::UnboundedSender<Packet>>,
     waiting: HashMap<u64, oneshot::Sender<FromGateway>>,
     pid: Option<u32>,
+    /// Why there is none, if it said so.
+    failed: Option<String>,
+}
+
+impl Line {
+    fn gone(&self) -> GatewayError {
+        self.failed.clone().map_or(GatewayError::Gone, GatewayError::Failed)
+    }
 }
 
 #[derive(Debug)]
@@ -372,8 +389,8 @@ impl Shared {
         let bytes = belljar_bus::gateway::encode(message).map_err(GatewayError::Unfit)?;
         let answer = {
             let mut line = self.line();
-            let outbox = line.outbox.as_ref().ok_or(GatewayError::Gone)?;
-            outbox.send(Packet { bytes, descriptors }).map_err(|_| GatewayError::Gone)?;
+            let outbox = line.outbox.as_ref().ok_or_else(|| line.gone())?;
+            outbox.send(Packet { bytes, descriptors }).map_err(|_| line.gone())?;
             let (sender, answer) = oneshot::channel();
             line.waiting.insert(sequence, sender);
             answer

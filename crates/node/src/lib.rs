@@ -39,7 +39,7 @@ pub use context::{
 pub use copy::{Checkpoint, SaveError};
 pub use dial::{DialError, PortStream};
 pub use files::{Changes, FileError, Listing};
-pub use gateway::{Gateway, GatewayError, GatewayOptions, Variables};
+pub use gateway::{Desk, Gateway, GatewayError, GatewayOptions, Variables};
 pub use link::LinkError;
 pub use node::{Node, NodeError};
 pub use pool::{Claimant, PoolFigures, PoolSize};

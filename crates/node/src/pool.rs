@@ -124,6 +124,8 @@ impl Pool {
     fn fits(&self, spec: &Spec) -> bool {
         let (asked, given) = (&spec.limits, &self.spec.limits);
         spec.disk == self.spec.disk
+            // What it is shown is mounted while it is made.
+            && spec.data == self.spec.data
             && asked.disk_bytes <= given.disk_bytes
             && asked.open_files <= given.open_files
             && asked.pids <= given.pids

@@ -11,6 +11,7 @@ const PYTHON: &[(&str, &str)] = include!(env!("BELLJAR_PYTHON"));
 const PYTHON_BOOT: &str = include_str!("../../../runtimes/python/boot.py");
 const JAVASCRIPT: &str = include_str!("../../../runtimes/javascript/context.js");
 const JAVASCRIPT_BOOT: &str = include_str!("../../../runtimes/javascript/boot.js");
+const JAVASCRIPT_DATASETS: &str = include_str!("../../../runtimes/javascript/datasets.js");
 const BASH: &str = include_str!("../../../runtimes/bash/context.sh");
 const BASH_BOOT: &str = include_str!("../../../runtimes/bash/boot.sh");
 const R: &str = include_str!("../../../runtimes/r/context.R");
@@ -92,7 +93,8 @@ impl Language {
                 (vec!["-c", PYTHON_BOOT], json(python("context", config)))
             }
             Self::JavaScript | Self::TypeScript => {
-                let message = json!({"source": JAVASCRIPT, "role": "context", "config": {}});
+                let config = json!({"datasets": JAVASCRIPT_DATASETS});
+                let message = json!({"source": JAVASCRIPT, "role": "context", "config": config});
                 (vec!["-e", JAVASCRIPT_BOOT], json(message))
             }
             Self::Bash => (vec!["--noprofile", "--norc", "-c", BASH_BOOT], field(BASH).collect()),

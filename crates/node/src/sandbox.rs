@@ -280,6 +280,7 @@ impl Sandbox {
         let terms = Terms {
             limits: Limits {
                 wall: command.wall.unwrap_or(limits.wall),
+                cpu: [command.cpu, limits.cpu].into_iter().flatten().min(),
                 output_bytes: command.output_bytes.unwrap_or(limits.output_bytes),
                 ..limits.clone()
             },

@@ -4,6 +4,7 @@
 //! guest messages; whoever speaks to the guest translates.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use belljar_model::{Disk, Limits, Runtime, Spec, Tier};
 use belljar_sys::process::resource;
@@ -33,20 +34,25 @@ pub struct Confinement {
     pub inner: Option<(u32, u64)>,
 }
 
+/// The filter of calls, assembled once.
+fn filter_of(tier: Tier) -> &'static [u8] {
+    static USER: LazyLock<Vec<u8>> =
+        LazyLock::new(|| seccomp::to_bytes(&seccomp::assemble(&seccomp::user())));
+    static ENCLOSED: LazyLock<Vec<u8>> =
+        LazyLock::new(|| seccomp::to_bytes(&seccomp::assemble(&seccomp::enclosed())));
+    match tier {
+        // gVisor answers every call itself: a whole filter would be asked by the
+        // same kernel that it is to protect.
+        Tier::Oci(Runtime::Runsc) => &ENCLOSED,
+        _ => &USER,
+    }
+}
+
 impl Confinement {
     pub(crate) fn new(spec: &Spec, facts: Facts, weakened: &Weakened, work: Option<&Path>) -> Self {
         let keeps = |defence| weakened.keeps(defence);
-        // gVisor answers every call itself: a whole filter would be asked by the
-        // same kernel that it is to protect.
-        let policy = match spec.tier {
-            Tier::Oci(Runtime::Runsc) => seccomp::enclosed(),
-            _ => seccomp::user(),
-        };
-        let filter = if keeps(Defence::Seccomp) {
-            seccomp::to_bytes(&seccomp::assemble(&policy))
-        } else {
-            Vec::new()
-        };
+        let filter =
+            if keeps(Defence::Seccomp) { filter_of(spec.tier).to_vec() } else { Vec::new() };
         Self {
             filter_kills: !filter.is_empty() && spec.tier != Tier::GVISOR,
             seccomp: filter,

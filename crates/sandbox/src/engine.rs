@@ -379,6 +379,10 @@ impl Engine {
             let why = why.to_owned();
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
+        if !spec.data.is_empty() && !spec.tier.shows_files() {
+            let why = "nothing of the host's can be mounted in it".to_owned();
+            return Err(StartError::Unsupported { tier: spec.tier, why });
+        }
         let runner = self.runner(spec, from).await?;
         let saver = match &runner {
             Some(Runner::Oci(order)) if spec.tier.can_be_saved() => Some(order.program.clone()),

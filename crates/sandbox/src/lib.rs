@@ -16,6 +16,7 @@ mod microvm;
 mod oci;
 pub mod plan;
 mod runner;
+pub mod seal;
 pub mod seccomp;
 mod spawner;
 mod state;

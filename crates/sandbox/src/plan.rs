@@ -59,6 +59,10 @@ pub enum Step {
         target: PathBuf,
         index: usize,
     },
+    /// Show datasets of the host in their folder.
+    Data {
+        places: usize,
+    },
     /// A home of the scratch's own, where ids cannot be mapped and the base's
     /// home would belong to a stranger.
     Home,
@@ -140,7 +144,8 @@ impl Plan {
     /// The steps of what becomes an OCI runtime: the root filesystem is mounted
     /// where only the runtime and the container see it; the rest of the wall is
     /// what the bundle asks of the runtime. Nothing is attached below a name that
-    /// the template chose: here that would be done with the host's rights.
+    /// the template chose: here that would be done with the host's rights. The
+    /// runtime takes what is mounted in the root along.
     fn oci(spec: &Spec, runtime: Runtime, weakened: &Weakened) -> Self {
         let keeps = |defence| weakened.keeps(defence);
         let limits = &spec.limits;
@@ -156,6 +161,7 @@ impl Plan {
         steps.push(Step::Layers { count: spec.root.layers.len() });
         steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
         steps.extend((0..spec.root.binds.len()).map(|index| Step::BindSource { index }));
+        Self::show(&mut steps, spec);
         steps.push(Step::SharedMemorySource);
         if runtime == Runtime::Runsc {
             steps.push(Step::TemporarySource);
@@ -243,6 +249,7 @@ impl Plan {
         if !facts.privileged {
             steps.push(Step::Home);
         }
+        Self::show(&mut steps, spec);
         steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding) });
         steps.push(Step::Devices { minimal: keeps(Defence::MinimalDev) });
         steps.push(Step::Terminals);
@@ -314,6 +321,14 @@ impl Plan {
         }
         Self::confine(&mut steps, spec, facts, weakened);
         Self { namespaces: Namespaces::NONE, steps }
+    }
+
+    /// Datasets go into the root of every tier that can have them: their folder is
+    /// one of ours, and no link on the way there is followed.
+    fn show(steps: &mut Vec<Step>, spec: &Spec) {
+        if !spec.data.is_empty() {
+            steps.push(Step::Data { places: spec.data.places().count() });
+        }
     }
 
     fn confine(steps: &mut Vec<Step>, spec: &Spec, facts: Facts, weakened: &Weakened) {

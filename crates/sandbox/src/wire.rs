@@ -144,8 +144,9 @@ impl From<WaitStatus> for Ended {
 /// From the spawner to a child that builds its sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToChild {
-    /// Carries `tasks` files, then layers, binds, and the disk if there is one.
-    Go { tasks: usize, layers: usize, binds: usize, disk: bool },
+    /// Carries `tasks` files, then layers, binds, directories of datasets, and the
+    /// disk if there is one.
+    Go { tasks: usize, layers: usize, binds: usize, data: usize, disk: bool },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

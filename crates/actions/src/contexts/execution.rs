@@ -9,6 +9,7 @@ use belljar_model::{EndReason, Usage};
 use belljar_node::{
     Bundle, CallError, CellEnd, CellEvent, CellOptions, ContextError, Display, Origin,
 };
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
@@ -19,10 +20,13 @@ use crate::observe::Watched;
 use crate::sandbox::State;
 
 /// What an execution shows. `Ended` or `Gone` comes last.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Output {
-    /// It has begun, as the context's so-manieth.
-    Begun(u64),
+    /// It has begun, as the context's so-manieth; rows of its traffic name `call`.
+    Begun {
+        count: u64,
+        call: u32,
+    },
     Stdout(String),
     Stderr(String),
     Display(Display),
@@ -36,14 +40,14 @@ pub enum Output {
 }
 
 /// An exception that nothing caught, or what else ended the code.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flaw {
     pub name: String,
     pub value: String,
     pub traceback: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     pub ok: bool,
     pub reason: EndReason,
@@ -56,6 +60,13 @@ pub struct Ending {
 #[derive(Debug)]
 pub struct Execution {
     outputs: mpsc::Receiver<Output>,
+}
+
+/// What code may use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowance {
+    pub wall: Option<Duration>,
+    pub cpu: Option<Duration>,
 }
 
 /// The sandbox's own time is the limit.
@@ -73,16 +84,15 @@ impl Execution {
         slot: Arc<Slot>,
         code: String,
         env: BTreeMap<String, String>,
-        limit: Option<Duration>,
+        allowance: Allowance,
     ) -> Self {
         // Whoever reads slowly holds the code back.
         let (sender, outputs) = mpsc::channel(64);
         let watched = Watched::cell(&contexts.sandbox);
         let span = watched.span();
         let work = async move {
-            let limit = limit.unwrap_or(NO_LIMIT);
             let (contexts, slot, outputs, watched) = (&contexts, &*slot, &sender, &watched);
-            let job = Job { contexts, slot, outputs, limit, watched };
+            let job = Job { contexts, slot, outputs, allowance, watched };
             job.run(&code, &env).await;
         };
         tokio::spawn(work.instrument(span));
@@ -100,7 +110,7 @@ struct Job<'a> {
     contexts: &'a Contexts,
     slot: &'a Slot,
     outputs: &'a mpsc::Sender<Output>,
-    limit: Duration,
+    allowance: Allowance,
     watched: &'a Watched,
 }
 
@@ -145,9 +155,12 @@ impl Job<'_> {
     ) -> Attempt {
         let mut all = self.contexts.lacks(&held.context);
         all.extend(env.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let options = CellOptions { wall: Some(self.limit), env: all, ..CellOptions::default() };
+        let Allowance { wall, cpu } = self.allowance;
+        let wall = Some(wall.unwrap_or(NO_LIMIT));
+        let options = CellOptions { wall, cpu, env: all, ..CellOptions::default() };
         let mut running = held.context.run_with(code, options);
         self.watched.begun(&self.contexts.live, running.number(), if revived { 2 } else { 1 });
+        let begun_as = Output::Begun { count: held.number, call: running.number() };
         let (mut stdout, mut stderr) = (Pieces::default(), Pieces::default());
         let mut begun = false;
         let mut flaw = None;
@@ -165,7 +178,7 @@ impl Job<'_> {
                 event = running.next() => event,
                 () = &mut dead, if !begun => {
                     begun = true;
-                    self.say(Output::Begun(held.number)).await;
+                    self.say(begun_as.clone()).await;
                     continue;
                 }
             };
@@ -174,7 +187,7 @@ impl Job<'_> {
                     return Attempt::NeverBegan;
                 }
                 begun = true;
-                self.say(Output::Begun(held.number)).await;
+                self.say(begun_as.clone()).await;
             }
             let output = match event {
                 CellEvent::Stdout(bytes) => Output::Stdout(stdout.push(bytes)),

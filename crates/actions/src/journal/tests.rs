@@ -19,6 +19,7 @@ fn facts() -> Facts {
         traffic_token: None,
         mask_host: None,
         tier: Tier::GVISOR,
+        data: belljar_model::Data::default(),
     }
 }
 
@@ -37,6 +38,7 @@ fn written(number: u8, saved: bool, suspended: bool) -> Written {
         suspended,
         network: Network::default(),
         ran: Duration::ZERO,
+        generation: None,
     }
 }
 

@@ -38,7 +38,7 @@ impl Actions {
             Paused::Frozen(live) => return Ok(live),
         };
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
-        let machine = self.make_from(&saved, sandbox.template(), tier).await?;
+        let machine = self.make_from(&saved, sandbox.spec(tier)).await?;
         self.reconnect(sandbox, machine).await
     }
 
@@ -77,7 +77,7 @@ impl Actions {
         dir: &Path,
     ) -> Result<Arc<Live>, Problem> {
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
-        let made = self.node().resume_from(dir, sandbox.template().spec(tier)).await;
+        let made = self.node().resume_from(dir, sandbox.spec(tier)).await;
         let machine = made.map_err(|error| not_made(&error))?;
         self.reconnect(sandbox, machine).await
     }

@@ -47,7 +47,8 @@ impl Actions {
         self.gateway().await.map(drop)
     }
 
-    async fn gateway(&self) -> Result<&Gateway, GatewayError> {
+    /// The gateway, which the first one who asks for it starts.
+    pub async fn gateway(&self) -> Result<&Gateway, GatewayError> {
         self.ways().gateway.get_or_try_init(|| self.begin_gateway()).await
     }
 

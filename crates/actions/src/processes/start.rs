@@ -36,6 +36,8 @@ pub struct StartProcess {
     pub tag: Option<String>,
     /// When it is killed; `None`: it may run as long as its sandbox.
     pub timeout: Option<Duration>,
+    /// CPU time after which it is killed, if its sandbox does not allow less.
+    pub cpu: Option<Duration>,
     pub leaving: Leaving,
 }
 
@@ -146,8 +148,13 @@ fn command(sandbox: &Sandbox, wish: &StartProcess, cwd: &str) -> Command {
         input: if wish.stdin || wish.pty.is_some() { Input::Stream } else { Input::Empty },
         pty: wish.pty,
         wall: Some(wish.timeout.unwrap_or(FOR_EVER)),
-        // Nothing of it is kept; who follows it holds it up.
-        output_bytes: Some(u64::MAX),
+        cpu: wish.cpu,
+        output_bytes: match wish.leaving {
+            // Nothing of it is kept; who follows it holds it up.
+            Leaving::Stay => Some(u64::MAX),
+            // Somebody waits for all of it, as for a cell's.
+            Leaving::End => None,
+        },
         leftovers: match wish.leaving {
             Leaving::Stay => Leftovers::Keep,
             Leaving::End => Leftovers::Kill,

@@ -59,7 +59,7 @@ impl Actions {
         let facts = original.facts();
         let (most, slots) = (self.config().quota.sandboxes, self.config().slots);
         let place = self.registry().reserve(&facts.tenant, most, slots)?;
-        let machine = self.make_from(taken, original.template(), facts.tier).await?;
+        let machine = self.make_from(taken, original.spec(facts.tier)).await?;
         let id = id.unwrap_or_else(|| machine.id()).clone();
         let (network, rows) = ((*original.network()).clone(), self.rows_for(&id));
         self.connect_or_end(&machine, &facts.tenant, &network, &rows).await?;

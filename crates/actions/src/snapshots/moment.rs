@@ -4,14 +4,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_model::Tier;
+use belljar_model::{Spec, Tier};
 use belljar_node::{Checkpoint, ContextError};
 
 use crate::lifecycle::PauseMode;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::Sandbox;
 use crate::start::Actions;
-use crate::template::Known;
 use crate::tier::not_made;
 
 #[derive(Debug)]
@@ -108,17 +107,16 @@ impl Actions {
         taken.map(Taken::Held).map_err(|error| cannot_copy(&error))
     }
 
-    /// A machine that begins with what was taken.
+    /// A machine that begins with what was taken of one like `spec`.
     pub(crate) async fn make_from(
         &self,
         taken: &Taken,
-        template: &Known,
-        tier: Tier,
+        spec: Spec,
     ) -> Result<belljar_node::Sandbox, Problem> {
         let made = match taken {
             Taken::Held(checkpoint) => self.node().fork(checkpoint).await,
             Taken::Saved(path) | Taken::Whole(path) => {
-                let loaded = Checkpoint::load(path, template.spec(tier)).await;
+                let loaded = Checkpoint::load(path, spec).await;
                 let loaded =
                     loaded.map_err(|error| Problem::internal("load what was saved", &error))?;
                 self.node().fork(&loaded).await

@@ -3,7 +3,9 @@
 use super::Access::{Key, Public};
 use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
-use crate::{call, checkpoint, context, event, file, network, sandbox, service, template};
+use crate::{
+    call, checkpoint, context, data, event, file, network, run, sandbox, service, template,
+};
 
 macro_rules! shape {
     ($type:ty) => {
@@ -75,6 +77,17 @@ const ONCE: (&str, &str) = (
     "Idempotency-Key",
     "Of a-z, 0-9 and -: a request that is repeated with it within ten minutes makes nothing new.",
 );
+const ONE_CALL: (&str, &str) = (
+    "Idempotency-Key",
+    "Of a-z, 0-9 and -: it is executed once, however often it is asked for with it, and goes on when \
+     nobody listens. A repetition is told what was said so far and what is still to come.",
+);
+const ONE_RUN: (&str, &str) = (
+    "Idempotency-Key",
+    "Of a-z, 0-9 and -: the run's id follows from it, so a request that is repeated with it, \
+     whenever, makes nothing new.",
+);
+const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "Events are told from the one after this on.");
 
 operations! {
     CreateSandbox: Post "/v1/sandboxes" "sandboxes" "Makes a sandbox; it takes calls when this answers." {
@@ -118,7 +131,7 @@ operations! {
             Answer::Json(201, shape!(call::Call)),
             Answer::Events(shape!(call::CallEvent)),
         ],
-        also: &[429], headers: &[STREAM],
+        also: &[429], headers: &[STREAM, ONE_CALL],
     };
     ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Shows the calls that run." {
         answers: &[Answer::Json(200, shape!(call::CallList))],
@@ -151,7 +164,7 @@ operations! {
             Answer::Json(200, shape!(context::Cell)),
             Answer::Events(shape!(context::CellEvent)),
         ],
-        headers: &[STREAM],
+        also: &[429], headers: &[STREAM, ONE_CALL],
     };
     InterruptContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/interrupt" "contexts" "Interrupts the cell that runs; the state stays.";
     RestartContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/restart" "contexts" "Gives a context a new interpreter; the state is gone.";
@@ -217,6 +230,48 @@ operations! {
         answers: &[Answer::Json(201, shape!(sandbox::Sandbox))], also: &[409, 429, 503],
     };
     DeleteCheckpoint: Delete "/v1/checkpoints/{checkpoint}" "checkpoints" "Forgets a checkpoint.";
+
+    CreateRun: Post "/v1/runs" "runs" "Asks a question about data; code that a model writes runs in a sandbox until there is an answer." {
+        content: Content::Json(shape!(run::CreateRun)),
+        answers: &[Answer::Json(201, shape!(run::Run))],
+        also: &[404, 409, 429, 503, 507], headers: &[ONE_RUN],
+    };
+    ListRuns: Get "/v1/runs" "runs" "Shows your runs, page by page, the newest first." {
+        query: Some(shape!(run::ListRuns)),
+        answers: &[Answer::Json(200, shape!(run::RunPage))], also: &[404],
+    };
+    GetRun: Get "/v1/runs/{run}" "runs" "Shows one run: how far it is, what it used, what it made, how it ended." {
+        answers: &[Answer::Json(200, shape!(run::Run))],
+    };
+    ChangeRun: Patch "/v1/runs/{run}" "runs" "Changes what a run may use; it is told before its next turn." {
+        content: Content::Json(shape!(run::ChangeRun)),
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
+    };
+    PauseRun: Post "/v1/runs/{run}/pause" "runs" "Has a run wait after what it does just now." {
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
+    };
+    ResumeRun: Post "/v1/runs/{run}/resume" "runs" "Has a run go on." {
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
+    };
+    CancelRun: Post "/v1/runs/{run}/cancel" "runs" "Ends a run after what it does just now; what there is, is the result." {
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
+    };
+    FollowRun: Get "/v1/runs/{run}/events" "runs" "Streams everything that happened in a run, and what happens, until it is over." {
+        query: Some(shape!(run::FollowRun)),
+        answers: &[Answer::Events(shape!(run::RunEvent))], headers: &[LAST_EVENT],
+    };
+    ReadRunFile: Get "/v1/runs/{run}/files/{file}" "runs" "Reads a file that a run made." {
+        answers: &[Answer::Bytes],
+    };
+
+    CreateData: Post "/v1/data" "data" "Keeps a file for runs; the same one again is one file." {
+        content: Content::Bytes,
+        answers: &[Answer::Json(201, shape!(data::Data))], also: &[404, 413, 429, 503, 507],
+    };
+    ListData: Get "/v1/data" "data" "Shows the files that are kept for your runs." {
+        answers: &[Answer::Json(200, shape!(data::DataList))], also: &[404],
+    };
+    DeleteData: Delete "/v1/data/{data}" "data" "Removes a file; runs that have still to read it fail.";
 
     ListTemplates: Get "/v1/templates" "templates" "Shows what sandboxes can be made from." {
         answers: &[Answer::Json(200, shape!(template::TemplateList))],

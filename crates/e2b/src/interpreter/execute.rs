@@ -78,7 +78,7 @@ fn lines(execution: Execution) -> impl Stream<Item = Result<Bytes, io::Error>> +
 fn line(output: Output) -> Option<Line> {
     let timestamp = || now().to_string();
     Some(match output {
-        Output::Begun(execution_count) => Line::NumberOfExecutions { execution_count },
+        Output::Begun { count, .. } => Line::NumberOfExecutions { execution_count: count },
         Output::Stdout(text) => Line::Stdout { text, timestamp: timestamp() },
         Output::Stderr(text) => Line::Stderr { text, timestamp: timestamp() },
         // A change of what was shown before; there is no line for that.

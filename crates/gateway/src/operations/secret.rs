@@ -39,32 +39,45 @@ pub(crate) enum SecretError {
     Read { path: PathBuf, source: io::Error },
     #[error("the environment has no `{0}`, or it is not text")]
     Environment(String),
-    #[error("the credential has less than {SHORTEST} or more than {LONGEST} bytes")]
-    Length,
-    #[error("the credential holds something else than visible ASCII")]
-    Letters,
+    #[error("{0} has {1} bytes; a credential has {SHORTEST} to {LONGEST}")]
+    Length(Place, usize),
+    #[error("{0} holds something else than visible ASCII")]
+    Letters(Place),
+}
+
+/// Where a credential is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    File(PathBuf),
+    Variable(String),
 }
 
 impl Secret {
     /// Reads it now. A file is read again when settings are.
     pub(crate) fn read(credential: &Credential) -> Result<Self, SecretError> {
-        let text = match (&credential.file, &credential.env) {
-            (Some(path), None) => fs::read_to_string(path)
-                .map_err(|source| SecretError::Read { path: path.clone(), source })?,
+        let (text, place) = match (&credential.file, &credential.env) {
+            (Some(path), None) => {
+                let text = fs::read_to_string(path);
+                let text =
+                    text.map_err(|source| SecretError::Read { path: path.clone(), source })?;
+                (text, Place::File(path.clone()))
+            }
             (None, Some(name)) => {
-                std::env::var(name).map_err(|_| SecretError::Environment(name.clone()))?
+                let text = std::env::var(name);
+                let text = text.map_err(|_| SecretError::Environment(name.clone()))?;
+                (text, Place::Variable(name.clone()))
             }
             _ => return Err(SecretError::Source),
         };
-        Self::new(text.trim_end_matches(['\n', '\r']), credential)
+        Self::new(text.trim_end_matches(['\n', '\r']), place, credential)
     }
 
-    fn new(text: &str, credential: &Credential) -> Result<Self, SecretError> {
+    fn new(text: &str, place: Place, credential: &Credential) -> Result<Self, SecretError> {
         if !(SHORTEST..=LONGEST).contains(&text.len()) {
-            return Err(SecretError::Length);
+            return Err(SecretError::Length(place, text.len()));
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(SecretError::Letters);
+            return Err(SecretError::Letters(place));
         }
         let (header, value) = match (credential.shape, &credential.header) {
             (Some(Shape::Bearer), None) => (AUTHORIZATION, format!("Bearer {text}")),
@@ -72,7 +85,7 @@ impl Secret {
             (None, Some(name)) => (header(name)?, text.to_owned()),
             _ => return Err(SecretError::Shape),
         };
-        let mut value = HeaderValue::try_from(value).map_err(|_| SecretError::Letters)?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| SecretError::Letters(place))?;
         value.set_sensitive(true);
         let needle = Needle::new(Bytes::copy_from_slice(text.as_bytes()));
         Ok(Self { header, value, needle })
@@ -94,6 +107,15 @@ fn header(name: &str) -> Result<HeaderName, SecretError> {
     let taken =
         ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect"];
     if taken.contains(&header.as_str()) { Err(wrong()) } else { Ok(header) }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "the credential in `{}`", path.display()),
+            Self::Variable(name) => write!(f, "the credential in the variable `{name}`"),
+        }
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -134,6 +156,11 @@ mod tests {
             let error = Secret::read(&credential(Some(path.clone()), None)).unwrap_err();
             assert!(!format!("{error} {error:?}").contains(content), "{content}");
         }
+        let short = Secret::new("short", Place::Variable("KEY".into()), &credential(None, None));
+        assert_eq!(
+            short.unwrap_err().to_string(),
+            "the credential in the variable `KEY` has 5 bytes; a credential has 8 to 8192"
+        );
         assert!(matches!(
             Secret::read(&credential(Some(path.clone()), Some("A"))),
             Err(SecretError::Source)
@@ -142,8 +169,9 @@ mod tests {
         let absent = credential(None, Some("BELLJAR_NO_SUCH_VARIABLE"));
         assert!(matches!(Secret::read(&absent), Err(SecretError::Environment(_))));
         let both = Credential { header: Some("x-key".into()), ..credential(Some(path), None) };
-        assert!(Secret::new("abcdefgh", &both).is_err());
+        let place = || Place::Variable("KEY".into());
+        assert!(Secret::new("abcdefgh", place(), &both).is_err());
         let host = Credential { shape: None, header: Some("Host".into()), ..both };
-        assert!(matches!(Secret::new("abcdefgh", &host), Err(SecretError::Header(_))));
+        assert!(matches!(Secret::new("abcdefgh", place(), &host), Err(SecretError::Header(_))));
     }
 }

@@ -120,6 +120,7 @@ struct Cell {
     events: mpsc::Sender<CellEvent>,
     started: Instant,
     deadline: Instant,
+    cpu: Option<Duration>,
     next_look: Instant,
     before: Counts,
     output_bytes: u64,
@@ -234,6 +235,7 @@ impl Actor {
             events,
             started,
             deadline: started + options.wall.unwrap_or(self.limits.wall),
+            cpu: [options.cpu, self.limits.cpu].into_iter().flatten().min(),
             next_look: started + LOOK,
             before,
             output_bytes: 0,
@@ -293,7 +295,7 @@ impl Actor {
             return None;
         }
         let used = self.counts().cpu_since(&cell.before);
-        if self.limits.cpu.is_some_and(|limit| used >= limit) {
+        if cell.cpu.is_some_and(|limit| used >= limit) {
             self.stop(cell, EndReason::TimeoutCpu);
         }
         None

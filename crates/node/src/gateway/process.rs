@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ struct Running {
 struct Child {
     pid: u32,
     pidfd: OwnedFd,
-    exited: oneshot::Receiver<()>,
+    exited: oneshot::Receiver<io::Result<ExitStatus>>,
 }
 
 impl Drop for Child {
@@ -54,7 +54,7 @@ impl Drop for Child {
 /// Starts the process and a task that keeps one running for as long as anyone
 /// holds the gateway. Answers when the first is ready.
 pub(super) async fn keep(shared: &Arc<Shared>) -> Result<(), GatewayError> {
-    let running = start(shared).await.map_err(GatewayError::Start)?;
+    let running = start(shared).await?;
     let weak = Arc::downgrade(shared);
     tokio::spawn(async move {
         let mut running = Some(running);
@@ -70,9 +70,13 @@ pub(super) async fn keep(shared: &Arc<Shared>) -> Result<(), GatewayError> {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
             let Some(shared) = weak.upgrade() else { return };
-            if let Ok(started) = start(&shared).await {
-                running = Some(started);
-                tokio::spawn(reopen(shared));
+            match start(&shared).await {
+                Ok(started) => {
+                    running = Some(started);
+                    tokio::spawn(reopen(shared));
+                }
+                Err(GatewayError::Failed(why)) => shared.line().failed = Some(why),
+                Err(_) => {}
             }
         }
     });
@@ -80,26 +84,32 @@ pub(super) async fn keep(shared: &Arc<Shared>) -> Result<(), GatewayError> {
 }
 
 /// Starts one and waits until it is ready; from then on it can be asked.
-async fn start(shared: &Arc<Shared>) -> io::Result<Running> {
-    let (socket, child) = spawn(&shared.options)?;
-    let socket = std::os::unix::net::UnixStream::from(socket);
-    socket.set_nonblocking(true)?;
-    let socket = Arc::new(UnixStream::from_std(socket)?);
-    let ready = tokio::time::timeout(START, receive(&socket)).await;
-    match ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
-        FromGateway::Ready => {}
-        _ => return Err(io::ErrorKind::InvalidData.into()),
+async fn start(shared: &Arc<Shared>) -> Result<Running, GatewayError> {
+    let (socket, mut child) = spawn(&shared.options).map_err(GatewayError::Start)?;
+    let said = tokio::time::timeout(START, receive(&socket)).await;
+    match said.map_err(|_| GatewayError::Silent(START))? {
+        Ok(FromGateway::Ready) => {}
+        Ok(FromGateway::Failed { why }) => return Err(GatewayError::Failed(why)),
+        Ok(_) => return Err(GatewayError::Start(io::ErrorKind::InvalidData.into())),
+        Err(error) => {
+            let exited = tokio::time::timeout(LAST_WORDS, &mut child.exited).await;
+            return Err(match exited {
+                Ok(Ok(Ok(status))) => GatewayError::Ended(status),
+                _ => GatewayError::Start(error),
+            });
+        }
     }
     let (outbox, packets) = mpsc::unbounded_channel();
     let mut line = shared.line();
     line.outbox = Some(outbox);
     line.pid = Some(child.pid);
+    line.failed = None;
     drop(line);
     Ok(Running { socket, packets, child })
 }
 
 /// Starts this executable again as the gateway.
-fn spawn(options: &GatewayOptions) -> io::Result<(OwnedFd, Child)> {
+fn spawn(options: &GatewayOptions) -> io::Result<(Arc<UnixStream>, Child)> {
     use std::os::unix::process::CommandExt as _;
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -120,10 +130,11 @@ fn spawn(options: &GatewayOptions) -> io::Result<(OwnedFd, Child)> {
     let (reaped, exited) = oneshot::channel();
     let child = Child { pid, pidfd: pidfd_open(number, PidfdFlags::empty())?, exited };
     std::thread::Builder::new().name("gateway-reaper".into()).spawn(move || {
-        let _ = process.wait();
-        let _ = reaped.send(());
+        let _ = reaped.send(process.wait());
     })?;
-    Ok((ours, child))
+    let ours = std::os::unix::net::UnixStream::from(ours);
+    ours.set_nonblocking(true)?;
+    Ok((Arc::new(UnixStream::from_std(ours)?), child))
 }
 
 /// Passes packets both ways until the process is gone, or nobody needs it.
@@ -153,7 +164,8 @@ async fn serve(weak: &Weak<Shared>, running: Running) {
     if let Some(shared) = weak.upgrade() {
         let mut line = shared.line();
         if line.pid == Some(child.pid) {
-            *line = super::Line::default();
+            let failed = line.failed.take();
+            *line = super::Line { failed, ..super::Line::default() };
         }
     }
 }
@@ -188,6 +200,10 @@ impl Shared {
     fn take(self: &Arc<Self>, message: FromGateway) {
         let sequence = match &message {
             FromGateway::Ready => return,
+            FromGateway::Failed { why } => {
+                self.line().failed = Some(why.clone());
+                return;
+            }
             FromGateway::Rows { .. } => {
                 let FromGateway::Rows { rows } = message else { return };
                 // Nobody need listen.

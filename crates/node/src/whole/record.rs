@@ -107,6 +107,7 @@ impl Record {
         let same = self.spec.tier == spec.tier
             && self.spec.root == spec.root
             && self.spec.disk == spec.disk
+            && self.spec.data == spec.data
             && shape(&self.spec) == shape(spec);
         if same { Ok(()) } else { Err(SaveError::Another { path: dir.to_owned() }) }
     }

@@ -295,6 +295,17 @@ impl Stage {
         // Nobody is there, and nobody comes.
         let refused = format!("{SAY} for i in 1 2 3; do say x && exit 1; done; exit 0");
         output(&sandbox, &Command::new(["bash", "-c", &refused])).await;
+        // Whoever needs one meanwhile hears how it ended, and why if it says so.
+        let options = GatewayOptions { config: hold.clone(), ..GatewayOptions::default() };
+        let silent = Gateway::start(options.clone()).await.unwrap_err();
+        assert!(matches!(silent, GatewayError::Ended(_)), "{silent:?}");
+        let said = self.dir.join("said");
+        std::fs::write(&said, "it rains").unwrap();
+        std::fs::rename(&said, &hold).unwrap();
+        let failed = "the gateway process cannot serve: it rains";
+        assert_eq!(Gateway::start(options).await.unwrap_err().to_string(), failed);
+        until(async || sandbox.revoke().await.is_err_and(|error| error.to_string() == failed))
+            .await;
         std::fs::remove_file(&hold).unwrap();
         let back = Command::new(["bash", "-c", &say]);
         until(async || sandbox.execute(&back).await.unwrap().end.exit_code == Some(0)).await;

@@ -20,15 +20,19 @@ struct StandIn {
     sessions: Mutex<HashMap<String, Session>>,
 }
 
-/// Serves until the node is gone; not at all while its configuration is there.
+/// Serves until the node is gone; not at all while its configuration is there, which
+/// is what it says then, if anything.
 pub(crate) fn run() {
     let config = std::env::args_os().nth(1).unwrap();
-    if std::path::Path::new(&config).exists() {
-        return;
-    }
     let line = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
     let stand_in =
         Arc::new(StandIn { line, questions: Mutex::default(), sessions: Mutex::default() });
+    if let Ok(why) = std::fs::read_to_string(&config) {
+        if !why.is_empty() {
+            stand_in.say(&FromGateway::Failed { why });
+        }
+        return;
+    }
     stand_in.say(&FromGateway::Ready);
     while let Ok((packet, descriptors)) = packet::receive(&stand_in.line, LONGEST) {
         stand_in.take(decode(&packet).unwrap(), descriptors);

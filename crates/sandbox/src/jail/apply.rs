@@ -17,7 +17,7 @@ use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp, signal};
 use rustix::fs::{Mode, OFlags};
 
-use super::mounts::{self, container};
+use super::mounts::{self, container, data};
 use super::{Attempt, Failure};
 use crate::archive;
 use crate::microvm;
@@ -83,6 +83,8 @@ struct Hands {
     tasks: Vec<OwnedFd>,
     layers: Vec<OwnedFd>,
     binds: Vec<OwnedFd>,
+    /// Directories of datasets.
+    data: Vec<OwnedFd>,
     disk: Option<OwnedFd>,
     scratch: Option<OwnedFd>,
 }
@@ -154,6 +156,12 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             mounts::overlay(&hands.layers, on_disk, *neutral)
         }
         Step::Bind { target, index } => mounts::bind(hands.binds[*index].as_fd(), target),
+        Step::Data { .. } => {
+            data::gather(&hands.data, &birth.spec.data)?;
+            // Without a user namespace yet, the sandbox's root is somebody else.
+            let inside = birth.plan.namespaces.contains(process::Namespaces::USER);
+            data::show(if inside { None } else { Some(birth.first_uid) })
+        }
         Step::Home => mounts::home(),
         Step::Proc { hidden } => mounts::proc(*hidden),
         Step::Devices { minimal } => match birth.program {
@@ -192,7 +200,7 @@ fn join_groups(tasks: &[OwnedFd]) -> Result<(), Failure> {
 }
 
 fn await_parent(birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
-    let (ToChild::Go { tasks, layers, binds, disk }, mut descriptors) =
+    let (ToChild::Go { tasks, layers, binds, data, disk }, mut descriptors) =
         wire::receive(birth.sync).doing("wait for the parent")?;
     if descriptors.len() < tasks {
         return Err(Failure::new("take the groups", &io::ErrorKind::InvalidData.into()));
@@ -205,11 +213,12 @@ fn await_parent(birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
         // Without rights on the host the child prepares its own layers.
         return own_layers(birth.spec, hands);
     }
-    if descriptors.len() != layers + binds + usize::from(disk) {
+    if descriptors.len() != layers + binds + data + usize::from(disk) {
         return Err(Failure::new("take the layers", &io::ErrorKind::InvalidData.into()));
     }
     hands.layers = descriptors.drain(..layers).collect();
     hands.binds = descriptors.drain(..binds).collect();
+    hands.data = descriptors.drain(..data).collect();
     hands.disk = descriptors.pop();
     Ok(())
 }
@@ -226,6 +235,7 @@ fn own_layers(spec: &Spec, hands: &mut Hands) -> Result<(), Failure> {
     hands.layers = spec.root.layers.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
     hands.binds =
         spec.root.binds.iter().map(|bind| open(&bind.source)).collect::<Result<_, _>>()?;
+    hands.data = data::open(&spec.data)?;
     if let Disk::Directory(path) = &spec.disk {
         hands.disk = Some(mounts::detached(path, Reach::One).doing("open the disk")?);
     }

@@ -4,6 +4,7 @@
 //! sandbox's own `mountinfo`, and host paths have no business there.
 
 pub(crate) mod container;
+pub(crate) mod data;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -238,6 +238,7 @@ fn raise(
         tasks,
         layers: spec.root.layers.len(),
         binds: spec.root.binds.len(),
+        data: spec.data.places().count(),
         disk: spec.disk != Disk::Memory,
     };
     let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
@@ -310,6 +311,7 @@ fn hand_over(
         mounts::prepare(tree.as_fd(), shared)?;
         trees.push(tree);
     }
+    trees.extend(mounts::data::open(&spec.data)?);
     if let Disk::Directory(path) = &spec.disk {
         for name in ["upper", "work"] {
             fs::create_dir_all(path.join(name)).doing("make the disk's directories")?;

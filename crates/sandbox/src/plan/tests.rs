@@ -1,3 +1,4 @@
+use belljar_model::data::{Data, Identity, Shown};
 use belljar_model::{Bind, Disk, Limits, RootFs, Runtime, Spec, Tier};
 use expect_test::{Expect, expect};
 
@@ -209,5 +210,20 @@ fn nothing_is_attached_where_the_template_says_with_the_hosts_rights() {
     for runtime in [Runtime::Crun, Runtime::Runc, Runtime::Runsc] {
         let plan = Plan::new(&spec(Tier::Oci(runtime)), ROOT, &Weakened::default());
         assert!(!plan.steps.iter().any(|step| matches!(step, Step::Bind { .. })));
+    }
+}
+
+#[test]
+fn datasets_are_shown_in_a_root_that_nobody_has_entered_yet() {
+    let identity = Identity { inode: 1, bytes: 2, modified: (3, 4), changed: (5, 6) };
+    let shown = |name: &str| Shown { name: name.into(), content: "c".into(), identity };
+    let data = Data::new("/shelf".into(), vec![shown("a"), shown("b")]).unwrap();
+    let both = Step::Data { places: 1 };
+    for (tier, after) in [(Tier::Jail, Step::EnterRoot), (Tier::Oci(Runtime::Crun), Step::RunGuest)]
+    {
+        let spec = Spec { data: data.clone(), ..spec(tier) };
+        let steps = Plan::new(&spec, ROOT, &Weakened::default()).steps;
+        let at = |wanted: &Step| steps.iter().position(|step| step == wanted).unwrap();
+        assert!(at(&Step::Overlay { neutral: true }) < at(&both) && at(&both) < at(&after));
     }
 }

@@ -522,6 +522,76 @@ pub fn enclosed() -> Policy {
     policy
 }
 
+/// The filter of a process that reads descriptors it already has, computes, and
+/// writes its answer: no file is opened, no socket made, no program started.
+pub fn reader() -> Policy {
+    const THREAD: u32 = 0x1_0000;
+    const EXECUTABLE: u32 = 4;
+    const SHARED: u32 = 1;
+    const PRIVATE: &[(u32, Rule)] =
+        &[(0, Switch { arg: 3, mask: SHARED, cases: &[(0, Now(Allow))], otherwise: EPERM })];
+    let mut policy = Policy::default();
+    let computing = [
+        "read",
+        "pread64",
+        "readv",
+        "preadv",
+        "write",
+        "writev",
+        "lseek",
+        "close",
+        "brk",
+        "munmap",
+        "mremap",
+        "madvise",
+        "futex",
+        "sched_yield",
+        "sched_getaffinity",
+        "getrandom",
+        "clock_gettime",
+        "clock_nanosleep",
+        "gettimeofday",
+        "gettid",
+        "getpid",
+        "rt_sigaction",
+        "rt_sigprocmask",
+        "rt_sigreturn",
+        "sigaltstack",
+        "set_robust_list",
+        "rseq",
+        "restart_syscall",
+        "membarrier",
+        "exit",
+        "exit_group",
+        "tgkill",
+        "prlimit64",
+    ];
+    policy.set(&computing, Now(Allow));
+    policy.set(HOSTILE, Now(Kill));
+    policy.set(&["clone3"], Now(Errno(errno::NOSYS)));
+    policy.set(
+        &["clone"],
+        Switch { arg: 0, mask: THREAD, cases: &[(THREAD, Now(Allow))], otherwise: EPERM },
+    );
+    // Memory of its own, never executable.
+    policy.set(&["mmap"], Switch { arg: 2, mask: EXECUTABLE, cases: PRIVATE, otherwise: EPERM });
+    policy.set(
+        &["mprotect"],
+        Switch { arg: 2, mask: EXECUTABLE, cases: &[(0, Now(Allow))], otherwise: EPERM },
+    );
+    // Names of threads and mappings.
+    policy.set(
+        &["prctl"],
+        Switch {
+            arg: 0,
+            mask: u32::MAX,
+            cases: &[(15, Now(Allow)), (0x5356_4d41, Now(Allow))],
+            otherwise: EPERM,
+        },
+    );
+    policy
+}
+
 /// The filter of the guest, which every call inherits beneath its own. It
 /// allows what the guest needs to confine a call, and still nothing that opens
 /// the kernel's wider doors.

@@ -146,8 +146,9 @@ impl NewSandbox {
             // Clients have no word for it: the template's, or the server's.
             tier: None,
             network: reached,
-            // Nor for operations.
+            // Nor for operations and datasets.
             operations: Vec::new(),
+            data: Vec::new(),
             id: None,
         })
     }

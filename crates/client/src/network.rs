@@ -1,0 +1,48 @@
+//! What a sandbox reaches, and what became of it.
+
+use belljar_api::Operation;
+use belljar_api::network::{
+    Connection, ConnectionPage, CreateToken, ListConnections, Network, NetworkShown, Token,
+};
+
+use crate::error::Error;
+use crate::events::Events;
+use crate::sandbox::Sandbox;
+
+/// Rows, also those that are made from now on.
+#[derive(Debug)]
+pub struct Connections(Events<Connection>);
+
+impl Sandbox {
+    pub async fn network(&self) -> Result<NetworkShown, Error> {
+        self.client.value(self.ask(Operation::GetNetwork)).await
+    }
+
+    /// Changes what it may reach; what it may not any more is cut.
+    pub async fn set_network(&self, network: &Network) -> Result<NetworkShown, Error> {
+        self.client.value(self.ask(Operation::SetNetwork).json(network)?).await
+    }
+
+    /// One page of what it asked for, also after its end.
+    pub async fn connections(&self, query: &ListConnections) -> Result<ConnectionPage, Error> {
+        self.client.value(self.ask(Operation::ListConnections).query(query)?).await
+    }
+
+    /// The same as a stream, which ends with the sandbox.
+    pub async fn follow_connections(&self, query: &ListConnections) -> Result<Connections, Error> {
+        let asking = self.ask(Operation::ListConnections).query(query)?.streamed();
+        Ok(Connections(Events::new(self.client.open(asking).await?.into_body())))
+    }
+
+    /// Makes a token for operations of the gateway; it is shown only now.
+    pub async fn create_token(&self, wish: &CreateToken) -> Result<Token, Error> {
+        self.client.value(self.ask(Operation::CreateToken).json(wish)?).await
+    }
+}
+
+impl Connections {
+    /// The next row; none when there will be no more.
+    pub async fn next(&mut self) -> Result<Option<Connection>, Error> {
+        self.0.next().await
+    }
+}
