@@ -1,0 +1,274 @@
+//! What is loaded how, and what is made smaller before, so that all of it fits.
+
+use belljar_dataset::{Dataset, Description};
+use belljar_journal::BlobRef;
+use belljar_journal::event::{self, Brought};
+use belljar_model::data::{FOLDER, MOST_FILES};
+
+use super::depot::{DataError, Depot};
+use super::factors::{Factors, shape};
+use super::fit::{Room, Size, Strategy};
+use super::sample::{Drawn, draw};
+use super::{Format, Item, manifest};
+use crate::shorten::counted;
+
+/// What the model is told of the inside of all datasets, at most.
+const TOKENS: usize = 6_000;
+
+/// Files of a run, and how each comes into memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    room: Room,
+    /// What datasets may take of memory when they are loaded.
+    pub(super) budget: u64,
+    pub(super) parts: Vec<Part>,
+    profile: Option<Description>,
+}
+
+/// One dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Part {
+    /// As it was given.
+    pub(super) origin: Item,
+    pub(super) profile: Option<Dataset>,
+    pub(super) strategy: Strategy,
+    /// At the worst moment of loading it.
+    pub(super) peak: u64,
+    /// One record in 2 to the power of this is kept.
+    halvings: u32,
+    /// What the sandbox has instead.
+    pub(super) drawn: Option<Drawn>,
+    /// Whether it turned out to be one thing that has no records.
+    is_one: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("the measured factors cannot be read")]
+    Factors(#[source] serde_json::Error),
+    #[error("`{name}` has {bytes} bytes, and files may take {room} in the sandbox")]
+    TooLarge { name: String, bytes: u64, room: u64 },
+    #[error("cannot make `{name}` fit into the sandbox")]
+    Make { name: String, source: Box<DataError> },
+}
+
+impl Plan {
+    /// Fits datasets into a sandbox: those that are too large are sampled, or written
+    /// in another form, into the depot that they are from. A profile names datasets by
+    /// their files.
+    pub async fn new(
+        items: Vec<Item>,
+        mut room: Room,
+        profile: Option<Description>,
+        depot: &dyn Depot,
+    ) -> Result<Self, PlanError> {
+        // The manifest is one more.
+        if items.len() >= MOST_FILES {
+            room.data = Brought::Copied;
+        }
+        let factors = Factors::measured().map_err(PlanError::Factors)?;
+        let profile = profile.map(|profile| renamed(profile, &items));
+        let known = |item: &Item| {
+            let all = profile.as_ref().map(|profile| profile.datasets.iter());
+            all.and_then(|mut all| all.find(|dataset| dataset.name == item.name)).cloned()
+        };
+        let part = |item: Item| Part {
+            profile: known(&item),
+            origin: item,
+            strategy: Strategy::Whole,
+            peak: 0,
+            halvings: 0,
+            drawn: None,
+            is_one: false,
+        };
+        let parts = items.into_iter().map(part).collect();
+        let mut plan = Self { room, budget: 0, parts, profile };
+        plan.sample(&factors, depot).await?;
+        plan.decide(&factors);
+        plan.convert(&factors, depot).await?;
+        Ok(plan)
+    }
+
+    /// Leaves out records until all files fit.
+    async fn sample(&mut self, factors: &Factors, depot: &dyn Depot) -> Result<(), PlanError> {
+        let room = factors.for_files(self.room);
+        let too_large =
+            |item: &Item| PlanError::TooLarge { name: item.name.clone(), bytes: item.bytes, room };
+        loop {
+            let sizes: Vec<Size<'_>> = self.parts.iter().map(Part::size).collect();
+            let more = factors.halvings(&sizes, self.room);
+            let more = more.map_err(|at| too_large(&self.parts[at].origin))?;
+            if more.iter().all(|halvings| *halvings == 0) {
+                return Ok(());
+            }
+            // What comes of it may be larger than its share, if records differ: then
+            // there is another round.
+            for (part, more) in self.parts.iter_mut().zip(more).filter(|(_, more)| *more > 0) {
+                part.halvings += more;
+                if !part.draw(depot).await? {
+                    return Err(too_large(&part.origin));
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, factors: &Factors) {
+        let files = self.items().fold(0, |sum: u64, item| sum.saturating_add(item.bytes));
+        self.budget = factors.for_loading(self.room, files);
+        let sizes: Vec<Size<'_>> = self.parts.iter().map(Part::size).collect();
+        let decided = factors.strategies(&sizes, self.budget);
+        for (part, (strategy, peak)) in self.parts.iter_mut().zip(decided) {
+            (part.strategy, part.peak) = (strategy, peak);
+        }
+    }
+
+    /// Makes lines of a JSON document that can only be read by parts.
+    async fn convert(&mut self, factors: &Factors, depot: &dyn Depot) -> Result<(), PlanError> {
+        for part in &mut self.parts {
+            if part.strategy == Strategy::Parts && part.item().format() == Format::Json {
+                part.draw(depot).await?;
+            }
+        }
+        self.decide(factors);
+        Ok(())
+    }
+
+    /// The files that the sandbox gets.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.parts.iter().map(Part::item)
+    }
+
+    /// As a journal names them; `description` is what [`Plan::describe`] says.
+    pub fn datasets(&self, description: BlobRef) -> Vec<event::Dataset> {
+        let origin = |part: &Part| {
+            let Item { name, fingerprint, bytes } = part.origin.clone();
+            let Drawn { records, kept, .. } = *part.drawn.as_ref()?;
+            Some(event::Origin { name, fingerprint, bytes, records, kept })
+        };
+        let dataset = |part: &Part| {
+            let Item { name, fingerprint, bytes } = part.item().clone();
+            let (description, origin) = (Some(description), origin(part));
+            event::Dataset { name, fingerprint, bytes, description, origin }
+        };
+        self.parts.iter().map(dataset).collect()
+    }
+
+    /// What `load_data` reads.
+    pub fn manifest(&self) -> String {
+        manifest::manifest(self).to_string()
+    }
+
+    /// For the model: what there is, how it comes into memory, and how it is made.
+    pub fn describe(&self) -> String {
+        let mut text = "# Datasets\n".to_owned();
+        for part in &self.parts {
+            let item = part.item();
+            let bytes = counted(item.bytes);
+            text.push_str(&format!(
+                "\n- `{FOLDER}/{}`: {bytes} bytes. {}",
+                item.name,
+                part.sentence()
+            ));
+        }
+        if let Some(profile) = &self.profile {
+            text.push_str("\n\n");
+            text.push_str(profile.to_text(TOKENS).trim_end());
+        }
+        text
+    }
+}
+
+impl Part {
+    /// What the sandbox gets.
+    pub(super) fn item(&self) -> &Item {
+        self.drawn.as_ref().map_or(&self.origin, |drawn| &drawn.item)
+    }
+
+    pub(super) fn is_sample(&self) -> bool {
+        self.halvings > 0
+    }
+
+    fn size(&self) -> Size<'_> {
+        let item = self.item();
+        let has_records = match item.format() {
+            Format::JsonLines | Format::Csv | Format::Tsv => true,
+            Format::Json if self.is_one => false,
+            // Without a profile, it will show.
+            Format::Json => self.profile.as_ref().is_none_or(|known| known.root.item.is_some()),
+            Format::Parquet | Format::Other => false,
+        };
+        let shape = self.profile.as_ref().map(shape);
+        Size {
+            name: &self.origin.name,
+            format: item.format(),
+            shape,
+            bytes: item.bytes,
+            has_records,
+        }
+    }
+
+    /// Writes what is kept of it; false: it has no records.
+    async fn draw(&mut self, depot: &dyn Depot) -> Result<bool, PlanError> {
+        let dialect = self.profile.as_ref().and_then(|profile| profile.dialect.as_ref());
+        let delimiter = dialect.map(|dialect| dialect.delimiter);
+        let name = &self.origin.name;
+        let failed = |source| PlanError::Make { name: name.clone(), source: Box::new(source) };
+        let drawn = draw(depot, &self.origin, delimiter, self.halvings).await.map_err(failed)?;
+        self.is_one = drawn.is_none();
+        self.drawn = drawn;
+        Ok(!self.is_one)
+    }
+
+    /// How it was made to fit, and how it comes into memory.
+    pub(super) fn sentence(&self) -> String {
+        let variable = self.origin.variable();
+        let made = self.drawn.as_ref().map(|drawn| self.made(drawn)).unwrap_or_default();
+        let how = match self.strategy {
+            Strategy::Whole => format!("load_data() loads all of it as `{variable}`."),
+            Strategy::Lazy => format!(
+                "load_data() offers it as `{variable}` and loads it when it is first used: not all \
+                 datasets fit into memory at once."
+            ),
+            Strategy::Parts => format!(
+                "It does not fit into memory. load_data() offers it as `{variable}` by parts: \
+                 `{variable}.chunks()`, `{variable}.columns_only([...])`, `{variable}.query(sql)`."
+            ),
+            Strategy::File => {
+                "load_data() does not load it: read as much of the file as fits into memory."
+                    .to_owned()
+            }
+        };
+        format!("{made}{how}")
+    }
+
+    fn made(&self, drawn: &Drawn) -> String {
+        let (name, bytes) = (&self.origin.name, counted(self.origin.bytes));
+        if !self.is_sample() {
+            return format!("This is {name}, one record on each line. ");
+        }
+        format!(
+            "This is a SAMPLE: {} of the {} records of {name}, which has {bytes} bytes and does \
+             not fit into the sandbox. Every record had the same chance, one in {}. Counts and \
+             sums over it are estimates: scale them by {} / {}, and say in the answer that they \
+             are from a sample. What is described below was counted over all records. ",
+            counted(drawn.kept),
+            counted(drawn.records),
+            counted(1_u64 << self.halvings.min(63)),
+            drawn.records,
+            drawn.kept,
+        )
+    }
+}
+
+/// The variables that `load_data` uses, in all that is said of the data.
+fn renamed(mut profile: Description, items: &[Item]) -> Description {
+    for dataset in &mut profile.datasets {
+        if let Some(item) = items.iter().find(|item| item.name == dataset.name) {
+            dataset.variable = item.variable();
+        }
+    }
+    profile
+}
+
+#[cfg(test)]
+mod tests;

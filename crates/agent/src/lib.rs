@@ -1,0 +1,34 @@
+#![doc = include_str!("../README.md")]
+
+mod again;
+mod answer;
+mod budget;
+mod compose;
+mod data;
+mod decide;
+#[cfg(test)]
+mod invented;
+mod money;
+mod output;
+mod prompt;
+mod room;
+mod shorten;
+mod story;
+mod tally;
+mod tools;
+mod worker;
+
+pub use again::{AgainError, More, again, next_attempt, try_again};
+pub use budget::Clause;
+pub use compose::compose;
+pub use data::{
+    DataError, Depot, Format, Item, MANIFEST, Plan, PlanError, Room, Strategy, shelve_bytes,
+    shelve_files,
+};
+pub use decide::{Closing, Step, decide};
+pub use money::Prices;
+pub use prompt::{Facts, PROMPT, Texts};
+pub use shorten::{MOST_SHOWN, Shortened, shorten};
+pub use story::Story;
+pub use tally::{Figures, Spread, Tally};
+pub use worker::{Left, Settings, WorkError, Worker};

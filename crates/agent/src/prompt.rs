@@ -1,0 +1,228 @@
+//! The words that the model is told, as files with a version.
+//!
+//! A version that has been used is never changed: a run goes on with the words that
+//! it began with, and its journal names their digest. A change is a new version.
+
+use belljar_journal::event::{Budget, Injected, Prompt, RunCreated};
+use belljar_objects::Digest;
+use time::OffsetDateTime;
+
+use crate::budget::described;
+
+/// The newest prompt, by name and version.
+pub const PROMPT: (&str, &str) = ("react", "1");
+
+/// One version of the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Texts {
+    name: &'static str,
+    version: &'static str,
+    system: &'static str,
+    first: &'static str,
+    turns_left_3: &'static str,
+    turns_left_1: &'static str,
+    last: &'static str,
+    restored: &'static str,
+    repair: &'static str,
+}
+
+const REACT_1: Texts = Texts {
+    name: "react",
+    version: "1",
+    system: include_str!("../prompts/react/1/system.md"),
+    first: include_str!("../prompts/react/1/first.md"),
+    turns_left_3: include_str!("../prompts/react/1/turns-left-3.md"),
+    turns_left_1: include_str!("../prompts/react/1/turns-left-1.md"),
+    last: include_str!("../prompts/react/1/final.md"),
+    restored: include_str!("../prompts/react/1/restored.md"),
+    repair: include_str!("../prompts/react/1/repair.md"),
+};
+
+const ALL: &[Texts] = &[REACT_1];
+
+/// What a run's words are about, read once when somebody begins to work on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    pub texts: Texts,
+    /// What is said of the datasets; empty: there are none.
+    pub data: String,
+}
+
+impl Texts {
+    /// The newest.
+    pub fn newest() -> Self {
+        REACT_1
+    }
+
+    /// Those that a run began with; none: this version does not have them.
+    pub fn of(prompt: &Prompt) -> Option<Self> {
+        ALL.iter().copied().find(|texts| texts.prompt() == *prompt)
+    }
+
+    /// How a journal names them.
+    pub fn prompt(&self) -> Prompt {
+        let all = [
+            self.system,
+            self.first,
+            self.turns_left_3,
+            self.turns_left_1,
+            self.last,
+            self.restored,
+            self.repair,
+        ];
+        Prompt {
+            name: self.name.to_owned(),
+            version: self.version.to_owned(),
+            sha256: Digest::of(all.join("\0").as_bytes()),
+        }
+    }
+
+    /// The same for every run, so that providers have it in their caches.
+    pub(crate) fn system(&self) -> &'static str {
+        self.system.trim_end()
+    }
+
+    /// What is different in every run: the day, the budget, the question.
+    pub(crate) fn first(&self, created: &RunCreated) -> String {
+        filled(
+            self.first,
+            &[
+                ("anchor", &anchor(created.now)),
+                ("budget", &described(&created.budget)),
+                ("question", created.question.trim()),
+            ],
+        )
+    }
+
+    pub(crate) fn turns_left(&self, left: u32) -> (Injected, String) {
+        match left {
+            1 => (Injected::TurnsLeft1, filled(self.turns_left_1, &[])),
+            _ => (Injected::TurnsLeft3, filled(self.turns_left_3, &[("left", &left.to_string())])),
+        }
+    }
+
+    pub(crate) fn last(&self, why: &str) -> String {
+        filled(self.last, &[("why", why)])
+    }
+
+    pub(crate) fn restored(&self) -> String {
+        filled(self.restored, &[])
+    }
+
+    pub(crate) fn repair(&self) -> String {
+        filled(self.repair, &[])
+    }
+
+    pub(crate) fn budget(budget: &Budget) -> String {
+        format!("The budget has changed. {}", described(budget))
+    }
+}
+
+/// What "now" is, with all that follows from it and that models get wrong.
+fn anchor(now: OffsetDateTime) -> String {
+    let monday = now.date() - time::Duration::days(now.weekday().number_days_from_monday().into());
+    let quarter = (u8::from(now.month()) - 1) / 3 + 1;
+    format!(
+        "Now is {}, {} {}, {}, {:02}:{:02} UTC ({}). The week began on Monday, {monday}; the quarter is Q{quarter} {}.",
+        now.weekday(),
+        now.month(),
+        now.day(),
+        now.year(),
+        now.hour(),
+        now.minute(),
+        now.date(),
+        now.year(),
+    )
+}
+
+/// Fills in each mark once, in one pass: what is filled in is not looked at again.
+fn filled(text: &str, values: &[(&str, &str)]) -> String {
+    let mut rest = text.trim_end();
+    let mut whole = String::new();
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
+        whole.push_str(before);
+        whole.push_str(values.iter().find(|(known, _)| *known == name).map_or("", |(_, v)| v));
+        rest = after;
+    }
+    whole + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    /// What was once used stays as it is: a change of words is a new version.
+    #[test]
+    fn a_version_keeps_its_words() {
+        let digests: Vec<String> = ALL
+            .iter()
+            .map(|texts| format!("{}/{} {}", texts.name, texts.version, texts.prompt().sha256))
+            .collect();
+        expect!["react/1 792fb99eb4d24f86de5c2ef2171b7500542e3b2e7e691450c576e61e74cb3a18"]
+            .assert_eq(&digests.join("\n"));
+    }
+
+    #[test]
+    fn the_newest_version_is_the_named_one() {
+        let prompt = Texts::newest().prompt();
+        assert_eq!((prompt.name.as_str(), prompt.version.as_str()), PROMPT);
+        assert_eq!(Texts::of(&prompt), Some(Texts::newest()));
+        assert_eq!(Texts::of(&Prompt { version: "0".into(), ..prompt }), None);
+    }
+
+    /// A5: what every prompt has to say.
+    #[test]
+    fn the_prompt_says_what_was_learned() {
+        let system = REACT_1.system();
+        for (what, words) in [
+            ("execution model", "keeps its state"),
+            ("fresh execution", "\"fresh\": true"),
+            ("batching", "Do several things in one piece of code"),
+            ("no redundant checks", "Do not check again what has been checked"),
+            ("temporal anchoring", "Wednesday, January 7"),
+            ("temporal anchoring", "the week of March 16"),
+            ("dates verified in code", "with Python's `datetime`"),
+            ("join rules", "An empty join is never a finding"),
+            ("no placeholders", "No placeholders"),
+            ("truncation", "4,000 characters"),
+            ("one-line loading", "load_data()"),
+        ] {
+            assert!(system.contains(words), "{what}");
+        }
+        // Whatever is different from day to day, or from run to run, is not here.
+        assert!(!system.contains("{{"));
+    }
+
+    #[test]
+    fn the_first_message_has_the_day_the_budget_and_the_question() {
+        let created = RunCreated {
+            question: " Which {{budget}} deals slipped? ".into(),
+            datasets: vec![],
+            model: "m".into(),
+            prompt: REACT_1.prompt(),
+            budget: Budget { turns: Some(30), ..Budget::default() },
+            now: OffsetDateTime::from_unix_timestamp(1_773_997_500).unwrap(),
+            wish: None,
+        };
+        expect![[r#"
+            Now is Friday, March 20, 2026, 09:05 UTC (2026-03-20). The week began on Monday, 2026-03-16; the quarter is Q1 2026.
+
+            Budget: 30 turns.
+
+            Question: Which {{budget}} deals slipped?"#]]
+        .assert_eq(&REACT_1.first(&created));
+    }
+
+    #[test]
+    fn warnings_say_how_much_is_left() {
+        expect!["You have only 3 turns remaining. Write your final result NOW: write result.md and call finish."]
+            .assert_eq(&REACT_1.turns_left(3).1);
+        assert_eq!(REACT_1.turns_left(1).0, Injected::TurnsLeft1);
+        assert!(
+            REACT_1.last("All 30 turns are used.").starts_with("All 30 turns are used. No tool")
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! The sandbox of a run: made once, with the data in it, and found again.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_api::bounds::OutOfBounds;
+use belljar_api::call::User;
+use belljar_api::sandbox::{ChangeSandbox, CreateSandbox, ShownDataset};
+use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
+use belljar_journal::Address;
+use belljar_journal::event::Brought;
+use belljar_model::data::{FOLDER, MOST_FILES};
+use belljar_model::{Generation, SandboxId};
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::io::AsyncReadExt as _;
+
+use crate::data::{DataError, Depot, Item};
+
+/// How long a sandbox lives when nobody works in it any more.
+const LIFE: Duration = Duration::from_secs(1800);
+/// What is sent of a file at once.
+const PIECE: usize = 256 << 10;
+
+/// Why there is no sandbox to work in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RoomError {
+    #[error("cannot make a sandbox of `{template}`")]
+    Make { template: String, source: Error },
+    #[error("cannot put `{name}` into the sandbox")]
+    Put { name: String, source: Error },
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error("the sandbox has no id that can be used")]
+    Id,
+}
+
+/// Makes sandboxes.
+#[derive(Debug, Clone)]
+pub(crate) struct Rooms {
+    pub(crate) client: Client,
+    pub(crate) depot: Arc<dyn Depot>,
+    /// How their data comes into them, where that can be.
+    pub(crate) bring: Brought,
+}
+
+impl Rooms {
+    /// Makes the so-manieth sandbox of a run, with its data. Asked again within ten
+    /// minutes, it is the same one.
+    pub(crate) async fn make(
+        &self,
+        run: &Address,
+        number: u32,
+        template: &str,
+        data: &[Item],
+    ) -> Result<(SandboxId, Brought), RoomError> {
+        let failed = |source| RoomError::Make { template: template.to_owned(), source };
+        let template = template.to_owned().try_into();
+        let template = template.map_err(|bounds| failed(Error::from(bounds)))?;
+        let mut wish = CreateSandbox::of(template);
+        wish.timeout_seconds = LIFE.as_secs().try_into().ok();
+        // `load_data` finds the manifest there.
+        wish.env.insert("BELLJAR_DATA".to_owned(), FOLDER.to_owned());
+        wish.metadata.insert("run".to_owned(), run.run.to_string());
+        // Other letters are not in it.
+        let key: Option<Key> = format!("run-{}-{number}", run.run).parse().ok();
+        if self.bring == Brought::Mounted && data.len() <= MOST_FILES {
+            wish.data = data.iter().map(shown).collect::<Result<_, _>>().map_err(failed)?;
+        }
+        let mut made = Backoff::of_safe().run(|| self.client.create(&wish, key.as_ref())).await;
+        if let Err(error) = &made
+            && !wish.data.is_empty()
+            && is_not_shown(error)
+        {
+            tracing::info!(run.id = %run.run, code = error.code(), "data is copied");
+            wish.data.clear();
+            made = Backoff::of_safe().run(|| self.client.create(&wish, key.as_ref())).await;
+        }
+        let made = made.map_err(failed)?;
+        let id: SandboxId = made.id.parse().map_err(|_| RoomError::Id)?;
+        if !wish.data.is_empty() {
+            return Ok((id, Brought::Mounted));
+        }
+        self.fill(&self.client.sandbox(id.as_str()).by(User::Root), data).await?;
+        Ok((id, Brought::Copied))
+    }
+
+    /// Puts data in. It belongs to the template's owner, so the code can read and not
+    /// change it.
+    async fn fill(&self, sandbox: &Sandbox, data: &[Item]) -> Result<(), RoomError> {
+        for item in data {
+            let put = |source| RoomError::Put { name: item.name.clone(), source };
+            let pieces = pieces(self.depot.open(item).await?);
+            sandbox.stream_file(&format!("{FOLDER}/{}", item.name), pieces).await.map_err(put)?;
+        }
+        Ok(())
+    }
+
+    /// A sandbox, as who works on the run now. Files are handled with the rights that
+    /// the code has: it may have put a link to the data where one is to be written.
+    pub(crate) fn at(&self, id: &SandboxId, generation: Generation) -> Sandbox {
+        self.client.sandbox(id.as_str()).driven(generation.0).by(User::User)
+    }
+}
+
+/// How a request names a dataset.
+fn shown(item: &Item) -> Result<ShownDataset, Error> {
+    let text = || {
+        let (name, sha256) = (item.name.clone(), item.fingerprint.to_string());
+        Ok::<_, OutOfBounds>(ShownDataset { name: name.try_into()?, sha256: sha256.try_into()? })
+    };
+    text().map_err(Error::from)
+}
+
+/// Whether data could come in all the same, as a copy.
+fn is_not_shown(error: &Error) -> bool {
+    matches!(error.code(), Some("dataset_not_found" | "datasets_not_shown"))
+}
+
+/// Lets it live on.
+pub(crate) async fn keep(sandbox: &Sandbox) -> Result<(), Error> {
+    let wish = ChangeSandbox { timeout_seconds: LIFE.as_secs().try_into().ok(), deadline: None };
+    sandbox.change(&wish).await.map(drop)
+}
+
+/// Its Python context; the first one that there is.
+pub(crate) async fn python(sandbox: &Sandbox) -> Result<String, Error> {
+    let contexts = sandbox.contexts().await?;
+    let first = contexts.items.into_iter().find(|context| context.language == "python");
+    match first {
+        Some(context) => Ok(context.id),
+        None => Ok(sandbox.create_context("python", None).await?.id),
+    }
+}
+
+/// Code in a process of its own.
+pub(crate) fn fresh(code: &str) -> Command {
+    Command { stdin: Some(code.to_owned()), ..Command::argv(["python3", "-"]) }
+}
+
+/// Whether an error means that the sandbox is not there any more.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::SandboxGone)
+        || matches!(error.code(), Some("sandbox_not_found" | "sandbox_gone"))
+}
+
+fn pieces(file: File) -> impl futures_util::Stream<Item = std::io::Result<Bytes>> + Send + use<> {
+    stream::try_unfold(tokio::fs::File::from_std(file), |mut file| async move {
+        let mut piece = vec![0; PIECE];
+        let read = file.read(&mut piece).await?;
+        piece.truncate(read);
+        Ok((read > 0).then(|| (Bytes::from(piece), file)))
+    })
+}

@@ -1,0 +1,406 @@
+//! Whoever works on runs.
+//!
+//! ```text
+//!   claim ─► read ─► decide ─► act ─► append ─┐
+//!              ▲                              │   a task beside it renews the lease
+//!              └──────────────────────────────┘
+//! ```
+//!
+//! Nothing is remembered between two rounds but what the journal says, so whoever
+//! takes over after a crash does the same.
+
+mod ask;
+mod call;
+mod close;
+mod keeper;
+mod obey;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_client::Client;
+use belljar_journal::event::{Body, Brought, Event, InjectedMessage, Limit, LlmFailed, LlmTrouble};
+use belljar_journal::{
+    Address, AppendError, Appended, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError,
+    NewEvent, ReadError,
+};
+use belljar_model::Sequence;
+use belljar_provider::Provider;
+use futures_util::future::BoxFuture;
+use time::OffsetDateTime;
+use tokio::io::AsyncReadExt as _;
+
+use crate::budget::Clause;
+use crate::data::{DataError, Depot, Item};
+use crate::decide::{Closing, Step, decide};
+use crate::money::Prices;
+use crate::prompt::{Facts, Texts};
+use crate::room::{RoomError, Rooms};
+use crate::story::Story;
+use keeper::Keeper;
+
+/// What is read of a log at once.
+const PART: usize = 200;
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who it is, for the record.
+    pub owner: String,
+    /// How long a run is its own when it stops saying so.
+    pub lease: Duration,
+    /// What sandboxes are made of, when a run does not say.
+    pub template: String,
+    /// The most tokens of one answer.
+    pub max_output: u64,
+    /// How long one request to the model may take, all attempts together.
+    pub model_time: Duration,
+    /// How data comes into sandboxes: those of this host can be shown it. Where
+    /// they cannot, it is copied, and the log says so.
+    pub data: Brought,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            owner: "worker".to_owned(),
+            lease: Duration::from_secs(30),
+            template: "python-data".to_owned(),
+            max_output: 8192,
+            model_time: Duration::from_secs(1800),
+            data: Brought::Copied,
+        }
+    }
+}
+
+/// Works on runs, one at a time; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    journal: Arc<dyn Journal>,
+    provider: Arc<dyn Provider>,
+    rooms: Rooms,
+    prices: Prices,
+    settings: Settings,
+}
+
+/// Why a worker let go of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    Finished,
+    /// Somebody wants it to wait.
+    Paused,
+    /// The worker was told to stop. The run is not over.
+    Stopped,
+    /// A newer version wrote this event.
+    Newer(Sequence),
+}
+
+/// Why a worker could not go on. The run is not over: another one may.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    #[error("cannot have the run")]
+    Claim(#[from] ClaimError),
+    #[error("the run was taken over")]
+    Fenced,
+    #[error("cannot read the run")]
+    Read(#[from] ReadError),
+    #[error("cannot write the run down")]
+    Append(#[source] AppendError),
+    #[error("cannot keep what belongs to the run")]
+    Blob(#[from] BlobError),
+    #[error("what is said of the run's data cannot be had")]
+    Data(#[from] DataError),
+    #[error("the run began with a prompt that this version does not have")]
+    Prompt,
+    #[error("the run's log does not say how it began")]
+    NoBeginning,
+}
+
+/// What one round came to.
+enum Round {
+    Again,
+    Left(Left),
+}
+
+/// A run that is worked on.
+struct Work<'w> {
+    worker: &'w Worker,
+    lease: Lease,
+    events: Vec<Event>,
+    story: Story,
+    facts: Facts,
+    template: String,
+    data: Vec<Item>,
+    /// Whether this worker has seen its sandbox alive.
+    is_seen: bool,
+}
+
+impl Worker {
+    pub fn new(
+        journal: Arc<dyn Journal>,
+        client: Client,
+        provider: Arc<dyn Provider>,
+        depot: Arc<dyn Depot>,
+        prices: Prices,
+        settings: Settings,
+    ) -> Self {
+        let rooms = Rooms { client, depot, bring: settings.data };
+        Self { journal, provider, rooms, prices, settings }
+    }
+
+    /// Takes a run and works on it until it is over, or has to wait.
+    pub async fn work(&self, run: &Address) -> Result<Left, WorkError> {
+        self.work_until(run, std::future::pending()).await
+    }
+
+    /// The same until `stop`: then it is given back as it is, and whoever takes it next
+    /// asks the sandbox what came of the call that was under way.
+    pub async fn work_until(
+        &self,
+        run: &Address,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Left, WorkError> {
+        let lease = self.journal.claim(run, &self.settings.owner, self.settings.lease).await?;
+        let keeper = Keeper::start(self.journal.clone(), lease.clone(), self.settings.lease);
+        let worked = tokio::select! {
+            worked = self.go_on(lease.clone()) => worked,
+            () = keeper.fenced() => Err(WorkError::Fenced),
+            () = stop => Ok(Left::Stopped),
+        };
+        drop(keeper);
+        if !matches!(worked, Err(WorkError::Fenced)) {
+            // Whoever comes next need not think that we died.
+            match self.journal.release(&lease).await {
+                Ok(()) | Err(LeaseError::Fenced { .. }) => {}
+                Err(error) => tracing::warn!(run.id = %run.run, %error, "cannot give a run back"),
+            }
+        }
+        worked
+    }
+
+    /// As a type that is not made of all that a run may wait for.
+    fn go_on(&self, lease: Lease) -> BoxFuture<'_, Result<Left, WorkError>> {
+        Box::pin(async move {
+            let mut work = Work::begin(self, lease).await?;
+            loop {
+                work.catch_up().await?;
+                match work.round().await {
+                    Ok(Round::Again) => {}
+                    Ok(Round::Left(left)) => return Ok(left),
+                    // Something came in between: look again, and decide anew.
+                    Err(WorkError::Append(AppendError::Unseen { .. })) => {}
+                    Err(WorkError::Append(AppendError::Fenced { .. })) => {
+                        return Err(WorkError::Fenced);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+}
+
+impl Worker {
+    /// What is said of a run's data. Whoever made the run may have died before it was
+    /// kept with the run; then it is still where the data is.
+    async fn described(&self, run: &Address, blob: &BlobRef) -> Result<Vec<u8>, WorkError> {
+        match self.journal.get_blob(run, blob).await {
+            Ok(text) => return Ok(text),
+            Err(BlobError::NoBlob(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let name = "description".to_owned();
+        let item = Item { name, fingerprint: blob.sha256, bytes: blob.bytes };
+        let file = self.rooms.depot.open(&item).await?;
+        let mut text = Vec::new();
+        tokio::fs::File::from_std(file)
+            .read_to_end(&mut text)
+            .await
+            .map_err(|_| DataError::Changed(item.name))?;
+        self.journal.put_blob(run, text.clone()).await?;
+        Ok(text)
+    }
+}
+
+impl<'w> Work<'w> {
+    async fn begin(worker: &'w Worker, lease: Lease) -> Result<Self, WorkError> {
+        let events = belljar_journal::read_all(&*worker.journal, &lease.address).await?;
+        let created = events.iter().find_map(|event| match &event.body {
+            Body::RunCreated(created) => Some(created.clone()),
+            _ => None,
+        });
+        let created = created.ok_or(WorkError::NoBeginning)?;
+        let story = Story::of(&events);
+        let prompt = story.view.prompt.clone().unwrap_or_else(|| created.prompt.clone());
+        let texts = Texts::of(&prompt).ok_or(WorkError::Prompt)?;
+        // One description may be about several datasets.
+        let mut blobs: Vec<BlobRef> = Vec::new();
+        for blob in created.datasets.iter().filter_map(|dataset| dataset.description) {
+            if !blobs.contains(&blob) {
+                blobs.push(blob);
+            }
+        }
+        let mut data = String::new();
+        for blob in &blobs {
+            let text = worker.described(&lease.address, blob).await?;
+            data.push_str(&String::from_utf8_lossy(&text));
+        }
+        let item = |dataset: &belljar_journal::event::Dataset| Item {
+            name: dataset.name.clone(),
+            fingerprint: dataset.fingerprint,
+            bytes: dataset.bytes,
+        };
+        let items = created.datasets.iter().map(item).collect();
+        let facts = Facts { texts, data };
+        let wished = created.wish.map(|wish| wish.template);
+        let template = wished.unwrap_or_else(|| worker.settings.template.clone());
+        Ok(Self { worker, lease, events, story, facts, template, data: items, is_seen: false })
+    }
+
+    /// Reads what was written since.
+    async fn catch_up(&mut self) -> Result<(), WorkError> {
+        loop {
+            let from = self.story.view.head.next();
+            let part = self.worker.journal.read(&self.lease.address, from, PART).await?;
+            let is_last = part.len() < PART;
+            part.iter().for_each(|event| self.story.apply(event));
+            self.events.extend(part);
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn append(&self, event: NewEvent) -> Result<Sequence, WorkError> {
+        let appended = self.worker.journal.append(&self.lease, event).await;
+        appended.map(Appended::seq).map_err(WorkError::Append)
+    }
+
+    /// Does the one thing that is due.
+    async fn round(&mut self) -> Result<Round, WorkError> {
+        let story = self.story.clone();
+        let turn = story.view.turns + 1;
+        match decide(&story, OffsetDateTime::now_utc()) {
+            Step::Leave(seq) => return Ok(Round::Left(Left::Newer(seq))),
+            Step::Over => return Ok(Round::Left(Left::Finished)),
+            Step::Rest => return Ok(Round::Left(Left::Paused)),
+            Step::Obey(pending) => self.obey(pending).await?,
+            Step::Lost(asked) => {
+                let failed = LlmFailed {
+                    turn: asked.turn,
+                    asked: asked.seq,
+                    trouble: LlmTrouble::Lost,
+                    message: "whoever asked died before the answer was written down".to_owned(),
+                    nano_dollars: 0,
+                    micros: 0,
+                };
+                self.append(NewEvent::new(failed)).await?;
+            }
+            Step::Limit(hit) => drop(self.append(NewEvent::new(hit)).await?),
+            Step::Warn { left } => {
+                let (kind, text) = self.facts.texts.turns_left(left);
+                self.inject(InjectedMessage { kind, turn, text, answers: None }).await?;
+            }
+            Step::Last { why } => {
+                let kind = belljar_journal::event::Injected::Final;
+                let text = self.facts.texts.last(&why);
+                self.inject(InjectedMessage { kind, turn, text, answers: None }).await?;
+            }
+            Step::Repair => {
+                let kind = belljar_journal::event::Injected::Repair;
+                let text = self.facts.texts.repair();
+                let message = InjectedMessage { kind, turn, text, answers: None };
+                let key = format!("repair:{turn}");
+                self.append(NewEvent::new(message).keyed(&key)).await?;
+            }
+            Step::Anew => {
+                let kind = belljar_journal::event::Injected::Restored;
+                let text = self.facts.texts.restored();
+                let message = InjectedMessage { kind, turn, text, answers: None };
+                self.append(NewEvent::new(message).keyed("restored:1")).await?;
+            }
+            Step::Ask { turn, attempt, last } => self.ask(turn, attempt, last).await?,
+            Step::Intend(call) => self.intend(call).await?,
+            Step::Start(call) => self.start(call).await?,
+            Step::Collect { call, exec, sandbox } => self.collect(call, exec, sandbox).await?,
+            Step::Close(closing) => self.close(closing).await?,
+        }
+        Ok(Round::Again)
+    }
+
+    /// What is left of the run's time, if that is bounded.
+    fn time_left(&self) -> Option<Duration> {
+        self.left(Limit::Wall).map(Duration::from_millis)
+    }
+
+    /// What is left of a budget, if it is bounded.
+    fn left(&self, limit: Limit) -> Option<u64> {
+        self.clause(limit).map(|clause| clause.allowed.saturating_sub(clause.used))
+    }
+
+    fn clause(&self, limit: Limit) -> Option<Clause> {
+        let now = OffsetDateTime::now_utc();
+        let clauses = Clause::all(&self.story.view, self.story.began.unwrap_or(now), now);
+        clauses.into_iter().find(|clause| clause.limit == limit)
+    }
+
+    async fn inject(&self, message: InjectedMessage) -> Result<(), WorkError> {
+        self.append(NewEvent::new(message).waiting()).await.map(drop)
+    }
+
+    /// Has a sandbox made, or says why there is none.
+    async fn attach(&mut self) -> Result<(), WorkError> {
+        let number = self.story.view.sandboxes + 1;
+        let (run, template) = (&self.lease.address, &self.template);
+        let made = self.worker.rooms.make(run, number, template, &self.data).await;
+        match made {
+            Ok((sandbox, brought)) => {
+                let attached = belljar_journal::event::SandboxAttached {
+                    sandbox,
+                    number,
+                    template: self.template.clone(),
+                    restored: None,
+                    data: (!self.data.is_empty()).then_some(brought),
+                };
+                self.append(NewEvent::new(attached)).await?;
+                self.is_seen = true;
+                if number > 1 {
+                    let message = InjectedMessage {
+                        kind: belljar_journal::event::Injected::Restored,
+                        turn: self.story.view.turns + 1,
+                        text: self.facts.texts.restored(),
+                        answers: None,
+                    };
+                    let key = format!("restored:{number}");
+                    self.append(NewEvent::new(message).keyed(&key)).await?;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let category = match &error {
+                    RoomError::Data(_) | RoomError::Put { .. } => {
+                        belljar_journal::event::ErrorCategory::Data
+                    }
+                    RoomError::Make { .. } | RoomError::Id => {
+                        belljar_journal::event::ErrorCategory::Sandbox
+                    }
+                };
+                self.close(Closing::failed(category, &chain(&error))).await
+            }
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

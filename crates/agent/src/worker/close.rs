@@ -1,0 +1,53 @@
+//! Ends a run, always with a result.
+
+use belljar_journal::NewEvent;
+use belljar_journal::event::{Finished, Outcome};
+
+use super::call::{RESULT, read};
+use super::{Work, WorkError};
+use crate::decide::Closing;
+
+/// What is read of a result that nobody handed in.
+const MOST_RESULT: usize = 1 << 20;
+
+impl Work<'_> {
+    pub(super) async fn close(&mut self, closing: Closing) -> Result<(), WorkError> {
+        let result = match &closing.result {
+            Some(result) => result.clone(),
+            None => self.what_there_is(&closing).await,
+        };
+        let has_result = self.story.view.artifacts.iter().any(|artifact| artifact.name == RESULT);
+        if !has_result {
+            let text = format!("{}\n", result.trim_end());
+            self.keep(None, RESULT.to_owned(), "text/markdown", text.into_bytes()).await?;
+            self.catch_up().await?;
+        }
+        let Closing { outcome, error, message, .. } = closing;
+        let finished = Finished { outcome, error, message, result: Some(result) };
+        self.append(NewEvent::new(finished).seen(self.story.view.head)).await?;
+        if let Some(id) = &self.story.view.sandbox {
+            // It would end by itself, only later.
+            let _ = self.worker.rooms.at(id, self.lease.generation).end().await;
+        }
+        Ok(())
+    }
+
+    /// A run that was not answered still has what it came to: the file that it was
+    /// writing, or what the model said last.
+    async fn what_there_is(&self, closing: &Closing) -> String {
+        if let Some(id) = &self.story.view.sandbox {
+            let sandbox = self.worker.rooms.at(id, self.lease.generation);
+            if let Ok(bytes) = read(&sandbox, RESULT, MOST_RESULT).await {
+                return String::from_utf8_lossy(&bytes).into_owned();
+            }
+        }
+        let why = closing.message.as_deref().unwrap_or(match closing.outcome {
+            Outcome::Cancelled => "the run was cancelled",
+            _ => "it came to no answer",
+        });
+        match &self.story.said {
+            Some(said) => format!("No answer was given: {why}. The last that was said:\n\n{said}"),
+            None => format!("No answer was given: {why}."),
+        }
+    }
+}

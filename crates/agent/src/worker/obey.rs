@@ -1,0 +1,35 @@
+//! Does what people outside asked for.
+
+use belljar_journal::event::{
+    Body, BudgetChanged, Cancelled, Injected, InjectedMessage, Paused, Request, Resumed,
+};
+use belljar_journal::{NewEvent, Pending};
+
+use super::{Work, WorkError};
+
+impl Work<'_> {
+    pub(super) async fn obey(&self, pending: &Pending) -> Result<(), WorkError> {
+        let answers = pending.seq;
+        let body: Body = match &pending.asked.request {
+            Request::Pause => Paused { answers: Some(answers) }.into(),
+            Request::Resume => Resumed { answers }.into(),
+            Request::Cancel => Cancelled { answers }.into(),
+            Request::Budget { change } => {
+                BudgetChanged { answers, budget: change.onto(&self.story.view.budget) }.into()
+            }
+            Request::Tell { text } => InjectedMessage {
+                kind: Injected::Operator,
+                turn: self.story.view.turns + 1,
+                text: text.clone(),
+                answers: Some(answers),
+            }
+            .into(),
+        };
+        let event = NewEvent::new(body);
+        let event = match event.body.wants_to_be_last() {
+            true => event.seen(self.story.view.head),
+            false => event,
+        };
+        self.append(event).await.map(drop)
+    }
+}

@@ -1,0 +1,312 @@
+//! Makes a run: everything that it needs later is in its first event, or named by it.
+//!
+//! What is named is kept before the event is written, so that a run that is there can
+//! be worked on, whatever becomes of whoever made it.
+
+use std::fs::File;
+use std::io;
+use std::thread;
+
+use belljar_agent::{DataError, Depot as _, Format, Item, MANIFEST, Plan, PlanError, Room, Texts};
+use belljar_dataset::Description;
+use belljar_dataset::worker::describe_sealed;
+use belljar_journal::event::{Body, Brought, Budget, Dataset, RunCreated, Wish};
+use belljar_journal::{
+    Address, BlobError, BlobRef, CreateError, Created, Event, First, ListQuery, NewRun, ReadError,
+    State,
+};
+use belljar_model::{Question, RunId, Sequence};
+use belljar_objects::{Digest, ObjectsError};
+use sha2::{Digest as _, Sha256};
+use time::OffsetDateTime;
+
+use crate::Runs;
+use crate::data::{Belongings, KeptError, PutError};
+use crate::models::NoModel;
+
+/// A run that somebody wants.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub question: Question,
+    /// Names of files, and what they hold.
+    pub data: Vec<(String, Source)>,
+    pub template: Option<String>,
+    pub operation: Option<String>,
+    pub model: Option<String>,
+    pub budget: Budget,
+    pub now: Option<OffsetDateTime>,
+    /// Under which it is made once, and the digest of all that was asked.
+    pub key: Option<(String, Digest)>,
+}
+
+/// Where a file of a run's comes from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    Kept(Digest),
+    Inline(Vec<u8>),
+}
+
+/// A run that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    pub run: Address,
+    /// Whether it was there before.
+    pub is_repeated: bool,
+}
+
+/// Why a run was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateRunError {
+    #[error("you have {0} runs that are not over")]
+    TooMany(usize),
+    #[error("this idempotency key was used for another run")]
+    Mismatch,
+    #[error("there is no template `{0}`")]
+    NoTemplate(String),
+    #[error("you have no data {0}")]
+    NoData(Digest),
+    #[error(transparent)]
+    Model(#[from] NoModel),
+    #[error(transparent)]
+    Name(DataError),
+    #[error(transparent)]
+    Put(#[from] PutError),
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+    #[error("what is kept cannot be read")]
+    Open(#[source] DataError),
+    #[error("cannot ask for the template")]
+    Templates(#[source] belljar_client::Error),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error("cannot read runs")]
+    Read(#[source] ReadError),
+    #[error("cannot write the run down")]
+    Create(#[source] CreateError),
+    #[error("cannot keep what is said of the data")]
+    Blob(#[source] BlobError),
+    #[error("there are no random numbers")]
+    Random(#[source] io::Error),
+}
+
+impl From<ObjectsError> for CreateRunError {
+    fn from(error: ObjectsError) -> Self {
+        KeptError::from(error).into()
+    }
+}
+
+impl Runs {
+    pub async fn create(&self, tenant: &str, wanted: Wanted) -> Result<Made, CreateRunError> {
+        let run = match &wanted.key {
+            Some((key, _)) => keyed(tenant, key),
+            None => RunId::from_bits(random().map_err(CreateRunError::Random)?),
+        };
+        let address = Address { tenant: tenant.to_owned(), run };
+        if wanted.key.is_some() {
+            match self.journal().read(&address, Sequence(1), 1).await {
+                Ok(events) => return repeated(address, events.first(), &wanted),
+                Err(ReadError::NoRun) => {}
+                Err(error) => return Err(CreateRunError::Read(error)),
+            }
+        }
+        let choice = self.models().choose(wanted.operation.as_deref(), wanted.model.as_deref())?;
+        self.check_quota(tenant).await?;
+        let template = wanted.template.clone().unwrap_or_else(|| self.settings().template.clone());
+        let room = self.room(tenant, &template).await?;
+        let belongings = self.data().of(tenant)?;
+        let items = self.items(tenant, &belongings, &wanted.data).await?;
+        let profile = self.profile(&belongings, &items).await?;
+        let plan = self.plan(&belongings, items, room, profile).await?;
+        let text = plan.describe().into_bytes();
+        let datasets = datasets(&belongings, &plan, &text).await?;
+        let has_data = !datasets.is_empty();
+        let turns = wanted.budget.turns.or(Some(self.settings().turns));
+        let created = RunCreated {
+            question: wanted.question.to_string(),
+            datasets,
+            model: choice.model,
+            prompt: Texts::newest().prompt(),
+            budget: Budget { turns, ..wanted.budget },
+            now: wanted.now.unwrap_or_else(OffsetDateTime::now_utc),
+            wish: Some(Wish {
+                template,
+                operation: choice.operation,
+                request: wanted.key.as_ref().map(|(_, request)| *request),
+            }),
+        };
+        let new = NewRun { address: address.clone(), first: First::Created(created) };
+        match self.journal().create(&new).await.map_err(CreateRunError::Create)? {
+            Created::Made => {}
+            Created::Already(first) => return repeated(address, Some(&first), &wanted),
+        }
+        if has_data {
+            let kept = self.journal().put_blob(&address, text).await;
+            kept.map_err(CreateRunError::Blob)?;
+        }
+        self.0.bell.notify_one();
+        Ok(Made { run: address, is_repeated: false })
+    }
+
+    async fn check_quota(&self, tenant: &str) -> Result<(), CreateRunError> {
+        let most = self.settings().unfinished;
+        let mut unfinished = 0;
+        for state in [State::Waiting, State::Running, State::Paused] {
+            let query = ListQuery { tenant, state: Some(state), after: None, most };
+            let listed = self.journal().list(query).await.map_err(CreateRunError::Read)?;
+            unfinished += listed.rows.len();
+        }
+        if unfinished < most { Ok(()) } else { Err(CreateRunError::TooMany(most)) }
+    }
+
+    async fn room(&self, tenant: &str, template: &str) -> Result<Room, CreateRunError> {
+        let found = self.client(tenant).template(template).await;
+        let limits = found.map(|template| template.limits).map_err(|error| match error.code() {
+            Some("template_not_found" | "not_found") => {
+                CreateRunError::NoTemplate(template.to_owned())
+            }
+            _ => CreateRunError::Templates(error),
+        })?;
+        let (memory_bytes, disk_bytes) = (limits.memory_bytes, limits.disk_bytes);
+        Ok(Room { memory_bytes, disk_bytes, data: Brought::Copied })
+    }
+
+    /// Finds the files, or takes them.
+    async fn items(
+        &self,
+        tenant: &str,
+        belongings: &Belongings,
+        data: &[(String, Source)],
+    ) -> Result<Vec<Item>, CreateRunError> {
+        let mut items: Vec<Item> = Vec::new();
+        for (name, source) in data {
+            let (sha256, bytes) = match source {
+                Source::Kept(sha256) => {
+                    let found = belongings.files.find_blob(sha256).await?;
+                    let found = found.ok_or(CreateRunError::NoData(*sha256))?;
+                    (found.digest, found.bytes)
+                }
+                Source::Inline(content) => {
+                    let kept = self.data().put(tenant, &content[..]).await?;
+                    (kept.sha256, kept.bytes)
+                }
+            };
+            let item = Item::new(name, sha256, bytes).map_err(CreateRunError::Name)?;
+            if !items.iter().all(|other| other.is_apart(&item)) {
+                return Err(CreateRunError::Name(DataError::Twice(item.name)));
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// Makes the files fit. What is made for that is kept as they are.
+    async fn plan(
+        &self,
+        belongings: &Belongings,
+        items: Vec<Item>,
+        room: Room,
+        profile: Option<Description>,
+    ) -> Result<Plan, PlanError> {
+        let _one = self.0.reading.acquire().await;
+        Plan::new(items, room, profile, belongings).await
+    }
+
+    /// What is inside of the files, as far as they can be read. A file that cannot be
+    /// described can still be worked with.
+    async fn profile(
+        &self,
+        belongings: &Belongings,
+        items: &[Item],
+    ) -> Result<Option<Description>, CreateRunError> {
+        let Some(describer) = self.0.parts.describer.clone() else { return Ok(None) };
+        let mut files: Vec<(String, File)> = Vec::new();
+        for item in items.iter().filter(|item| item.format() != Format::Other) {
+            let file = belongings.open(item).await.map_err(CreateRunError::Open)?;
+            files.push((item.name.clone(), file));
+        }
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let _one = self.0.reading.acquire().await;
+        let described = tokio::task::spawn_blocking(move || {
+            let threads = thread::available_parallelism().map_or(1, Into::into);
+            describe_sealed(&describer, &files, threads, |_| {})
+        });
+        match described.await {
+            Ok(Ok(description)) => Ok(Some(description)),
+            Ok(Err(error)) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "data is not described; the model is told nothing of it");
+                Ok(None)
+            }
+            Err(error) => {
+                tracing::error!(%error, "whoever describes data panicked");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The files and what is said of them, kept where the run will look for them.
+async fn datasets(
+    belongings: &Belongings,
+    plan: &Plan,
+    text: &[u8],
+) -> Result<Vec<Dataset>, CreateRunError> {
+    let mut datasets = plan.datasets(BlobRef::of(text));
+    if datasets.is_empty() {
+        return Ok(datasets);
+    }
+    belongings.plans.put_blob(text).await?;
+    let manifest = plan.manifest();
+    let fingerprint = belongings.plans.put_blob(manifest.as_bytes()).await?;
+    let bytes = manifest.len() as u64;
+    let name = MANIFEST.to_owned();
+    datasets.push(Dataset { name, fingerprint, bytes, description: None, origin: None });
+    Ok(datasets)
+}
+
+/// The run of a key: whoever says the same key names the same run.
+fn keyed(tenant: &str, key: &str) -> RunId {
+    let mut hash = Sha256::new();
+    for part in ["belljar run", tenant, key] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&hash[..16]);
+    RunId::from_bits(bits)
+}
+
+/// A run that is there already, if it is the same one.
+fn repeated(run: Address, first: Option<&Event>, wanted: &Wanted) -> Result<Made, CreateRunError> {
+    let was = first.and_then(|event| match &event.body {
+        Body::RunCreated(created) => created.wish.as_ref()?.request,
+        _ => None,
+    });
+    let is = wanted.key.as_ref().map(|(_, request)| *request);
+    match was.is_some() && was == is {
+        true => Ok(Made { run, is_repeated: true }),
+        false => Err(CreateRunError::Mismatch),
+    }
+}
+
+fn random() -> io::Result<[u8; 16]> {
+    let mut bits = [0; 16];
+    io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bits)?;
+    Ok(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_one_run_of_one_tenant() {
+        assert_eq!(keyed("one", "k"), keyed("one", "k"));
+        assert_ne!(keyed("one", "k"), keyed("two", "k"));
+        assert_ne!(keyed("one", "k"), keyed("one", "l"));
+        assert_ne!(keyed("on", "ek"), keyed("one", "k"));
+    }
+}

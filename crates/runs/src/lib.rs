@@ -1,0 +1,135 @@
+//! What can be done with runs where several tenants have them: in a server, and in
+//! every replica of a platform's control.
+//!
+//! ```text
+//!   create ──► journal ◄── steer            the only thing that all of them share
+//!     │           ▲
+//!     ▼           │ claims, one lease a run
+//!   data ◄───── crew ──► agent's worker ──► sandboxes, as the run's tenant has them
+//!   by tenant                          └──► models, as the process offers them
+//! ```
+//!
+//! Nothing is remembered here that has to outlive the process: a run is made, steered
+//! and worked on through its journal alone, so whoever answers a request need not be
+//! who works on the run.
+
+mod create;
+mod crew;
+mod data;
+mod models;
+mod steer;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use belljar_client::Client;
+use belljar_journal::Journal;
+use tokio::sync::{Notify, Semaphore};
+
+pub use belljar_agent::{MANIFEST, PlanError};
+pub use create::{CreateRunError, Made, Source, Wanted};
+pub use data::{Data, DataLimits, Kept, KeptError, PutError};
+pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
+pub use steer::SteerError;
+
+/// Runs whose files are read at the same time, to be described or made to fit: each
+/// takes a core.
+const READ_AT_ONCE: usize = 2;
+
+/// What the process that runs live in has to offer.
+pub struct Parts {
+    pub journal: Arc<dyn Journal>,
+    pub data: Data,
+    /// The API as the tenant of this name has it.
+    pub clients: Box<dyn Fn(&str) -> Client + Send + Sync>,
+    pub models: Box<dyn Models>,
+    /// The program that becomes the sealed reader of data files; none: models are not
+    /// told what is inside of them.
+    pub describer: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who works, for the record.
+    pub owner: String,
+    /// How long a run is a worker's own when it stops saying so.
+    pub lease: Duration,
+    /// Runs that are worked on here at once; none is, if 0.
+    pub at_once: usize,
+    /// After how long to look for work that nobody rang for.
+    pub look: Duration,
+    /// Runs of one tenant that are not over.
+    pub unfinished: usize,
+    /// What sandboxes are made of when a run does not say.
+    pub template: String,
+    /// Answers of the model when a run does not say.
+    pub turns: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            owner: "worker".to_owned(),
+            lease: Duration::from_secs(30),
+            at_once: 8,
+            look: Duration::from_secs(1),
+            unfinished: 100,
+            template: "python-data".to_owned(),
+            turns: 30,
+        }
+    }
+}
+
+/// A handle on everything; cheap to clone.
+#[derive(Clone)]
+pub struct Runs(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    settings: Settings,
+    /// Rung when there may be something to work on.
+    bell: Notify,
+    reading: Semaphore,
+}
+
+impl Runs {
+    pub fn new(parts: Parts, settings: Settings) -> Self {
+        let reading = Semaphore::new(READ_AT_ONCE);
+        Self(Arc::new(Inner { parts, settings, bell: Notify::new(), reading }))
+    }
+
+    /// Where runs are read. What changes them has functions of its own.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.0.parts.journal
+    }
+
+    pub fn data(&self) -> &Data {
+        &self.0.parts.data
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    fn client(&self, tenant: &str) -> Client {
+        (self.0.parts.clients)(tenant)
+    }
+
+    fn models(&self) -> &dyn Models {
+        &*self.0.parts.models
+    }
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runs").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("journal", &self.journal).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! What people want of a run that is under way.
+
+use belljar_journal::event::{ControlRequested, Request};
+use belljar_journal::{Address, ReadError, RequestError, RunView, read_all};
+
+use crate::Runs;
+
+/// Wishes of one run that nobody has acted on. Whoever says more does not wait for
+/// what comes of them.
+const MOST_PENDING: usize = 64;
+
+/// Why a wish was not written down.
+#[derive(Debug, thiserror::Error)]
+pub enum SteerError {
+    #[error("there is no such run")]
+    NoRun,
+    #[error("the run is over")]
+    Finished,
+    #[error("{MOST_PENDING} requests wait already")]
+    TooMany,
+    #[error("cannot read the run")]
+    Read(#[source] ReadError),
+    #[error("cannot write the request down")]
+    Write(#[source] RequestError),
+}
+
+impl Runs {
+    /// Writes a wish down; whoever works on the run does it next.
+    pub async fn steer(&self, run: &Address, request: Request, by: &str) -> Result<(), SteerError> {
+        let events = read_all(&**self.journal(), run).await.map_err(|error| match error {
+            ReadError::NoRun => SteerError::NoRun,
+            error => SteerError::Read(error),
+        })?;
+        if RunView::of(&events).pending.len() >= MOST_PENDING {
+            return Err(SteerError::TooMany);
+        }
+        let asked = ControlRequested { request, by: by.to_owned() };
+        let written = self.journal().request(run, asked, None).await;
+        written.map_err(|error| match error {
+            RequestError::NoRun => SteerError::NoRun,
+            RequestError::Finished => SteerError::Finished,
+            error => SteerError::Write(error),
+        })?;
+        self.0.bell.notify_one();
+        Ok(())
+    }
+}
