@@ -15,8 +15,10 @@ use crate::output::{Printer, Volume};
 
 mod admin;
 mod agent;
+mod ask;
 mod bench;
 mod cassette;
+mod dataset;
 mod dev;
 mod hosting;
 mod network;
@@ -25,6 +27,7 @@ mod observe;
 #[cfg(test)]
 mod packaging;
 mod platform;
+mod running;
 mod serve;
 mod template;
 
@@ -32,17 +35,20 @@ pub(crate) use admin::{
     Admin, AdminAction, Dollars, Floor, KeyAction, NodeAction, PriceAction, TenantAction,
 };
 pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
+pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction};
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
     BenchPlatform, BenchSessions, BenchStart, BenchTiers, BenchTti,
 };
 pub(crate) use cassette::{Cassette, CassetteAction};
+pub(crate) use dataset::{Dataset, DatasetAction, Describe};
 pub(crate) use dev::Dev;
 pub(crate) use hosting::Hosting;
 pub(crate) use network::{Network, Preset};
 pub(crate) use objects::Sharing;
 pub(crate) use observe::Observe;
 pub(crate) use platform::{Control, Node};
+pub(crate) use running::Running;
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 pub(crate) use template::{Template, TemplateAction};
 
@@ -54,6 +60,7 @@ Examples:
   belljar exec -- sh -c 'echo hello | tr a-z A-Z'
   belljar shell --template python-data
   belljar cells analysis.py
+  belljar ask 'Which region sold most?' --data sales.csv
   belljar doctor
 
 Exit status: the program's own; 128 + n if signal n ended it; 115 to 124 if a
@@ -81,7 +88,10 @@ pub(crate) enum Command {
     Shell(Shell),
     Cells(Cells),
     Agent(Agent),
+    Ask(Box<Ask>),
+    Runs(Runs),
     Cassette(Cassette),
+    Dataset(Dataset),
     Doctor(Doctor),
     Template(Template),
     Serve(Serve),
@@ -294,7 +304,10 @@ impl Cli {
             Command::Shell(shell) => (false, shell.sandbox.quiet),
             Command::Cells(cells) => (cells.json, false),
             Command::Agent(agent) => agent.output(),
+            Command::Ask(ask) => (ask.json, ask.quiet),
+            Command::Runs(runs) => (runs.json, false),
             Command::Admin(admin) => (admin.json, false),
+            Command::Dataset(dataset) => dataset.output(),
             Command::Doctor(doctor) => (doctor.json, false),
             Command::Bench(bench) => (bench.kind.output().json, false),
             Command::Serve(_)
@@ -319,14 +332,20 @@ impl Command {
     /// program's status use the one that `env` and `timeout` use, too.
     pub(crate) fn failure_status(&self) -> u8 {
         match self {
-            Self::Run(_) | Self::Exec(_) | Self::Shell(_) | Self::Cells(_) | Self::Agent(_) => 125,
-            Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
+            Self::Run(_)
+            | Self::Exec(_)
+            | Self::Shell(_)
+            | Self::Cells(_)
+            | Self::Agent(_)
+            | Self::Ask(_) => 125,
+            Self::Dataset(_) | Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
             // As `diff` does: 1 says that there is a difference.
             Self::Cassette(_) => 2,
             Self::Serve(_)
             | Self::Control(_)
             | Self::Node(_)
             | Self::Env(_)
+            | Self::Runs(_)
             | Self::Tls(_)
             | Self::Admin(_)
             | Self::Dev(_) => 1,
@@ -363,6 +382,14 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn where_a_server_keeps_things_is_not_how_much_data_runs_may_have() {
+        let line = ["belljar", "serve", "--data", "/srv/belljar", "--run-data", "2G"];
+        let Command::Serve(serve) = Cli::parse_from(line).command else { panic!() };
+        assert_eq!(serve.hosting.data.as_deref(), Some(std::path::Path::new("/srv/belljar")));
+        assert_eq!(serve.running.run_data, 2 << 30);
     }
 
     #[test]

@@ -25,9 +25,13 @@ mod terminal;
 mod warmth;
 
 fn main() -> ExitCode {
-    // This executable is also the spawner and the gateway; nothing may come before.
+    // This executable is also the spawner, the gateway and what reads strangers' files;
+    // nothing may come before.
     belljar_node::hook();
     belljar_gateway::hook();
+    if let Some(code) = commands::dataset::hook() {
+        return code;
+    }
     let cli = Cli::parse();
     let config = Config::read(cli.store.clone(), cli.state.clone());
     let printer = cli.printer();
@@ -64,7 +68,10 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Shell(options) => commands::shell::run(options, config, printer).await,
         Command::Cells(options) => commands::cells::run(options, config, printer).await,
         Command::Agent(options) => commands::agent::run(options, config, printer).await,
+        Command::Ask(options) => Box::pin(commands::ask::run(options, config, printer)).await,
+        Command::Runs(options) => commands::runs::run(options, config, printer).await,
         Command::Cassette(options) => commands::cassette::run(options, config, printer),
+        Command::Dataset(options) => commands::dataset::run(options, printer),
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,
         Command::Template(options) => commands::template::run(options, config, printer).await,
         Command::Serve(options) => commands::serve::run(options, config, printer).await,

@@ -1,7 +1,7 @@
 //! One replica.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
@@ -14,6 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
+use crate::inside::Runs;
 use crate::keys::Proofs;
 use crate::placement::Roster;
 use crate::places::Places;
@@ -64,6 +65,7 @@ struct Inner {
     places: Places,
     /// Since when the database has always answered; none: it does not.
     well: Mutex<Option<Instant>>,
+    runs: OnceLock<Runs>,
 }
 
 /// A node, as the database has it.
@@ -101,6 +103,7 @@ impl Control {
             known: RwLock::default(),
             client,
             well: Mutex::new(None),
+            runs: OnceLock::new(),
         }))
     }
 
@@ -162,6 +165,14 @@ impl Control {
 
     pub(crate) fn turns(&self) -> &Turns {
         &self.0.turns
+    }
+
+    pub(crate) fn runs(&self) -> Option<&Runs> {
+        self.0.runs.get()
+    }
+
+    pub(crate) fn set_runs(&self, runs: Runs) {
+        let _ = self.0.runs.set(runs);
     }
 
     /// Where a node is reached, if it may be.

@@ -41,6 +41,8 @@ enum Wants<'a> {
     Events,
     /// A template by this name, which may be a snapshot.
     Named(&'a str),
+    /// Runs, or their data.
+    Runs,
     Home,
 }
 
@@ -110,6 +112,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["sandboxes", id, ..] => Wants::Sandbox(id),
         ["checkpoints", id, "fork"] if post => Wants::ForkSnapshot(id),
         ["checkpoints", id, ..] => Wants::Snapshot(id),
+        ["runs" | "data", ..] => Wants::Runs,
         ["ended"] => Wants::Ended,
         ["events"] => Wants::Events,
         ["templates", id] if id != "tags" => Wants::Named(id),
@@ -117,7 +120,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
     }
 }
 
-async fn serve(
+pub(crate) async fn serve(
     control: &Control,
     surface: Surface,
     caller: &Arc<Caller>,
@@ -188,7 +191,8 @@ async fn serve(
             };
             Ok(to(control, surface, caller, node, request).await)
         }
-        Wants::Home => {
+        Wants::Runs if surface == Surface::Own => control.answer_runs(caller, request).await,
+        Wants::Home | Wants::Runs => {
             let node = control.home(caller).await?;
             let is_new = request.method() == Method::POST && path.ends_with("/templates");
             let response = to(control, surface, caller, node, request).await;
@@ -359,6 +363,9 @@ mod tests {
         assert_eq!(wants(post, "/v1/checkpoints/s/fork"), Wants::ForkSnapshot("s"));
         assert_eq!(wants(delete, "/templates/s"), Wants::Named("s"));
         assert_eq!(wants(post, "/templates/tags"), Wants::Home);
+        assert_eq!(wants(post, "/v1/runs"), Wants::Runs);
+        assert_eq!(wants(get, "/v1/runs/r/events"), Wants::Runs);
+        assert_eq!(wants(delete, "/v1/data/d"), Wants::Runs);
         assert_eq!(wants(get, "/volumes"), Wants::Home);
         assert_eq!(wants(post, "/v3/templates"), Wants::Home);
     }

@@ -4,6 +4,7 @@
 //!   request ─► route ─┬─ names a sandbox ──────────────► its node   (forward)
 //!                     ├─ makes one ─► turn ─► place ─► admit ─► node (create)
 //!                     ├─ asks for many ────────────────► all nodes  (merge)
+//!                     ├─ is about runs ─► whoever offers them here  (inside)
 //!                     └─ a node speaks ─► register, sync            (nodes)
 //! ```
 //!
@@ -18,6 +19,7 @@ mod events;
 mod fair;
 mod fork;
 mod forward;
+mod inside;
 mod keyed;
 mod keys;
 mod look_after;
@@ -36,5 +38,6 @@ mod turns;
 
 pub use control::{Control, Settings};
 pub use fair::{Fair, Full, Turn};
+pub use inside::Inside;
 pub use placement::{Heard, NoNode, Placement, Roster, Wish};
 pub use random::Random;

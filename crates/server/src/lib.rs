@@ -1,9 +1,10 @@
 //! Listens, finds out who asks for what, and serves Belljar's own API.
 //!
 //! ```text
-//!   plain ports ─┐                    ┌─ /v1, /docs          v1 (ours)
-//!                ├─► limits ─► route ─┤
-//!   TLS port ────┘                    └─ everything else     belljar-e2b
+//!   this process ─► inside ─────────────┐
+//!   plain ports ─┐                      ├─► v1 (ours): /v1, /docs
+//!                ├─► limits ─► route ─┬─┘
+//!   TLS port ────┘                    └─► belljar-e2b: everything else
 //! ```
 //!
 //! A port serves everything; which port a client uses is a matter of its own
@@ -11,6 +12,7 @@
 //! whatever their path looks like.
 
 mod behind;
+mod inside;
 mod member;
 mod route;
 mod serve;
@@ -18,5 +20,6 @@ pub mod v1;
 
 pub use behind::Cluster;
 pub use belljar_listen::{ListenError, Listener, Settings, tls};
+pub use inside::Inside;
 pub use member::{AskError, Me, Member, load};
 pub use serve::{EngineGone, Server};

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use belljar_actions::{Actions, PageKeys};
 use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
 use belljar_e2b::{E2b, Target};
+use belljar_runs::Runs;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode};
 use tower::ServiceExt as _;
@@ -23,8 +24,8 @@ pub(crate) struct Surfaces {
 }
 
 impl Surfaces {
-    pub(crate) fn new(actions: &Actions, cluster: Option<Cluster>) -> Self {
-        let (e2b, own) = (E2b::new(actions.clone()), crate::v1::router(actions.clone()));
+    pub(crate) fn new(actions: &Actions, runs: Option<Runs>, cluster: Option<Cluster>) -> Self {
+        let (e2b, own) = (E2b::new(actions.clone()), crate::v1::router(actions.clone(), runs));
         Self { actions: actions.clone(), e2b, own, cluster }
     }
 

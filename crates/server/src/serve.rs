@@ -2,6 +2,8 @@
 
 use belljar_actions::Actions;
 use belljar_listen::{Doors, Listener, Settings};
+use belljar_runs::Runs;
+use tokio::sync::oneshot;
 
 use crate::behind::Cluster;
 use crate::route::Surfaces;
@@ -16,19 +18,27 @@ pub struct EngineGone;
 pub struct Server {
     actions: Actions,
     surfaces: Surfaces,
+    runs: Option<Runs>,
     settings: Settings,
 }
 
 impl Server {
     pub fn new(actions: Actions, settings: Settings) -> Self {
-        let surfaces = Surfaces::new(&actions, None);
-        Self { actions, surfaces, settings }
+        let surfaces = Surfaces::new(&actions, None, None);
+        Self { actions, surfaces, runs: None, settings }
+    }
+
+    /// One that also answers questions, and works on them.
+    #[must_use]
+    pub fn with_runs(self, runs: Runs) -> Self {
+        let surfaces = Surfaces::new(&self.actions, Some(runs.clone()), None);
+        Self { surfaces, runs: Some(runs), ..self }
     }
 
     /// A node of a platform, which believes what control says of who asks.
     pub fn behind(actions: Actions, settings: Settings, cluster: Cluster) -> Self {
-        let surfaces = Surfaces::new(&actions, Some(cluster));
-        Self { actions, surfaces, settings }
+        let surfaces = Surfaces::new(&actions, None, Some(cluster));
+        Self { actions, surfaces, runs: None, settings }
     }
 
     /// Answers until `shutdown`, then lets what runs finish for a while and ends
@@ -42,6 +52,10 @@ impl Server {
             let actions = self.actions.clone();
             async move { actions.look_after().await }
         });
+        let (stop_work, work_stopped) = oneshot::channel::<()>();
+        let working = self.runs.map(|runs| {
+            tokio::spawn(async move { runs.work(async { drop(work_stopped.await) }).await })
+        });
         self.actions.observe();
         let surfaces = self.surfaces;
         let doors = Doors::open(listeners, self.settings, move |request| {
@@ -53,6 +67,11 @@ impl Server {
             () = shutdown => Ok(()),
             () = self.actions.node().gone() => Err(EngineGone),
         };
+        // Runs are given back while their sandboxes still answer.
+        drop(stop_work);
+        if let Some(working) = working {
+            let _ = working.await;
+        }
         // Who comes meanwhile is told that the server is about to stop.
         self.actions.drain();
         doors.close().await;

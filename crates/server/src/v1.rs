@@ -1,9 +1,9 @@
 //! Our own API, under `/v1`, and its page, `/docs`.
 //!
 //! ```text
-//!   label ──► router ──► authenticate ──► <noun>/<verb> ──► actions
-//!   request id,          before a byte     translates
-//!   problems as JSON     of the body
+//!   label ──► router ──► authenticate ──► fence ──► <noun>/<verb> ──► actions
+//!   request id,          before a byte     who was    translates
+//!   problems as JSON     of the body       replaced?
 //! ```
 //!
 //! Nothing is decided here. What there is stands in `belljar_api::Operation`;
@@ -13,16 +13,20 @@ mod authenticate;
 mod calls;
 mod checkpoints;
 mod contexts;
+mod data;
 mod events;
 mod failure;
+mod fence;
 mod files;
 mod label;
 mod network;
+mod once;
 mod output;
 mod read;
 mod router;
+mod runs;
 mod sandboxes;
 mod service;
 mod templates;
 
-pub use router::router;
+pub use router::{router, runs_alone};

@@ -78,7 +78,7 @@ Examples:
 docs/agents.md has a gateway.toml. Exit status: 0 only if the program ended well.";
 
 /// Dollars to billionths of a dollar, exactly.
-fn parse_dollars(text: &str) -> Result<u64, &'static str> {
+pub(super) fn parse_dollars(text: &str) -> Result<u64, &'static str> {
     let wrong = "write an amount such as 0.50, with at most nine places";
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

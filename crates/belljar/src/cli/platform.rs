@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_model::units::parse_time;
+use belljar_objects::Place;
 use clap::Args;
 
-use super::{Hosting, Observe};
+use super::{Hosting, Observe, Running};
 
 /// What control and nodes share.
 #[derive(Debug, Clone, Args)]
@@ -57,6 +58,18 @@ pub(crate) struct Control {
     /// How long requests may take to finish when control is told to stop
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
     pub(crate) grace: Duration,
+    /// Where all replicas keep the data of runs: a directory that they see, or
+    /// s3://BUCKET[/PREFIX], as for nodes; without it no questions are answered
+    #[arg(long, value_name = "DIR|s3://BUCKET", help_heading = "Runs")]
+    pub(crate) objects: Option<Place>,
+    /// Endpoint and credentials of the bucket, as AWS_NAME=value lines
+    #[arg(long, value_name = "FILE", requires = "objects", help_heading = "Runs")]
+    pub(crate) objects_settings: Option<PathBuf>,
+    /// The gateway's configuration for models that runs ask; without it fixed rules answer
+    #[arg(long, value_name = "FILE", help_heading = "Runs")]
+    pub(crate) gateway: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) running: Running,
     #[command(flatten)]
     pub(crate) platform: Platform,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Hosting;
+use super::{Hosting, Running};
 
 /// Serve sandboxes over HTTP: E2B's API and our own, on one port
 #[derive(Debug, Args)]
@@ -35,6 +35,8 @@ pub(crate) struct Serve {
     /// Sandboxes that one tenant may have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_sandboxes: usize,
+    #[command(flatten)]
+    pub(crate) running: Running,
     #[command(flatten)]
     pub(crate) hosting: Hosting,
 }

@@ -6,9 +6,10 @@ use belljar_control::{Control, Random, Settings};
 use belljar_doorbell::Doorbell;
 use belljar_server::{Listener, Settings as Bounds, tls};
 use belljar_telemetry::Role;
+use tokio::sync::oneshot;
 
 use crate::cli;
-use crate::commands::admin;
+use crate::commands::{admin, running};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer};
 use crate::session::Interrupt;
@@ -31,6 +32,22 @@ pub(crate) async fn run(
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = seed.subsec_nanos() ^ std::process::id();
     let control = Control::new(store.clone(), key, settings, Random::new(seed.into()));
+    let place = options.objects.clone().map(|place| match &options.objects_settings {
+        Some(file) => place.with_settings(file),
+        None => place,
+    });
+    let working = match place {
+        None => None,
+        Some(place) => {
+            let gateway = options.gateway.as_deref();
+            let (running, store) = (&options.running, &store);
+            let runs =
+                running::of_platform(running, &control, store, &place, gateway, config).await?;
+            let (stop, stopped) = oneshot::channel::<()>();
+            let stopped = async { drop(stopped.await) };
+            Some((stop, tokio::spawn(async move { runs.work(stopped).await })))
+        }
+    };
     let publishing = if options.platform.nats.is_empty() {
         None
     } else {
@@ -62,6 +79,11 @@ pub(crate) async fn run(
         printer.note("stopping: requests may finish; sandboxes go on");
     };
     control.run(listeners, bounds, stopped).await;
+    if let Some((stop, working)) = working {
+        // Runs are given back, so that others take them at once.
+        drop(stop);
+        working.await.context("whoever works on runs panicked")?;
+    }
     if let Some((hearing, publishing)) = publishing {
         hearing.abort();
         publishing.abort();

@@ -160,6 +160,8 @@ impl Platform<'_> {
         let mut command = self.programs.belljar();
         command.args(["control", "--listen", &listen, "--database", database, "--nats", nats]);
         command.arg("--cluster-key").arg(&cluster);
+        command.arg("--objects").arg(self.home.path("objects"));
+        command.env("BELLJAR_DATA", self.home.path("control"));
         self.children.push(Child::start("control", command, &self.home)?);
         let reached = self.reached();
         self.answers(async || ready::answers(reached, "/v1/health").await, "control").await

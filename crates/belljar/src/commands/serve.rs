@@ -14,6 +14,7 @@ use belljar_node::PoolSize;
 use belljar_server::{Listener, Server, Settings, tls};
 use belljar_telemetry::Role;
 
+use super::running;
 use crate::cli::{Hosting, Serve};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
@@ -45,8 +46,10 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
         printer.note(format_args!("metrics on http://{address}/metrics"));
     }
     let warming = tokio::spawn(warm_up(actions.clone(), *printer));
+    let runs = running::of_server(&options.running, &actions, data).await?;
     let server =
-        Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() });
+        Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
+            .with_runs(runs);
     let stopped = async {
         interrupt.wait().await;
         printer.note("stopping: requests may finish, then every sandbox ends");

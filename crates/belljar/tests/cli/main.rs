@@ -4,6 +4,7 @@
 
 mod admin;
 mod database;
+mod dataset;
 mod dev;
 mod files;
 mod harness;

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -36,13 +35,7 @@ pub(crate) struct Answer {
 /// Whether a server can make sandboxes here. Says so when it cannot.
 #[track_caller]
 pub(crate) fn can_serve() -> bool {
-    let lacks = if !rustix::process::geteuid().is_root() {
-        "root"
-    } else if !store().join("templates").join(TEMPLATE).exists() {
-        "the template: belljar template build python-data"
-    } else {
-        return true;
-    };
+    let Some(lacks) = belljar_testkit::lacking(TEMPLATE) else { return true };
     let at = std::panic::Location::caller();
     eprintln!("SKIPPED {}:{}: this test needs {lacks}", at.file(), at.line());
     false
@@ -50,12 +43,6 @@ pub(crate) fn can_serve() -> bool {
 
 /// What its sandboxes are made from.
 pub(crate) const TEMPLATE: &str = "python-data";
-
-/// A server has no template of its own, so that of `belljar` is used.
-fn store() -> PathBuf {
-    let named = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
-    named.map_or_else(|| PathBuf::from("/var/lib/belljar/templates"), PathBuf::from)
-}
 
 impl Server {
     pub(crate) fn start(more: &[&str]) -> Self {
@@ -70,7 +57,7 @@ impl Server {
             .arg("--keys")
             .arg(at("keys"))
             .args(more)
-            .env("BELLJAR_STORE", store())
+            .env("BELLJAR_STORE", belljar_testkit::store())
             .env("BELLJAR_STATE", at("state"))
             .env_remove("OTEL_EXPORTER_OTLP_ENDPOINT")
             .stdin(Stdio::null())

@@ -56,6 +56,16 @@ pub(super) async fn authenticate(
     response.map(|body| cut_off(body, revoked))
 }
 
+/// For where only those ask who have been proven by somebody else.
+pub(super) async fn proven(mut request: Request, next: Next) -> Response {
+    let Some(OnBehalf { tenant, .. }) = request.extensions().get() else {
+        return unauthenticated().into_response();
+    };
+    let caller = Caller(tenant.clone());
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
 fn key(headers: &HeaderMap) -> Option<&str> {
     if let Some(key) = headers.get("x-api-key") {
         return key.to_str().ok();

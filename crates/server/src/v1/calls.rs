@@ -3,10 +3,12 @@
 mod delete;
 mod events;
 mod follow;
+mod gather;
 mod get;
 mod list;
 mod run;
 mod signal;
+mod source;
 mod stdin;
 
 use std::sync::Arc;

@@ -8,10 +8,13 @@ mod rename;
 mod stat;
 mod write;
 
-use belljar_actions::Moment;
+use belljar_actions::{Files, Live, Moment, Sandbox};
 use belljar_api::bounds::DateTime;
+use belljar_api::call::User;
 use belljar_api::file as api;
 use belljar_node::{Entry, EntryKind};
+
+use super::calls::user;
 
 pub(super) use delete::delete;
 pub(super) use list::list;
@@ -19,7 +22,13 @@ pub(super) use make_directory::make_directory;
 pub(super) use read::read;
 pub(super) use rename::rename;
 pub(super) use stat::stat;
-pub(super) use write::write;
+pub(super) use write::{Source, write};
+
+/// The files of a sandbox as whoever is named may handle them.
+fn files_of<'a>(live: &'a Live, sandbox: &Sandbox, named: Option<User>) -> Files<'a> {
+    let files = live.files(user(sandbox, named));
+    if named.is_some() { files.alone() } else { files }
+}
 
 fn view(entry: &Entry) -> api::Entry {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

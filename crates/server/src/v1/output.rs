@@ -3,8 +3,8 @@
 use axum::response::sse::Event;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use belljar_actions::{Pieces, Problem};
-use belljar_api::call::{Captured, Chunk, Encoding};
+use belljar_actions::{Amount, Pieces, Problem};
+use belljar_api::call::{Captured, Chunk, Encoding, Omitted};
 use serde::Serialize;
 
 /// Writes a stream piece by piece; a character is never cut in two.
@@ -61,6 +61,18 @@ pub(super) fn decoded(data: String, encoding: Encoding) -> Result<Vec<u8>, Probl
         Encoding::Base64 => {
             STANDARD.decode(data).map_err(|_| Problem::invalid("data is not base 64"))
         }
+    }
+}
+
+pub(super) fn omitted(amount: Amount) -> Omitted {
+    let Amount { stdout, stderr, shown } = amount;
+    Omitted { stdout_bytes: stdout, stderr_bytes: stderr, shown_bytes: shown }
+}
+
+/// Says where something is missing.
+pub(super) fn note(text: &mut String, bytes: u64) {
+    if bytes > 0 {
+        text.push_str(&format!("\n… {bytes} bytes omitted …\n"));
     }
 }
 

@@ -7,34 +7,61 @@ use axum::routing::{MethodFilter, MethodRouter, get, on};
 use axum::{Extension, Router};
 use belljar_actions::Actions;
 use belljar_api::{Access, Method, Operation};
+use belljar_runs::Runs;
 use http::StatusCode;
 
 use super::failure::Failure;
 use super::{
-    authenticate, calls, checkpoints, contexts, events, files, label, network, sandboxes, service,
-    templates,
+    authenticate, calls, checkpoints, contexts, data, events, fence, files, label, network, runs,
+    sandboxes, service, templates,
 };
 
 /// The longest body that is read as a whole. Files are streams, and bounded by
 /// the sandbox's disk.
 const LONGEST_BODY: usize = 8 << 20;
 
-/// Our own API.
-pub fn router(actions: Actions) -> Router {
+/// Our own API; without `runs`, all but those.
+pub fn router(actions: Actions, offered: Option<Runs>) -> Router {
     let keyed = middleware::from_fn_with_state(actions.clone(), authenticate::authenticate);
+    let fenced = middleware::from_fn_with_state(actions.clone(), fence::fence);
     let mut router = Router::new();
     for &operation in Operation::ALL {
         let route = operation.route();
         let served = handler(operation);
         let served = match route.access {
             Access::Public => served,
+            // The last is the first that a request comes to.
+            Access::Key if route.is_fenced() => {
+                served.route_layer(fenced.clone()).route_layer(keyed.clone())
+            }
             Access::Key => served.route_layer(keyed.clone()),
         };
         router = router.route(route.path, served);
     }
+    // Whoever opens the server in a browser wants to read.
+    let router = router.route("/", get(async || Redirect::temporary("/docs")));
+    finished(router, offered).with_state(actions)
+}
+
+/// The part of it that needs no sandboxes of this process: for whoever has proven who
+/// asks, and says so.
+pub fn runs_alone(offered: Runs) -> Router {
+    let proven = middleware::from_fn(authenticate::proven);
+    let mut router = Router::new();
+    for &operation in Operation::ALL {
+        if let Some(served) = of_runs(operation) {
+            router = router.route(operation.route().path, served.route_layer(proven.clone()));
+        }
+    }
+    finished(router, Some(offered))
+}
+
+/// With what holds for every route.
+fn finished<S: Clone + Send + Sync + 'static>(
+    router: Router<S>,
+    offered: Option<Runs>,
+) -> Router<S> {
     router
-        // Whoever opens the server in a browser wants to read.
-        .route("/", get(async || Redirect::temporary("/docs")))
         .method_not_allowed_fallback(async || {
             let message = "this path has no such method";
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
@@ -46,18 +73,42 @@ pub fn router(actions: Actions) -> Router {
         })
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(Extension(service::Texts::make()))
+        .layer(Extension(runs::Offered(offered)))
         .layer(middleware::from_fn(label::label))
-        .with_state(actions)
 }
 
-fn handler(operation: Operation) -> MethodRouter<Actions> {
-    let filter = match operation.route().method {
+fn filter(operation: Operation) -> MethodFilter {
+    match operation.route().method {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,
         Method::Put => MethodFilter::PUT,
         Method::Patch => MethodFilter::PATCH,
         Method::Delete => MethodFilter::DELETE,
-    };
+    }
+}
+
+/// Runs and their data.
+fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<MethodRouter<S>> {
+    let filter = filter(operation);
+    Some(match operation {
+        Operation::CreateRun => on(filter, runs::create),
+        Operation::ListRuns => on(filter, runs::list),
+        Operation::GetRun => on(filter, runs::get),
+        Operation::ChangeRun => on(filter, runs::change),
+        Operation::PauseRun => on(filter, runs::pause),
+        Operation::ResumeRun => on(filter, runs::resume),
+        Operation::CancelRun => on(filter, runs::cancel),
+        Operation::FollowRun => on(filter, runs::follow),
+        Operation::ReadRunFile => on(filter, runs::read_file),
+        Operation::CreateData => on(filter, data::create),
+        Operation::ListData => on(filter, data::list),
+        Operation::DeleteData => on(filter, data::delete),
+        _ => return None,
+    })
+}
+
+fn handler(operation: Operation) -> MethodRouter<Actions> {
+    let filter = filter(operation);
     match operation {
         Operation::CreateSandbox => on(filter, sandboxes::create),
         Operation::ListSandboxes => on(filter, sandboxes::list),
@@ -96,6 +147,18 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         Operation::ListCheckpoints => on(filter, checkpoints::list),
         Operation::ForkCheckpoint => on(filter, checkpoints::fork),
         Operation::DeleteCheckpoint => on(filter, checkpoints::delete),
+        Operation::CreateRun
+        | Operation::ListRuns
+        | Operation::GetRun
+        | Operation::ChangeRun
+        | Operation::PauseRun
+        | Operation::ResumeRun
+        | Operation::CancelRun
+        | Operation::FollowRun
+        | Operation::ReadRunFile
+        | Operation::CreateData
+        | Operation::ListData
+        | Operation::DeleteData => of_runs(operation).unwrap_or_default(),
         Operation::ListTemplates => on(filter, templates::list),
         Operation::GetTemplate => on(filter, templates::get),
         Operation::FollowEvents => on(filter, events::all),
@@ -104,5 +167,18 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         Operation::Ready => on(filter, service::ready),
         Operation::Document => on(filter, service::document),
         Operation::Reference => on(filter, service::reference),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_of_runs_is_served_where_there_are_no_sandboxes() {
+        for operation in Operation::ALL {
+            let is_ours = ["runs", "data"].contains(&operation.route().tag);
+            assert_eq!(of_runs::<()>(*operation).is_some(), is_ours, "{operation:?}");
+        }
     }
 }

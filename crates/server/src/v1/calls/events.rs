@@ -3,11 +3,12 @@
 use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
-use belljar_actions::{Following, Happened, Stream as Source};
+use belljar_actions::Stream as Origin;
 use belljar_api::call as api;
 use futures_util::{Stream, stream};
 
-use crate::v1::output::{Writing, event};
+use super::source::{Doing, Source};
+use crate::v1::output::{self, Writing, event};
 
 /// What comes next.
 enum Step {
@@ -18,18 +19,20 @@ enum Step {
 }
 
 struct Told {
-    following: Following,
+    call: (u32, u32),
+    source: Source,
     stdout: Writing,
     stderr: Writing,
     step: Step,
 }
 
 pub(super) fn stream(
-    following: Following,
+    call: (u32, u32),
+    source: Source,
     encoding: api::Encoding,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let (stdout, stderr) = (Writing::new(encoding), Writing::new(encoding));
-    let told = Told { following, stdout, stderr, step: Step::Begin };
+    let told = Told { call, source, stdout, stderr, step: Step::Begin };
     let events = stream::unfold(told, async |mut told| {
         let next = told.next().await?;
         let name = name(&next);
@@ -44,24 +47,28 @@ impl Told {
             match &mut self.step {
                 Step::Begin => {
                     self.step = Step::Go;
-                    return Some(api::CallEvent::Started { id: self.following.pid() });
+                    let (id, number) = self.call;
+                    return Some(api::CallEvent::Started { id, number });
                 }
                 Step::Last(rest) => return rest.pop(),
                 Step::Go => {}
             }
-            match self.following.next().await {
-                Happened::Output(Source::Stderr, bytes) => {
+            match self.source.next().await {
+                Doing::Output(Origin::Stderr, bytes) => {
                     if let Some(chunk) = self.stderr.push(&bytes) {
                         return Some(api::CallEvent::Stderr(chunk));
                     }
                 }
-                Happened::Output(_, bytes) => {
+                Doing::Output(_, bytes) => {
                     if let Some(chunk) = self.stdout.push(&bytes) {
                         return Some(api::CallEvent::Stdout(chunk));
                     }
                 }
-                Happened::Ended(end) => {
-                    let mut rest = vec![api::CallEvent::End(end.end.into())];
+                Doing::Omitted(amount) => {
+                    return Some(api::CallEvent::Omitted(output::omitted(amount)));
+                }
+                Doing::Ended(end) => {
+                    let mut rest = vec![api::CallEvent::End(end.into())];
                     rest.extend(self.stderr.finish().map(api::CallEvent::Stderr));
                     rest.extend(self.stdout.finish().map(api::CallEvent::Stdout));
                     self.step = Step::Last(rest);
@@ -76,6 +83,7 @@ fn name(event: &api::CallEvent) -> &'static str {
         api::CallEvent::Started { .. } => "started",
         api::CallEvent::Stdout(_) => "stdout",
         api::CallEvent::Stderr(_) => "stderr",
+        api::CallEvent::Omitted(_) => "omitted",
         api::CallEvent::End(_) => "end",
     }
 }

@@ -5,6 +5,7 @@ use axum::response::IntoResponse;
 use belljar_actions::Actions;
 use belljar_api::call as api;
 
+use super::source::Source;
 use super::{events, reach, selector};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
@@ -18,5 +19,6 @@ pub(in crate::v1) async fn follow(
 ) -> Result<impl IntoResponse, Failure> {
     let (_, live) = reach(&actions, &tenant, &id).await?;
     let following = live.processes.follow(&selector(&call)?)?;
-    Ok(events::stream(following, query.output))
+    let call = (following.pid(), following.number());
+    Ok(events::stream(call, Source::Live(following), query.output))
 }

@@ -6,21 +6,21 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{
-    Actions, Following, Happened, Leaving, Live, Problem, ProcessInput, Sandbox, Selector,
-    StartProcess, Stream,
+    Actions, Asked, Leaving, Live, OnceCommand, Problem, ProcessInput, Said, Sandbox, Selector,
+    StartProcess, Tenant, Told,
 };
+use belljar_api::bounds::Millis;
 use belljar_api::call as api;
-use belljar_node::Capture;
+use futures_util::FutureExt as _;
 use http::{HeaderMap, StatusCode, header};
 
+use super::gather::gather;
+use super::source::{Source, started};
 use super::{events, reach, user, view};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
-use crate::v1::output;
+use crate::v1::once;
 use crate::v1::read::{At, Body};
-
-/// Output of each stream that is kept for who waits.
-const KEPT: usize = 4 << 20;
 
 pub(in crate::v1) async fn run(
     State(actions): State<Actions>,
@@ -29,20 +29,68 @@ pub(in crate::v1) async fn run(
     headers: HeaderMap,
     Body(wish): Body<api::RunCall>,
 ) -> Result<Response, Failure> {
+    if let Some(asked) = once::asked(&headers, "call", &wish)? {
+        return run_once(&actions, &tenant, &id, &headers, asked, wish).await;
+    }
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
     let (background, encoding) = (wish.background, wish.output);
     let (stdin, stdin_open) = (wish.stdin.clone(), wish.stdin_open);
     let start = translate(&sandbox, wish)?;
     let following = actions.start_process(&sandbox, &live, start).await?;
-    give_input(&live, following.pid(), stdin, stdin_open).await;
+    let (pid, number) = (following.pid(), following.number());
+    give_input(&live, pid, stdin, stdin_open).await;
     if background {
-        let process = live.processes.recall(&Selector::Pid(following.pid()))?;
+        let process = live.processes.recall(&Selector::Pid(pid))?;
         return Ok((StatusCode::CREATED, Json(view(&process, process.ending()))).into_response());
     }
-    if wants_events(&headers) {
-        return Ok(events::stream(following, encoding).into_response());
+    Ok(tell((pid, number), Source::Live(following), &headers, encoding).await)
+}
+
+/// The same for a request that bears a key.
+async fn run_once(
+    actions: &Actions,
+    tenant: &Tenant,
+    id: &str,
+    headers: &HeaderMap,
+    asked: Asked,
+    mut wish: api::RunCall,
+) -> Result<Response, Failure> {
+    let sandbox = actions.registry().find(tenant, id)?;
+    let (background, encoding) = (wish.background, wish.output);
+    let (stdin, closes) = (wish.stdin.take(), !wish.stdin_open);
+    let mut start = translate(&sandbox, wish)?;
+    start.stdin |= stdin.is_some();
+    let argv = std::iter::once(start.cmd.clone()).chain(start.args.iter().cloned()).collect();
+    let cwd = start.cwd.clone();
+    let stdin = stdin.map(String::into_bytes);
+    let command = OnceCommand { start, stdin, closes, keeps_output: !background };
+    let heard = actions.call_once(&sandbox, &asked, command).await?;
+    let mut listening = heard.listening;
+    let (pid, number) = started(&mut listening).await?;
+    let response = if background {
+        let end = match listening.next().now_or_never() {
+            Some(Some(Told::Said(Said::Ended(end)))) => Some(end.into()),
+            _ => None,
+        };
+        let call = api::Call { id: pid, number, argv, cwd, end };
+        (StatusCode::CREATED, Json(call)).into_response()
+    } else {
+        tell((pid, number), Source::Kept(listening), headers, encoding).await
+    };
+    Ok(once::mark(response, heard.is_repeated))
+}
+
+/// What becomes of a call, as whoever asked wants to hear it.
+async fn tell(
+    call: (u32, u32),
+    source: Source,
+    headers: &HeaderMap,
+    encoding: api::Encoding,
+) -> Response {
+    if wants_events(headers) {
+        return events::stream(call, source, encoding).into_response();
     }
-    Ok(Json(collect(following, encoding).await).into_response())
+    Json(gather(call, source, encoding).await).into_response()
 }
 
 fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Problem> {
@@ -55,7 +103,8 @@ fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Prob
         _ => return Err(Problem::invalid("say either argv or script")),
     }
     let args = argv.split_off(1);
-    let asked = wish.timeout_ms.map(|millis| Duration::from_millis(millis.get()));
+    let time = |millis: Millis| Duration::from_millis(millis.get());
+    let asked = wish.timeout_ms.map(time);
     let limit = sandbox.template().limits.wall;
     Ok(StartProcess {
         cmd: argv.pop().unwrap_or_default(),
@@ -65,6 +114,7 @@ fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Prob
         user: user(sandbox, wish.user),
         stdin: wish.stdin.is_some() || wish.stdin_open,
         timeout: if wish.background { asked } else { Some(asked.unwrap_or(limit)) },
+        cpu: wish.cpu_ms.map(time),
         leaving: if wish.background { Leaving::Stay } else { Leaving::End },
         ..StartProcess::default()
     })
@@ -84,23 +134,4 @@ async fn give_input(live: &Live, pid: u32, stdin: Option<String>, stays_open: bo
 pub(in crate::v1) fn wants_events(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     accept.is_some_and(|accept| accept.contains("text/event-stream"))
-}
-
-async fn collect(mut following: Following, encoding: api::Encoding) -> api::Finished {
-    let (mut stdout, mut stderr) = (Capture::new(KEPT), Capture::new(KEPT));
-    loop {
-        match following.next().await {
-            Happened::Output(Stream::Stderr, bytes) => stderr.push(&bytes),
-            Happened::Output(_, bytes) => stdout.push(&bytes),
-            Happened::Ended(end) => {
-                return api::Finished {
-                    id: following.pid(),
-                    number: following.number(),
-                    stdout: output::captured(&stdout.finish(), encoding),
-                    stderr: output::captured(&stderr.finish(), encoding),
-                    end: end.end.into(),
-                };
-            }
-        }
-    }
 }

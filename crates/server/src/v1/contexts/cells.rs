@@ -3,20 +3,50 @@
 use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
-use belljar_actions::{Ending, Execution, Flaw, Output, Problem};
+use belljar_actions::{Ending, Execution, Flaw, Listening, Output, Problem, Told};
 use belljar_api::context as api;
 use belljar_node::{Display, Origin};
 use futures_util::{Stream, stream};
 
-use crate::v1::output::event;
+use crate::v1::output::{self, event};
+
+/// Where what a cell shows comes from.
+pub(super) enum Source {
+    /// From the cell itself, which ends when nobody listens.
+    Live(Execution),
+    /// From what is written down of it.
+    Kept(Listening<Output>),
+}
+
+impl Source {
+    async fn next(&mut self) -> Option<Told<Output>> {
+        match self {
+            Self::Live(execution) => execution.next().await.map(Told::Said),
+            Self::Kept(listening) => listening.next().await,
+        }
+    }
+}
 
 /// Waits for the end, and keeps everything.
-pub(super) async fn collect(mut execution: Execution) -> Result<api::Cell, Problem> {
+pub(super) async fn collect(mut source: Source) -> Result<api::Cell, Problem> {
     let (mut stdout, mut stderr, mut displays) = (String::new(), String::new(), Vec::new());
-    let (mut count, mut result, mut error) = (None, None, None);
+    let (mut count, mut number, mut result) = (None, None, None);
+    let (mut error, mut omitted) = (None, None::<belljar_api::call::Omitted>);
     loop {
-        match execution.next().await {
-            Some(Output::Begun(number)) => count = Some(number),
+        let said = match source.next().await {
+            Some(Told::Said(said)) => Some(said),
+            Some(Told::Omitted(amount)) => {
+                output::note(&mut stdout, amount.stdout);
+                output::note(&mut stderr, amount.stderr);
+                *omitted.get_or_insert_default() += output::omitted(amount);
+                continue;
+            }
+            None => None,
+        };
+        match said {
+            Some(Output::Begun { count: so_manieth, call }) => {
+                (count, number) = (Some(so_manieth), Some(call));
+            }
             Some(Output::Stdout(text)) => stdout.push_str(&text),
             Some(Output::Stderr(text)) => stderr.push_str(&text),
             Some(Output::Display(display)) => displays.push(shown(display)),
@@ -24,7 +54,17 @@ pub(super) async fn collect(mut execution: Execution) -> Result<api::Cell, Probl
             Some(Output::Flaw(flaw)) => error = Some(flawed(flaw)),
             Some(Output::Ended(ending)) => {
                 let end = end(&ending);
-                return Ok(api::Cell { count, stdout, stderr, displays, result, error, end });
+                return Ok(api::Cell {
+                    count,
+                    number,
+                    stdout,
+                    stderr,
+                    displays,
+                    result,
+                    error,
+                    end,
+                    omitted,
+                });
             }
             Some(Output::Gone) | None => return Err(Problem::gone()),
         }
@@ -33,21 +73,24 @@ pub(super) async fn collect(mut execution: Execution) -> Result<api::Cell, Probl
 
 /// Tells everything as it happens. A stream that stops without an end: the
 /// sandbox was ended under it.
-pub(super) fn stream(execution: Execution) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let events = stream::unfold(Some(execution), async |state| {
-        let mut execution = state?;
-        let next = match execution.next().await? {
-            Output::Begun(count) => api::CellEvent::Begun { count },
-            Output::Stdout(data) => api::CellEvent::Stdout { data },
-            Output::Stderr(data) => api::CellEvent::Stderr { data },
-            Output::Display(display) => api::CellEvent::Display(shown(display)),
-            Output::Result(data) => api::CellEvent::Result { data },
-            Output::Flaw(flaw) => api::CellEvent::Error(flawed(flaw)),
-            Output::Ended(ending) => api::CellEvent::End(end(&ending)),
-            Output::Gone => return None,
+pub(super) fn stream(source: Source) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let events = stream::unfold(Some(source), async |state| {
+        let mut source = state?;
+        let next = match source.next().await? {
+            Told::Omitted(amount) => api::CellEvent::Omitted(output::omitted(amount)),
+            Told::Said(Output::Begun { count, call }) => {
+                api::CellEvent::Begun { count, number: call }
+            }
+            Told::Said(Output::Stdout(data)) => api::CellEvent::Stdout { data },
+            Told::Said(Output::Stderr(data)) => api::CellEvent::Stderr { data },
+            Told::Said(Output::Display(display)) => api::CellEvent::Display(shown(display)),
+            Told::Said(Output::Result(data)) => api::CellEvent::Result { data },
+            Told::Said(Output::Flaw(flaw)) => api::CellEvent::Error(flawed(flaw)),
+            Told::Said(Output::Ended(ending)) => api::CellEvent::End(end(&ending)),
+            Told::Said(Output::Gone) => return None,
         };
         let over = matches!(next, api::CellEvent::End(_));
-        Some((Ok(event(name(&next), &next)), (!over).then_some(execution)))
+        Some((Ok(event(name(&next), &next)), (!over).then_some(source)))
     });
     Sse::new(events).keep_alive(KeepAlive::default())
 }
@@ -60,6 +103,7 @@ fn name(event: &api::CellEvent) -> &'static str {
         api::CellEvent::Display(_) => "display",
         api::CellEvent::Result { .. } => "result",
         api::CellEvent::Error(_) => "error",
+        api::CellEvent::Omitted(_) => "omitted",
         api::CellEvent::End(_) => "end",
     }
 }

@@ -5,14 +5,17 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Place};
+use belljar_actions::{Actions, Allowance, Place};
+use belljar_api::bounds::Millis;
 use belljar_api::context as api;
 use http::HeaderMap;
 
-use super::{cells, of};
+use super::cells::{self, Source};
+use super::of;
 use crate::v1::authenticate::Caller;
 use crate::v1::calls::wants_events;
 use crate::v1::failure::Failure;
+use crate::v1::once;
 use crate::v1::read::{At, Body};
 
 pub(in crate::v1) async fn run(
@@ -22,12 +25,27 @@ pub(in crate::v1) async fn run(
     headers: HeaderMap,
     Body(wish): Body<api::RunCell>,
 ) -> Result<Response, Failure> {
-    let contexts = of(&actions, &tenant, &id).await?;
-    let limit = wish.timeout_ms.map(|millis| Duration::from_millis(millis.get()));
-    let place = Place::Context(context);
-    let execution = contexts.run_within(&place, wish.code.into(), wish.env, limit)?;
-    if wants_events(&headers) {
-        return Ok(cells::stream(execution).into_response());
-    }
-    Ok(Json(cells::collect(execution).await?).into_response())
+    let asked = once::asked(&headers, &format!("cell {context}"), &wish)?;
+    let time = |millis: Millis| Duration::from_millis(millis.get());
+    let allowance = Allowance { wall: wish.timeout_ms.map(time), cpu: wish.cpu_ms.map(time) };
+    let (place, code) = (Place::Context(context), wish.code.into());
+    let (source, is_repeated) = match asked {
+        None => {
+            let contexts = of(&actions, &tenant, &id).await?;
+            let execution = contexts.run_within(&place, code, wish.env, allowance)?;
+            (Source::Live(execution), false)
+        }
+        Some(asked) => {
+            let sandbox = actions.registry().find(&tenant, &id)?;
+            let cell = actions.cell_once(&sandbox, &asked, (place, code), wish.env, allowance);
+            let heard = cell.await?;
+            (Source::Kept(heard.listening), heard.is_repeated)
+        }
+    };
+    let response = if wants_events(&headers) {
+        cells::stream(source).into_response()
+    } else {
+        Json(cells::collect(source).await?).into_response()
+    };
+    Ok(once::mark(response, is_repeated))
 }

@@ -5,8 +5,9 @@ use belljar_actions::Actions;
 use belljar_api::file as api;
 use http::StatusCode;
 
+use super::files_of;
 use crate::v1::authenticate::Caller;
-use crate::v1::calls::{reach, user};
+use crate::v1::calls::reach;
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Query};
 
@@ -17,7 +18,7 @@ pub(in crate::v1) async fn delete(
     Query(query): Query<api::FileQuery>,
 ) -> Result<StatusCode, Failure> {
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
-    let files = live.files(user(&sandbox, query.user));
+    let files = files_of(&live, &sandbox, query.user);
     files.remove(&files.resolve(query.path.as_str())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

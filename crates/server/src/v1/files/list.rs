@@ -5,9 +5,9 @@ use axum::extract::State;
 use belljar_actions::Actions;
 use belljar_api::file as api;
 
-use super::view;
+use super::{files_of, view};
 use crate::v1::authenticate::Caller;
-use crate::v1::calls::{reach, user};
+use crate::v1::calls::reach;
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Query};
 
@@ -18,7 +18,7 @@ pub(in crate::v1) async fn list(
     Query(query): Query<api::ListQuery>,
 ) -> Result<Json<api::EntryList>, Failure> {
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
-    let files = live.files(user(&sandbox, query.user));
+    let files = files_of(&live, &sandbox, query.user);
     let path = files.resolve(query.path.as_ref().map_or("", |path| path.as_str()))?;
     let depth = query.depth.map_or(1, |depth| u32::try_from(depth.get()).unwrap_or(1));
     let entries = files.list(&path, depth).await?;

@@ -6,9 +6,9 @@ use belljar_actions::Actions;
 use belljar_api::file as api;
 use http::StatusCode;
 
-use super::view;
+use super::{files_of, view};
 use crate::v1::authenticate::Caller;
-use crate::v1::calls::{reach, user};
+use crate::v1::calls::reach;
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Body};
 
@@ -19,7 +19,7 @@ pub(in crate::v1) async fn make_directory(
     Body(wish): Body<api::MakeDirectory>,
 ) -> Result<(StatusCode, Json<api::Entry>), Failure> {
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
-    let files = live.files(user(&sandbox, wish.user));
+    let files = files_of(&live, &sandbox, wish.user);
     let entry = files.make_dir(&files.resolve(wish.path.as_str())?).await?;
     Ok((StatusCode::CREATED, Json(view(&entry))))
 }

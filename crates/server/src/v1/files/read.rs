@@ -8,8 +8,9 @@ use belljar_api::file as api;
 use futures_util::stream;
 use http::header;
 
+use super::files_of;
 use crate::v1::authenticate::Caller;
-use crate::v1::calls::{reach, user};
+use crate::v1::calls::reach;
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Query};
 
@@ -20,7 +21,7 @@ pub(in crate::v1) async fn read(
     Query(query): Query<api::FileQuery>,
 ) -> Result<impl IntoResponse, Failure> {
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
-    let files = live.files(user(&sandbox, query.user));
+    let files = files_of(&live, &sandbox, query.user);
     let reading = files.read(&files.resolve(query.path.as_str())?).await?;
     let size = reading.size();
     // A file that changes meanwhile breaks the stream off.

@@ -5,9 +5,9 @@ use axum::extract::State;
 use belljar_actions::Actions;
 use belljar_api::file as api;
 
-use super::view;
+use super::{files_of, view};
 use crate::v1::authenticate::Caller;
-use crate::v1::calls::{reach, user};
+use crate::v1::calls::reach;
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Body};
 
@@ -18,7 +18,7 @@ pub(in crate::v1) async fn rename(
     Body(wish): Body<api::MoveFile>,
 ) -> Result<Json<api::Entry>, Failure> {
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
-    let files = live.files(user(&sandbox, wish.user));
+    let files = files_of(&live, &sandbox, wish.user);
     let (from, to) = (files.resolve(wish.from.as_str())?, files.resolve(wish.to.as_str())?);
     Ok(Json(view(&files.rename(&from, &to).await?)))
 }

@@ -12,8 +12,9 @@ use belljar_api::file as api;
 use futures_util::Stream as _;
 use tokio::io::{AsyncRead, ReadBuf};
 
+use super::files_of;
 use crate::v1::authenticate::Caller;
-use crate::v1::calls::{reach, user};
+use crate::v1::calls::reach;
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Query};
 
@@ -25,19 +26,25 @@ pub(in crate::v1) async fn write(
     body: Body,
 ) -> Result<Json<api::Written>, Failure> {
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
-    let files = live.files(user(&sandbox, query.user));
+    let files = files_of(&live, &sandbox, query.user);
     let path = files.resolve(query.path.as_str())?;
-    let mut source = Source { body: body.into_data_stream(), piece: Bytes::new(), total: 0 };
+    let mut source = Source::new(body);
     files.write(&path, &[], &mut source).await?;
     Ok(Json(api::Written { path, bytes: source.total }))
 }
 
 /// A body, read piece by piece. One that breaks off is an error, so that half
 /// a file never takes the place of a whole one.
-struct Source {
+pub(in crate::v1) struct Source {
     body: BodyDataStream,
     piece: Bytes,
     total: u64,
+}
+
+impl Source {
+    pub(in crate::v1) fn new(body: Body) -> Self {
+        Self { body: body.into_data_stream(), piece: Bytes::new(), total: 0 }
+    }
 }
 
 impl AsyncRead for Source {

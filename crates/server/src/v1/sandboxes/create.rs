@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Create, OnTimeout, PauseMode, Problem};
+use belljar_actions::{Actions, Create, Digest, InvalidDigest, OnTimeout, PauseMode, Problem};
 use belljar_api::sandbox as api;
 use http::{HeaderMap, StatusCode};
 
@@ -12,6 +12,7 @@ use super::view;
 use crate::v1::authenticate::{Called, Caller};
 use crate::v1::failure::Failure;
 use crate::v1::network;
+use crate::v1::once::idempotency_key;
 use crate::v1::read::Body;
 
 pub(in crate::v1) async fn create(
@@ -47,18 +48,13 @@ fn translate(wish: api::CreateSandbox) -> Result<Create, Problem> {
         tier: wish.tier.map(Into::into),
         network: wish.network.as_ref().map(network::wish).transpose()?,
         operations: wish.operations.into_iter().map(String::from).collect(),
+        data: wish.data.into_iter().map(shown).collect::<Result<_, _>>()?,
         ..Create::default()
     })
 }
 
-/// The longest key; what is longer is no key but a mistake.
-const LONGEST_KEY: usize = 255;
-
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let key = value.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
-    key.map(Some).ok_or_else(|| {
-        let message = "Idempotency-Key must be a text of 1 to 255 characters";
-        Failure::new(StatusCode::BAD_REQUEST, "unreadable_header", message)
-    })
+fn shown(dataset: api::ShownDataset) -> Result<(String, Digest), Problem> {
+    let digest = dataset.sha256.as_str().parse();
+    let digest = digest.map_err(|error: InvalidDigest| Problem::invalid(error.to_string()))?;
+    Ok((dataset.name.into(), digest))
 }

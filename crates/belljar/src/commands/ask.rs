@@ -1,0 +1,307 @@
+//! `belljar ask`: a question and some files in, an answer out, without any service.
+//!
+//! ```text
+//!   model.rs: gateway ◄── worker ──► place.rs: sandboxes of this process, or of a server
+//!                           │
+//!                           ▼
+//!                  journal in a directory ──► runs/teller.rs: what people see of it
+//! ```
+
+mod begin;
+mod begun;
+pub(super) mod model;
+mod place;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
+use belljar_journal::event::{Body, Finished, Outcome};
+use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
+use belljar_model::{RunId, Sequence};
+use belljar_objects::Shelf;
+
+use self::begun::Begun;
+use self::model::Chosen;
+use self::place::Sandboxes;
+use super::runs::{self, Teller};
+use crate::cli::Ask;
+use crate::config::Config;
+use crate::output::{Hint as _, Printer, hinted, printable};
+use crate::session::Interrupt;
+
+const INTERRUPTED: u8 = 130;
+
+pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    let mut interrupt = Interrupt::new()?;
+    let journal: Arc<dyn Journal> = Arc::new(runs::open(config)?);
+    let (first, begun) = match &options.resume {
+        Some(name) => {
+            let address = runs::named(&*journal, name).await?;
+            let begun = Begun::read(&*journal, &address).await?;
+            begun.agrees(options)?;
+            (address, begun)
+        }
+        None => (runs::address(runs::fresh_id()?), Begun::default()),
+    };
+    if let Some(out) = &options.out {
+        // Before anything is paid for.
+        make(out)?;
+    }
+    let asking = Asking {
+        options,
+        config,
+        printer,
+        template: begun.template(options),
+        begun,
+        shelf: Shelf::new(config.data.join("datasets")),
+        journal,
+    };
+    printer.note(format_args!("run {}", first.run));
+    let mut attempt = Attempt {
+        memory_bytes: asking.memory(&first).await?.or(options.place.memory),
+        is_new: options.resume.is_none(),
+        address: first,
+    };
+    let mut best: Option<(Address, Finished)> = None;
+    loop {
+        let sandboxes =
+            Sandboxes::open(&options.place, attempt.memory_bytes, config, &asking.shelf).await?;
+        let worked = tokio::select! {
+            worked = asking.work(&attempt, &sandboxes) => worked,
+            () = interrupt.wait() => {
+                printer.always(format_args!(
+                    "interrupted\nhint: `{}` goes on", begun::again(options, &attempt.address.run)
+                ));
+                sandboxes.close().await;
+                return Ok(INTERRUPTED);
+            }
+        };
+        let room = sandboxes.room(&asking.template).await;
+        let memory_bytes = room.ok().and_then(|room| sandboxes.larger(room.memory_bytes));
+        sandboxes.close().await;
+        let finished = worked?;
+        if best.as_ref().is_none_or(|(_, before)| worth(&finished) >= worth(before)) {
+            best = Some((attempt.address.clone(), finished));
+        }
+        let more = More { attempts: options.retries.saturating_add(1), memory_bytes };
+        let Some(next) = try_again(&*asking.journal, &attempt.address, more).await? else { break };
+        attempt = Attempt {
+            memory_bytes: asking.memory(&next).await?.or(attempt.memory_bytes),
+            is_new: false,
+            address: next,
+        };
+    }
+    let (address, finished) = best.context("nothing was tried")?;
+    if !printer.is_json() {
+        let answer = finished.result.unwrap_or_default();
+        let is_seen = std::io::stdout().is_terminal();
+        printer.data(if is_seen { printable(&answer) } else { answer })?;
+    }
+    let delivered = asking.deliver(&address).await;
+    delivered.hint(format!(
+        "`belljar ask --resume {} --out DIR` puts the files elsewhere, and asks nothing",
+        address.run
+    ))?;
+    Ok(match finished.outcome {
+        Outcome::Answered => 0,
+        Outcome::Exhausted => 3,
+        Outcome::Cancelled => 4,
+        Outcome::Failed => 5,
+    })
+}
+
+/// What all attempts have in common.
+struct Asking<'a> {
+    options: &'a Ask,
+    config: &'a Config,
+    printer: &'a Printer,
+    template: String,
+    begun: Begun,
+    journal: Arc<dyn Journal>,
+    shelf: Shelf,
+}
+
+/// One run.
+struct Attempt {
+    address: Address,
+    /// Of its sandboxes, if that is not the template's.
+    memory_bytes: Option<u64>,
+    /// Whether nobody has written anything of it down.
+    is_new: bool,
+}
+
+/// An answer is better than what there was when something ended, and that better than
+/// what there was when something broke.
+fn worth(finished: &Finished) -> u8 {
+    match finished.outcome {
+        Outcome::Failed => 0,
+        Outcome::Exhausted => 1,
+        Outcome::Answered | Outcome::Cancelled => 2,
+    }
+}
+
+impl Asking<'_> {
+    /// How much memory the sandboxes of a run were given because less was not enough.
+    async fn memory(&self, run: &Address) -> anyhow::Result<Option<u64>> {
+        let retry = match read_all(&*self.journal, run).await {
+            Ok(events) => belljar_journal::RunView::of(&events).retry,
+            Err(ReadError::NoRun) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(retry.and_then(|retry| retry.memory_bytes))
+    }
+
+    /// Works on a run until it is over.
+    async fn work(&self, attempt: &Attempt, sandboxes: &Sandboxes) -> anyhow::Result<Finished> {
+        let Self { options, printer, journal, .. } = self;
+        let address = &attempt.address;
+        let room = sandboxes.room(&self.template).await?;
+        let choice = self.begun.choice(&options.model);
+        let chosen = Chosen::open(&choice, self.config, address, journal).await?;
+        if attempt.is_new {
+            self.begin(address, &chosen, room).await?;
+        }
+        let settings = Settings {
+            owner: format!("ask-{}", std::process::id()),
+            template: self.template.clone(),
+            max_output: options.model.max_output,
+            data: room.data,
+            ..Settings::default()
+        };
+        let worker = Worker::new(
+            journal.clone(),
+            sandboxes.client.clone(),
+            chosen.provider.clone(),
+            Arc::new(self.shelf.clone()),
+            chosen.prices.clone(),
+            settings,
+        );
+        let before = read_all(&**journal, address).await.hint("`belljar runs list` shows runs")?;
+        let telling = tokio::spawn(tell(journal.clone(), address.clone(), before, **printer));
+        work(&worker, journal, address, options, printer).await?;
+        telling.await.context("cannot follow the run")??;
+        let events = read_all(&**journal, address).await?;
+        belljar_journal::RunView::of(&events).finished.context("the run has no end")
+    }
+}
+
+/// Works until the run is over, and waits while it is paused.
+async fn work(
+    worker: &Worker,
+    journal: &Arc<dyn Journal>,
+    address: &Address,
+    options: &Ask,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    loop {
+        let left = worker.work(address).await;
+        match left {
+            // Nobody tells this worker to stop.
+            Ok(Left::Finished | Left::Stopped) | Err(WorkError::Claim(ClaimError::Finished)) => {
+                return Ok(());
+            }
+            Ok(Left::Newer(seq)) => {
+                return Err(anyhow!("event {seq} was written by a newer version of belljar"));
+            }
+            Ok(Left::Paused) => {
+                printer.note(format_args!(
+                    "paused\nhint: `belljar runs resume {}` in another terminal",
+                    address.run
+                ));
+                wait_for_more(journal, address).await?;
+            }
+            Err(WorkError::Claim(ClaimError::Held { owner })) => {
+                let error = anyhow!("`{owner}` works on this run");
+                let hint = format!("`belljar runs watch {}` shows what it does", address.run);
+                return Err(hinted(error, hint));
+            }
+            Err(error) => {
+                let hint = format!("`{}` goes on", begun::again(options, &address.run));
+                return Err(hinted(error, hint));
+            }
+        }
+    }
+}
+
+/// Waits until somebody wants a paused run to go on, or to end.
+async fn wait_for_more(journal: &Arc<dyn Journal>, address: &Address) -> anyhow::Result<()> {
+    let events = read_all(&**journal, address).await?;
+    let is_wanted = |events: &[belljar_journal::Event]| {
+        let view = belljar_journal::RunView::of(events);
+        !matches!(view.next(), belljar_journal::Next::Rest)
+    };
+    let mut events = events;
+    let next = Sequence(events.len() as u64 + 1);
+    let mut watch = Watch::new(journal.clone(), address.clone(), next);
+    while !is_wanted(&events) {
+        match watch.next().await? {
+            Some(event) => events.push(event),
+            None => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Shows events as they come, until the run is over; of those that were there before,
+/// only how this run began, if nothing else has happened in it.
+async fn tell(
+    journal: Arc<dyn Journal>,
+    address: Address,
+    mut before: Vec<Event>,
+    printer: Printer,
+) -> anyhow::Result<()> {
+    let is_beginning =
+        |event: &mut Event| matches!(event.body, Body::RunCreated(_) | Body::ForkedFrom(_));
+    let _ = before.pop_if(is_beginning);
+    let mut teller = Teller::new();
+    before.iter().for_each(|event| drop(teller.tell(event)));
+    let run = address.run.clone();
+    let mut watch = Watch::new(journal, address, Sequence(before.len() as u64 + 1));
+    while let Some(event) = watch.next().await? {
+        if printer.is_json() {
+            printer.data(runs::line(&run, &event)?)?;
+        } else if let Some(text) = teller.tell(&event) {
+            printer.note(text);
+        }
+    }
+    Ok(())
+}
+
+impl Asking<'_> {
+    /// Writes what a run made into a directory.
+    async fn deliver(&self, address: &Address) -> anyhow::Result<()> {
+        let events = read_all(&*self.journal, address).await?;
+        let view = belljar_journal::RunView::of(&events);
+        let usual = || PathBuf::from(format!("belljar-{}", short(&address.run)));
+        let out = self.options.out.clone().unwrap_or_else(usual);
+        if view.artifacts.is_empty() {
+            return Ok(());
+        }
+        make(&out)?;
+        let mut names = Vec::new();
+        for artifact in &view.artifacts {
+            // A name comes from inside: it is one of a file, and no path.
+            let name = Path::new(&artifact.name).file_name().unwrap_or_default();
+            let path = out.join(name);
+            let content = self.journal.get_blob(address, &artifact.content).await?;
+            std::fs::write(&path, content)
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
+            names.push(path.display().to_string());
+        }
+        self.printer.note(format_args!("files: {}", names.join(", ")));
+        Ok(())
+    }
+}
+
+fn make(out: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out)
+        .with_context(|| format!("cannot make `{}`", out.display()))
+        .hint("choose another directory with --out")
+}
+
+fn short(run: &RunId) -> &str {
+    &run.as_str()[..8]
+}

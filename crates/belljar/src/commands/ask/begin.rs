@@ -1,0 +1,90 @@
+//! How a run begins: its data is described and made to fit, and its first event written.
+
+use anyhow::{Context as _, anyhow};
+use belljar_agent::{MANIFEST, Plan, PlanError, Room, Texts, shelve_bytes, shelve_files};
+use belljar_journal::event::{Budget, Dataset, RunCreated, Wish};
+use belljar_journal::{Address, BlobRef, Created, First, NewRun};
+use time::OffsetDateTime;
+
+use super::super::dataset;
+use super::Asking;
+use super::model::Chosen;
+use crate::output::{Hint as _, hinted};
+
+/// What a run may use when nobody says otherwise.
+const TURNS: u32 = 30;
+
+impl Asking<'_> {
+    /// Writes the first event: everything that the run needs later is in it or named by
+    /// it.
+    pub(super) async fn begin(
+        &self,
+        address: &Address,
+        chosen: &Chosen,
+        room: Room,
+    ) -> anyhow::Result<()> {
+        let plan = self.planned(room).await?;
+        let text = plan.describe().into_bytes();
+        let mut datasets = plan.datasets(BlobRef::of(&text));
+        let has_data = !datasets.is_empty();
+        if has_data {
+            let manifest = shelve_bytes(&self.shelf, MANIFEST, plan.manifest().as_bytes())?;
+            datasets.push(Dataset {
+                name: manifest.name,
+                fingerprint: manifest.fingerprint,
+                bytes: manifest.bytes,
+                description: None,
+                origin: None,
+            });
+        }
+        let options = self.options;
+        let turns = options.budget.turns.or(Some(TURNS));
+        let created = RunCreated {
+            question: options.question.as_ref().map(ToString::to_string).unwrap_or_default(),
+            datasets,
+            model: chosen.model.clone(),
+            prompt: Texts::newest().prompt(),
+            budget: Budget { turns, ..options.budget.budget() },
+            now: options.now.unwrap_or_else(OffsetDateTime::now_utc),
+            wish: Some(Wish {
+                template: self.template.clone(),
+                operation: chosen.operation.clone(),
+                request: None,
+            }),
+        };
+        let new = NewRun { address: address.clone(), first: First::Created(created) };
+        match self.journal.create(&new).await.context("cannot write the run down")? {
+            Created::Made => {}
+            Created::Already(_) => return Err(anyhow!("there is such a run already")),
+        }
+        if has_data {
+            let kept = self.journal.put_blob(address, text).await;
+            kept.context("cannot keep what is said of the data")?;
+        }
+        Ok(())
+    }
+
+    /// Takes the files, has them described, and makes them fit.
+    async fn planned(&self, room: Room) -> anyhow::Result<Plan> {
+        let (shelf, printer) = (self.shelf.clone(), *self.printer);
+        let paths = self.options.data.clone();
+        let taken = tokio::task::spawn_blocking(move || {
+            let items = shelve_files(&shelf, &paths);
+            let items = items.hint("--data takes files; each needs a name of its own")?;
+            let profile = dataset::profile(&paths).map_err(|error| {
+                printer.report(&error);
+                printer.note("the model is told nothing of what is inside of the files");
+            });
+            anyhow::Ok((items, profile.ok().flatten()))
+        });
+        let (items, profile) = taken.await??;
+        let plan = Plan::new(items, room, profile, &self.shelf).await;
+        plan.map_err(|error| match error {
+            PlanError::TooLarge { .. } => hinted(
+                error,
+                "--memory gives the sandbox more; --template chooses one with a larger disk",
+            ),
+            error => error.into(),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! Who answers: a model behind the gateway, which holds the key, or fixed rules.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use belljar_agent::Prices;
+use belljar_journal::{Address, Journal};
+use belljar_provider::Provider;
+use belljar_runs::{Choice, FixedRules, Models};
+use tempfile::TempDir;
+
+use crate::cli::{self, ModelChoice};
+use crate::commands::models::{self, Behind};
+use crate::config::Config;
+use crate::output::{Hint as _, hinted};
+
+/// What the one operation is called of a configuration that nobody wrote.
+pub(super) const OPERATION: &str = "model";
+
+/// What answers, and what that costs.
+pub(super) struct Chosen {
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) model: String,
+    /// Of the gateway, which reaches it.
+    pub(super) operation: Option<String>,
+    pub(super) prices: Prices,
+    /// A configuration that nobody wrote.
+    _settings: Option<TempDir>,
+}
+
+impl Chosen {
+    pub(super) async fn open(
+        choice: &ModelChoice,
+        config: &Config,
+        run: &Address,
+        journal: &Arc<dyn Journal>,
+    ) -> anyhow::Result<Self> {
+        let (path, settings) = match (&choice.gateway, &choice.model_url) {
+            (Some(path), _) => (path.clone(), None),
+            (None, Some(_)) => {
+                let settings = tempfile::Builder::new().prefix("belljar-gateway-").tempdir()?;
+                let path = settings.path().join("gateway.toml");
+                std::fs::write(&path, written(choice)?)?;
+                (path, Some(settings))
+            }
+            (None, None) => {
+                let hint = "name the gateway's configuration with --gateway; docs/runs.md has one";
+                return Self::of(&FixedRules, choice, run, None).await.map_err(|e| hinted(e, hint));
+            }
+        };
+        let hint = match settings {
+            Some(_) => "--model-key names a file that holds the provider's key and nothing else",
+            None => models::CONFIGURATION,
+        };
+        let gateway = models::start(&path, &config.data.join("gateway"), config, hint).await?;
+        let behind = Behind::new(&path, gateway, journal.clone())?;
+        if behind.is_empty() {
+            return Err(anyhow!("`{}` has no operation for models", path.display()));
+        }
+        let chosen = Self::of(&behind, choice, run, settings).await;
+        chosen
+            .hint("--operation and --model choose; `kind = \"model\"` marks operations for models")
+    }
+
+    async fn of(
+        models: &dyn Models,
+        choice: &ModelChoice,
+        run: &Address,
+        settings: Option<TempDir>,
+    ) -> anyhow::Result<Self> {
+        let chosen = models.choose(choice.operation.as_deref(), choice.model.as_deref())?;
+        let (provider, prices) = models.provider(run, chosen.operation.as_deref()).await?;
+        let Choice { operation, model } = chosen;
+        Ok(Self { provider, model, operation, prices, _settings: settings })
+    }
+}
+
+/// A configuration for one model.
+fn written(choice: &ModelChoice) -> anyhow::Result<String> {
+    let (dialect, form) = match choice.dialect {
+        cli::Dialect::AnthropicMessages => ("anthropic-messages", "x-api-key"),
+        cli::Dialect::OpenaiResponses => ("openai-responses", "bearer"),
+        cli::Dialect::OpenaiChat => ("openai-chat", "bearer"),
+    };
+    let url = choice.model_url.clone().unwrap_or_default();
+    let mut operation = toml::Table::new();
+    operation.insert("kind".into(), "model".into());
+    operation.insert("plaintext".into(), url.starts_with("http:").into());
+    operation.insert("upstream".into(), url.into());
+    operation.insert("dialects".into(), vec![dialect].into());
+    operation.insert("models".into(), vec![choice.model.clone().unwrap_or_default()].into());
+    if let Some(key) = &choice.model_key {
+        let path = key.canonicalize();
+        let path = path.with_context(|| format!("cannot read `{}`", key.display()))?;
+        let mut credential = toml::Table::new();
+        credential.insert("file".into(), path.display().to_string().into());
+        credential.insert("as".into(), form.into());
+        operation.insert("credential".into(), credential.into());
+    }
+    if let Some(prices) = &choice.prices {
+        let path = prices.canonicalize();
+        let path = path.with_context(|| format!("cannot read `{}`", prices.display()))?;
+        operation.insert("prices".into(), path.display().to_string().into());
+    }
+    let operations = toml::Table::from_iter([(OPERATION.to_owned(), operation.into())]);
+    let whole = toml::Table::from_iter([("operations".to_owned(), toml::Value::from(operations))]);
+    Ok(toml::to_string(&whole)?)
+}

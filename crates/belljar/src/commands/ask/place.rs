@@ -1,0 +1,129 @@
+//! Where code runs: in sandboxes of this process, or of a server.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::Context as _;
+use belljar_actions::{Actions, Keys, Tenant};
+use belljar_agent::Room;
+use belljar_client::{Client, Dial, Trust, Within};
+use belljar_journal::event::Brought;
+use belljar_model::Tier;
+use belljar_node::PoolSize;
+use belljar_objects::Shelf;
+use belljar_server::Inside;
+use tempfile::TempDir;
+
+use crate::cli::Place;
+use crate::config::Config;
+use crate::output::{Hint as _, hinted};
+
+pub(super) struct Sandboxes {
+    pub(super) client: Client,
+    own: Option<Own>,
+}
+
+/// Sandboxes of this process: they end with it.
+struct Own {
+    actions: Actions,
+    /// Removed after them.
+    _state: TempDir,
+}
+
+impl Sandboxes {
+    /// With so much memory each, if that is ours to say.
+    pub(super) async fn open(
+        place: &Place,
+        memory_bytes: Option<u64>,
+        config: &Config,
+        shelf: &Shelf,
+    ) -> anyhow::Result<Self> {
+        match &place.server {
+            Some(url) => Self::dial(url, place, config),
+            None => Self::make(memory_bytes, config, shelf).await,
+        }
+    }
+
+    fn dial(url: &str, place: &Place, config: &Config) -> anyhow::Result<Self> {
+        let key = match &place.server_key {
+            Some(path) => {
+                let key = std::fs::read_to_string(path);
+                Some(key.with_context(|| format!("cannot read `{}`", path.display()))?)
+            }
+            None => config.api_key.clone(),
+        };
+        let key = key.context("the server wants a key").hint("name its file with --server-key")?;
+        let dial = Dial::new(url, key.trim(), &Trust::Host);
+        let dial = dial.with_context(|| format!("`{url}` cannot be reached"))?;
+        Ok(Self { client: Client::new(dial), own: None })
+    }
+
+    async fn make(
+        memory_bytes: Option<u64>,
+        config: &Config,
+        shelf: &Shelf,
+    ) -> anyhow::Result<Self> {
+        let state = tempfile::Builder::new().prefix("belljar-ask-").tempdir();
+        let state = state.context("cannot make a directory for sandboxes")?;
+        // The user ids of sandboxes must be able to pass through.
+        std::fs::set_permissions(state.path(), Permissions::from_mode(0o711))?;
+        let mut settings =
+            belljar_actions::Config::new(state.path().to_owned(), config.store.clone());
+        settings.engine_state.clone_from(&config.state);
+        settings.offers_host = true;
+        settings.memory_bytes = memory_bytes;
+        settings.shelf = Some(shelf.clone());
+        // One sandbox is made: none has to wait for another.
+        settings.pool = PoolSize { least: 0, ..settings.pool };
+        let actions = Actions::start(settings, Keys::elsewhere()).await;
+        let actions = actions.hint("`belljar doctor` says what this host can run")?;
+        let inside = Inside::new(actions.clone(), Tenant::new(super::runs::TENANT));
+        let client = Client::new(Within::new(move |request| {
+            let inside = inside.clone();
+            async move { inside.answer(request).await }
+        }));
+        Ok(Self { client, own: Some(Own { actions, _state: state }) })
+    }
+
+    /// What sandboxes of a template have.
+    pub(super) async fn room(&self, template: &str) -> anyhow::Result<Room> {
+        let known = self.client.templates().await.context("cannot ask for templates")?;
+        let found = known.items.iter().find(|one| one.name == template);
+        let found = found.with_context(|| format!("there is no template `{template}`"));
+        let found = found.map_err(|error| {
+            let names: Vec<_> = known.items.iter().map(|one| one.name.as_str()).collect();
+            let hint = format!(
+                "build it with `belljar template build {template}`, or choose one with --template: {}",
+                names.join(", ")
+            );
+            hinted(error, hint)
+        })?;
+        let (memory_bytes, disk_bytes) = (found.limits.memory_bytes, found.limits.disk_bytes);
+        Ok(Room { memory_bytes, disk_bytes, data: self.data(found.tier) })
+    }
+
+    /// How data comes into sandboxes of a template that asks for this tier. A server
+    /// has no shelf of ours.
+    fn data(&self, tier: Option<Tier>) -> Brought {
+        let shows = |own: &Own| {
+            tier.unwrap_or_else(|| own.actions.config().tiers.default_tier()).shows_files()
+        };
+        if self.own.as_ref().is_some_and(shows) { Brought::Mounted } else { Brought::Copied }
+    }
+
+    /// Twice the memory, if sandboxes are ours and this host can spare it.
+    pub(super) fn larger(&self, memory_bytes: u64) -> Option<u64> {
+        self.own.as_ref()?;
+        let wanted = memory_bytes.checked_mul(2)?;
+        let host = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let line = host.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+        (wanted <= kibibytes.saturating_mul(1024) / 2).then_some(wanted)
+    }
+
+    pub(super) async fn close(self) {
+        if let Some(own) = self.own {
+            own.actions.stop().await;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `belljar dataset`: what is in files, found out by a process that can reach
+//! nothing but these files.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::Context as _;
+use belljar_dataset::Description;
+use belljar_dataset::worker::{self, WorkerError, describe_sealed};
+use belljar_model::units::format_size;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::{Dataset, DatasetAction, Describe};
+use crate::output::{Hint as _, Printer, hinted};
+
+/// What a worker may have for itself; files of any size need a tenth of it.
+const MEMORY: u64 = 256 << 20;
+
+/// Smaller files are read before a progress bar is seen.
+const WATCHED: u64 = 256 << 20;
+
+/// Becomes a worker if this process was started as one.
+pub(crate) fn hook() -> Option<ExitCode> {
+    worker::hook(|| belljar_sandbox::seal::reader(MEMORY))
+}
+
+pub(crate) fn run(options: &Dataset, printer: &Printer) -> anyhow::Result<u8> {
+    match &options.action {
+        DatasetAction::Describe(options) => describe(options, printer),
+    }
+}
+
+fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
+    let files = options.files.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let total = files.iter().filter_map(|(_, file)| Some(file.metadata().ok()?.len())).sum();
+    let threads = match options.threads {
+        Some(threads) => threads.into(),
+        None => thread::available_parallelism().map_or(1, Into::into),
+    };
+    let executable = std::env::current_exe().context("cannot find this executable")?;
+    let bar = bar(total, printer);
+    let described = describe_sealed(&executable, &files, threads, |passed| {
+        if let Some(bar) = &bar {
+            // Keys are proven in further passes: it may be more than the files hold.
+            bar.set_position(passed.min(total));
+            bar.set_message(if passed > total { "proving keys" } else { "" });
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let description = described.map_err(explained)?;
+    if let Some(path) = &options.svg {
+        let written = fs::write(path, description.to_svg());
+        let written = written.with_context(|| format!("cannot write `{}`", path.display()));
+        written.hint("--svg names a file in a directory that there is")?;
+    }
+    if options.json {
+        printer.document(&description)?;
+    } else {
+        printer.data(description.to_text(options.tokens).trim_end())?;
+    }
+    Ok(0)
+}
+
+/// What is in files that can be described; none: there is no such file.
+pub(super) fn profile(paths: &[PathBuf]) -> anyhow::Result<Option<Description>> {
+    let known = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        belljar_agent::Format::of(&name) != belljar_agent::Format::Other
+    };
+    let files = paths.iter().filter(known).map(|path| open(path));
+    let files = files.collect::<anyhow::Result<Vec<_>>>()?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let threads = thread::available_parallelism().map_or(1, Into::into);
+    let executable = std::env::current_exe().context("cannot find this executable")?;
+    let described = describe_sealed(&executable, &files, threads, |_| {});
+    described.map(Some).map_err(explained)
+}
+
+fn open(path: &Path) -> anyhow::Result<(String, File)> {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let file = File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
+    if !file.metadata()?.is_file() {
+        let error = anyhow::anyhow!("`{}` is not a regular file", path.display());
+        return Err(hinted(
+            error,
+            "a stream is read once and keys need two looks: save it to a file",
+        ));
+    }
+    Ok((name, file))
+}
+
+/// What the worker said, with the next thing to try.
+fn explained(error: WorkerError) -> anyhow::Error {
+    let hint = match &error {
+        WorkerError::Refused { what, .. } if what.contains("gzip") => "gunzip -k FILE",
+        WorkerError::Refused { what, .. } if what.contains("zstd") => "zstd -d FILE",
+        WorkerError::Refused { what, .. } if what.contains("UTF-16") => {
+            "iconv -f UTF-16 -t UTF-8 FILE > CONVERTED"
+        }
+        WorkerError::Refused { what, .. } if what.contains("spreadsheet") => {
+            "export the sheet as CSV"
+        }
+        WorkerError::Refused { .. } => "the first lines show what it is: head -c 300 FILE",
+        WorkerError::TooMany(_) => "describe those that belong together",
+        WorkerError::Died(_) => {
+            "a file made it fail; describe the files one by one to see which, and report it"
+        }
+        _ => return error.into(),
+    };
+    let causes = match &error {
+        WorkerError::Refused { causes, .. } => causes.clone(),
+        _ => Vec::new(),
+    };
+    let mut chain = causes.into_iter().rev().chain([error.to_string()]);
+    let first = anyhow::anyhow!(chain.next().unwrap_or_default());
+    hinted(chain.fold(first, anyhow::Error::context), hint)
+}
+
+fn bar(total: u64, printer: &Printer) -> Option<ProgressBar> {
+    if total < WATCHED || printer.is_quiet() {
+        return None;
+    }
+    if !io::stderr().is_terminal() {
+        printer.note(format_args!("reading {} …", format_size(total)));
+        return None;
+    }
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    let template = "{spinner} {bytes} of {total_bytes} ({bytes_per_sec}, {eta} left) {wide_msg}";
+    // The template is fixed and known to be right.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    Some(bar)
+}

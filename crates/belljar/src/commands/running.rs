@@ -1,0 +1,124 @@
+//! Runs of a server, or of a platform: what their process has to offer to them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use belljar_actions::{Actions, Tenant};
+use belljar_client::{Client, Within};
+use belljar_control::Control;
+use belljar_journal::{Directory, Journal};
+use belljar_objects::Place;
+use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, Runs, Settings};
+use belljar_server::Inside;
+use belljar_store::Store;
+
+use super::models::{self, Behind};
+use crate::cli::Running;
+use crate::config::Config;
+use crate::output::Hint as _;
+
+/// A server is alone with its runs: nobody else makes work for it.
+const ALONE: Duration = Duration::from_secs(10);
+
+/// With a journal in a directory, sandboxes of this process, and its gateway.
+pub(super) async fn of_server(
+    options: &Running,
+    actions: &Actions,
+    data: &Path,
+) -> anyhow::Result<Runs> {
+    // Not with those of `belljar ask`: nobody is to take those over.
+    let place = data.join("served");
+    let journal = Directory::open(&place.join("runs"));
+    let journal = journal.hint("choose a directory that you may write to with --data")?;
+    let journal: Arc<dyn Journal> = Arc::new(journal);
+    let models: Box<dyn Models> = match &actions.config().networks.gateway {
+        Some(path) => {
+            let gateway = actions.gateway().await?.clone();
+            Box::new(Behind::new(path, gateway, journal.clone())?)
+        }
+        None => Box::new(FixedRules),
+    };
+    let inside = Inside::new(actions.clone(), Tenant::new(super::runs::TENANT));
+    let clients = move |tenant: &str| {
+        let inside = inside.of(Tenant::new(tenant));
+        Client::new(Within::new(move |request| {
+            let inside = inside.clone();
+            async move { inside.answer(request).await }
+        }))
+    };
+    let parts = Parts {
+        journal,
+        data: Data::new(
+            Place::Directory(place.join("data")),
+            place.join("scratch"),
+            limits(options),
+        ),
+        clients: Box::new(clients),
+        models,
+        describer: Some(std::env::current_exe().context("cannot find this executable")?),
+    };
+    let owner = format!("serve-{}", std::process::id());
+    Ok(Runs::new(parts, Settings { owner, look: ALONE, ..settings(options) }))
+}
+
+/// With a journal in the database, sandboxes of the platform's nodes, data where all
+/// replicas find it, and a gateway of this replica's own.
+pub(super) async fn of_platform(
+    options: &Running,
+    control: &Control,
+    store: &Store,
+    place: &Place,
+    gateway: Option<&Path>,
+    config: &Config,
+) -> anyhow::Result<Runs> {
+    let scratch = config.data.join("control");
+    let journal: Arc<dyn Journal> = Arc::new(store.runs());
+    let models: Box<dyn Models> = match gateway {
+        Some(path) => {
+            let data = scratch.join("gateway");
+            let gateway = models::start(path, &data, config, models::CONFIGURATION).await?;
+            Box::new(Behind::new(path, gateway, journal.clone())?)
+        }
+        None => Box::new(FixedRules),
+    };
+    let inside = control.inside();
+    let clients = move |tenant: &str| {
+        let (inside, tenant) = (inside.clone(), tenant.to_owned());
+        Client::new(Within::new(move |request| {
+            let (inside, tenant) = (inside.clone(), tenant.clone());
+            async move { inside.answer(&tenant, request).await }
+        }))
+    };
+    let parts = Parts {
+        journal,
+        // Nodes remove what no template names, where they keep templates.
+        data: Data::new(place.below("runs"), scratch.join("scratch"), limits(options)),
+        clients: Box::new(clients),
+        models,
+        describer: Some(std::env::current_exe().context("cannot find this executable")?),
+    };
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let owner = format!("control-{}-{}", host.trim(), std::process::id());
+    let runs = Runs::new(parts, Settings { owner, ..settings(options) });
+    let surface = Inside::of_runs(runs.clone(), Tenant::new(super::runs::TENANT));
+    control.offer_runs(move |tenant, request| {
+        let surface = surface.of(Tenant::new(tenant));
+        async move { surface.pass(request).await }
+    });
+    Ok(runs)
+}
+
+fn settings(options: &Running) -> Settings {
+    let template = options.run_template.clone();
+    Settings { at_once: options.runs, template, ..Settings::default() }
+}
+
+fn limits(options: &Running) -> DataLimits {
+    DataLimits {
+        file_bytes: options.run_file,
+        tenant_bytes: options.run_data,
+        ..DataLimits::default()
+    }
+}

@@ -1,0 +1,195 @@
+//! `belljar runs`: the runs of this machine, looked at and steered through their journal.
+
+mod cost;
+mod show;
+mod stats;
+mod teller;
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use belljar_journal::event::{Budget, BudgetPatch, ControlRequested, Event, Request};
+use belljar_journal::{Address, Directory, Journal, ListQuery, RunRow, State, Watch, read_all};
+use belljar_model::{RunId, Sequence};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+pub(super) use teller::Teller;
+
+use crate::cli::{RunName, Runs, RunsAction};
+use crate::config::Config;
+use crate::output::{Hint as _, Printer, hinted};
+
+/// Runs that are looked through at once.
+const PAGE: usize = 500;
+
+/// Who acts, where nobody else is served.
+pub(super) const TENANT: &str = "local";
+
+pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    let journal = open(config)?;
+    match &options.action {
+        RunsAction::List { most } => list(&journal, *most, printer).await?,
+        RunsAction::Show { run } => {
+            show::show(&journal, &named(&journal, run).await?, printer).await?;
+        }
+        RunsAction::Watch { run } => {
+            let address = named(&journal, run).await?;
+            watch(journal, address, printer).await?;
+        }
+        RunsAction::Cost { runs } => {
+            let mut chosen = Vec::new();
+            for run in runs {
+                chosen.push(named(&journal, run).await?.run);
+            }
+            cost::cost(&journal, &chosen, printer).await?;
+        }
+        RunsAction::Stats { most } => stats::stats(&journal, *most, printer).await?,
+        RunsAction::Export { run } => {
+            let run = named(&journal, run).await?.run;
+            for event in events(&journal, &run).await? {
+                printer.data(line(&run, &event)?)?;
+            }
+        }
+        RunsAction::Pause { run } => ask(&journal, run, Request::Pause, printer).await?,
+        RunsAction::Resume { run } => ask(&journal, run, Request::Resume, printer).await?,
+        RunsAction::Cancel { run } => ask(&journal, run, Request::Cancel, printer).await?,
+        RunsAction::Tell { run, text } => {
+            ask(&journal, run, Request::Tell { text: text.clone() }, printer).await?;
+        }
+        RunsAction::Budget { run, budget } => {
+            let change = budget.budget();
+            if change == Budget::default() {
+                let error = anyhow!("nothing was said that the run may use more or less of");
+                return Err(hinted(error, "such as --turns 40; `belljar runs budget --help`"));
+            }
+            let change = BudgetPatch(change);
+            ask(&journal, run, Request::Budget { change }, printer).await?;
+        }
+    }
+    Ok(0)
+}
+
+/// The run that is meant.
+pub(super) async fn named(journal: &dyn Journal, name: &RunName) -> anyhow::Result<Address> {
+    let name = name.as_str();
+    if let Ok(run) = name.parse() {
+        return Ok(address(run));
+    }
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let query = ListQuery { tenant: TENANT, state: None, after: after.as_ref(), most: PAGE };
+        let listed = journal.list(query).await.context("cannot list runs")?;
+        let rows = listed.rows.into_iter().map(|row| row.address);
+        found.extend(rows.filter(|address| address.run.as_str().starts_with(name)));
+        after = listed.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let hint = "`belljar runs list` shows runs";
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(hinted(anyhow!("there is no run `{name}`"), hint)),
+        count => Err(hinted(anyhow!("`{name}` is the beginning of {count} runs"), hint)),
+    }
+}
+
+/// An event as one line, with the run that it is of.
+pub(super) fn line(run: &RunId, event: &Event) -> anyhow::Result<String> {
+    let mut line = serde_json::to_value(event)?;
+    if let Some(fields) = line.as_object_mut() {
+        fields.insert("run".to_owned(), run.as_str().into());
+    }
+    Ok(line.to_string())
+}
+
+/// Where runs of this machine are kept.
+pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
+    let place = config.data.join("runs");
+    Directory::open(&place).hint("choose a directory that you may write to with BELLJAR_DATA")
+}
+
+pub(super) fn address(run: RunId) -> Address {
+    Address { tenant: TENANT.to_owned(), run }
+}
+
+pub(super) fn fresh_id() -> anyhow::Result<RunId> {
+    Ok(RunId::from_bits(random()?))
+}
+
+pub(super) fn random() -> anyhow::Result<[u8; 16]> {
+    let mut bits = [0; 16];
+    let mut source = std::fs::File::open("/dev/urandom").context("no random numbers")?;
+    std::io::Read::read_exact(&mut source, &mut bits).context("no random numbers")?;
+    Ok(bits)
+}
+
+async fn events(journal: &Directory, run: &RunId) -> anyhow::Result<Vec<Event>> {
+    let events = read_all(journal, &address(run.clone())).await;
+    events.hint("`belljar runs list` shows runs")
+}
+
+async fn list(journal: &Directory, most: usize, printer: &Printer) -> anyhow::Result<()> {
+    let query = ListQuery { tenant: TENANT, state: None, after: None, most };
+    let listed = journal.list(query).await.context("cannot list runs")?;
+    if printer.is_json() {
+        return printer.document(&listed.rows);
+    }
+    for row in &listed.rows {
+        let made = row.made_at.replace_nanosecond(0)?.format(&Rfc3339)?;
+        let state = if is_left(row) { "interrupted" } else { row.state.as_str() };
+        let title = crate::output::printable(&row.title);
+        printer.data(format_args!("{}  {made}  {state:<11}  {title}", row.address.run))?;
+    }
+    Ok(())
+}
+
+/// Whether whoever worked on a run is gone, and nobody has come since.
+fn is_left(row: &RunRow) -> bool {
+    let is_held = row.lease_until.is_some_and(|until| until > OffsetDateTime::now_utc());
+    row.state == State::Running && !is_held
+}
+
+async fn watch(journal: Directory, address: Address, printer: &Printer) -> anyhow::Result<()> {
+    let mut teller = Teller::new();
+    let row = journal.find(&address).await.hint("`belljar runs list` shows runs")?;
+    if is_left(&row) {
+        printer.note(format_args!(
+            "nobody works on it\nhint: `belljar ask --resume {}` goes on, as it was begun",
+            address.run
+        ));
+    }
+    let run = address.run.clone();
+    let mut watch = Watch::new(Arc::new(journal), address, Sequence(1));
+    while let Some(event) = watch.next().await.hint("`belljar runs list` shows runs")? {
+        if printer.is_json() {
+            printer.data(line(&run, &event)?)?;
+        } else if let Some(text) = teller.tell(&event) {
+            printer.data(crate::output::printable(&text))?;
+        }
+    }
+    Ok(())
+}
+
+async fn ask(
+    journal: &Directory,
+    run: &RunName,
+    request: Request,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let address = named(journal, run).await?;
+    let request = ControlRequested { request, by: TENANT.to_owned() };
+    let asked = journal.request(&address, request, None).await;
+    asked.hint("`belljar runs list` shows runs, and which of them are over")?;
+    let row = journal.find(&address).await?;
+    if is_left(&row) {
+        printer.note(format_args!(
+            "it is written down, and nobody works on the run\n\
+             hint: `belljar ask --resume {}` does, as it was begun",
+            address.run
+        ));
+    }
+    Ok(())
+}

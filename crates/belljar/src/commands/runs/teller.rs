@@ -1,0 +1,247 @@
+//! A run, told as it happens: a few lines for each event that people care about.
+
+use belljar_journal::event::{
+    Block, Body, Brought, Dataset, Event, ForkedFrom, Injected, Lack, Limit, Request, ToolFinished,
+};
+use belljar_journal::{Call, RunView};
+use serde_json::Value;
+
+/// Lines of code and of output that are shown.
+const CODE_LINES: usize = 12;
+const OUTPUT_LINES: usize = 8;
+const WIDTH: usize = 160;
+
+/// Tells events in the order in which they come.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct Teller {
+    view: RunView,
+}
+
+impl Teller {
+    pub(in crate::commands) fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is to be said of this event, if anything.
+    pub(in crate::commands) fn tell(&mut self, event: &Event) -> Option<String> {
+        let said = self.words(event);
+        self.view.apply(event);
+        said
+    }
+
+    fn words(&self, event: &Event) -> Option<String> {
+        Some(match &event.body {
+            Body::RunCreated(created) => {
+                let given = created.datasets.iter();
+                let given = given.filter(|data| data.name != belljar_agent::MANIFEST);
+                let data: Vec<_> = given.map(dataset).collect();
+                let data = if data.is_empty() { "no data".to_owned() } else { data.join(", ") };
+                format!("question: {}\nmodel {}, {data}", created.question.trim(), created.model)
+            }
+            Body::ForkedFrom(forked) => beginning(forked),
+            Body::LeaseTaken(taken) => {
+                let lost = taken.took_over.as_ref()?;
+                format!("taken over from {lost}, who did not give it back")
+            }
+            Body::SandboxAttached(attached) => {
+                let data = match attached.data {
+                    Some(Brought::Mounted) => ", data mounted",
+                    Some(Brought::Copied) => ", data copied",
+                    None => "",
+                };
+                format!("sandbox {} of {}{data}", attached.sandbox, attached.template)
+            }
+            Body::LlmResponded(answer) => {
+                let tokens = &answer.tokens;
+                let prompt = tokens.total() - tokens.output;
+                let mut text = format!(
+                    "\nturn {}  model {}, {prompt} tokens in ({} cached), {} out{}",
+                    answer.turn,
+                    seconds(answer.micros),
+                    tokens.cache_read,
+                    tokens.output,
+                    money(answer.nano_dollars),
+                );
+                for block in &answer.blocks {
+                    text.push_str(&block_text(block));
+                }
+                text
+            }
+            Body::LlmFailed(failed) => format!("  the model did not answer: {}", failed.message),
+            Body::ToolFinished(finished) => self.finished(finished),
+            Body::GuardReported(report) => format!("  guard {}: {}", report.guard, report.message),
+            Body::ArtifactAdded(added) => {
+                let artifact = &added.artifact;
+                format!("  kept {} ({} bytes)", artifact.name, artifact.content.bytes)
+            }
+            Body::InjectedMessage(message) => {
+                let who = match message.kind {
+                    Injected::Operator => "told",
+                    Injected::Restored => "restored",
+                    Injected::Repair => "repair",
+                    _ => "warned",
+                };
+                format!("  {who}: {}", message.text)
+            }
+            Body::LimitHit(hit) => {
+                let name = format!("{:?}", hit.limit).to_lowercase();
+                let amount = |value| amount(hit.limit, value);
+                format!("  limit: {name}, {} of {}", amount(hit.used), amount(hit.allowed))
+            }
+            Body::ControlRequested(asked) => {
+                format!("  {} asks: {}", asked.by, wish(&asked.request))
+            }
+            Body::Paused(_) => "paused".to_owned(),
+            Body::Resumed(_) => "goes on".to_owned(),
+            Body::Cancelled(_) => "cancelled".to_owned(),
+            Body::BudgetChanged(_) => "  the budget has changed".to_owned(),
+            Body::Finished(finished) => {
+                let outcome = format!("{:?}", finished.outcome).to_lowercase();
+                let why =
+                    finished.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                let spent = &self.view.spent;
+                format!(
+                    "\n{outcome}{why}  {}, model {}, code {}, {} tokens{}",
+                    counted(self.view.turns.into(), "turn"),
+                    seconds(spent.model_micros),
+                    seconds(spent.call_micros),
+                    spent.tokens.total(),
+                    money(spent.nano_dollars),
+                )
+            }
+            Body::StageChanged(_)
+            | Body::PromptBuilt(_)
+            | Body::LlmRequested(_)
+            | Body::ToolIntended(_)
+            | Body::ToolStarted(_)
+            | Body::NetworkUsed(_)
+            | Body::SnapshotTaken(_) => return None,
+            Body::Unknown(unknown) => format!("{}, of a newer version", unknown.kind),
+        })
+    }
+
+    fn finished(&self, finished: &ToolFinished) -> String {
+        let call = self.view.calls.iter().find(|call| call.call == finished.call);
+        let name = call.map_or("call", |call: &Call| call.name.as_str());
+        let used = &finished.used;
+        let peak = used.peak_bytes.map(|bytes| format!(", {} MB", bytes >> 20)).unwrap_or_default();
+        let fault = finished.fault.as_ref().map(|fault| format!(", {}", fault.category));
+        let mut text = format!(
+            "  {name} {}, CPU {}{peak}, {} bytes{}",
+            seconds(used.wall_micros),
+            seconds(used.cpu_micros),
+            used.output_bytes,
+            fault.unwrap_or_default(),
+        );
+        text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > "));
+        text
+    }
+}
+
+fn dataset(data: &Dataset) -> String {
+    match &data.origin {
+        Some(origin) if origin.kept < origin.records => {
+            format!("{} ({} of {} records)", origin.name, origin.kept, origin.records)
+        }
+        Some(origin) => format!("{} (as {})", origin.name, data.name),
+        None => data.name.clone(),
+    }
+}
+
+fn beginning(forked: &ForkedFrom) -> String {
+    let ForkedFrom { parent, after, budget, retry, .. } = forked;
+    let Some(retry) = retry else {
+        return format!("\nforked from {parent} after event {after}");
+    };
+    let lacked: Vec<&str> = retry
+        .lacked
+        .iter()
+        .map(|lack| match lack {
+            Lack::Turns => "turns",
+            Lack::Memory => "memory",
+        })
+        .collect();
+    let turns = budget.and_then(|budget| budget.turns).map(|turns| format!("{turns} turns"));
+    let memory = retry.memory_bytes.map(|bytes| format!("{} MB of memory", bytes >> 20));
+    let now: Vec<String> = turns.into_iter().chain(memory).collect();
+    format!(
+        "\nattempt {} at the question of {parent}, which had not enough {}: now {}",
+        retry.attempt,
+        lacked.join(" and "),
+        now.join(", ")
+    )
+}
+
+fn block_text(block: &Block) -> String {
+    match block {
+        Block::Text { text } if text.trim().is_empty() => String::new(),
+        Block::Text { text } => quoted(text, OUTPUT_LINES, "  "),
+        Block::Thinking { .. } | Block::Opaque { .. } => String::new(),
+        Block::ToolUse { name, input, .. } => {
+            // As the model wrote it, which may be no JSON.
+            let read = input.as_str().and_then(|text| serde_json::from_str(text).ok());
+            let input: &Value = read.as_ref().unwrap_or(input);
+            let main = ["code", "command", "path", "answer"].into_iter();
+            let main = main.filter_map(|field| input.get(field)?.as_str()).next();
+            let text = main.map_or_else(|| input.to_string(), str::to_owned);
+            format!("\n  {name}{}", quoted(&text, CODE_LINES, "    "))
+        }
+    }
+}
+
+/// The beginning of a text, each line after a mark.
+fn quoted(text: &str, most: usize, mark: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let mut shown = String::new();
+    for line in lines.iter().take(most) {
+        let cut: String = line.chars().take(WIDTH).collect();
+        shown.push_str(&format!("\n{mark}{cut}"));
+    }
+    if lines.len() > most {
+        shown.push_str(&format!("\n{mark}({} more lines)", lines.len() - most));
+    }
+    shown
+}
+
+fn wish(request: &Request) -> String {
+    match request {
+        Request::Pause => "pause".to_owned(),
+        Request::Resume => "go on".to_owned(),
+        Request::Cancel => "end".to_owned(),
+        Request::Tell { text } => format!("say {text:?}"),
+        Request::Budget { .. } => "another budget".to_owned(),
+    }
+}
+
+/// As people say it.
+fn amount(limit: Limit, value: u64) -> String {
+    match limit {
+        Limit::Turns => value.to_string(),
+        Limit::Wall | Limit::Cpu => seconds(value.saturating_mul(1000)),
+        Limit::Money => dollars(value),
+        Limit::Tokens => counted(value, "token"),
+        Limit::Output => counted(value, "byte"),
+    }
+}
+
+fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+pub(super) fn seconds(micros: u64) -> String {
+    let millis = micros / 1000;
+    format!("{}.{:03} s", millis / 1000, millis % 1000)
+}
+
+/// To a hundredth of a cent; nothing where nothing was paid.
+pub(super) fn money(nano: u64) -> String {
+    match nano {
+        0 => String::new(),
+        nano => format!(", {}", dollars(nano)),
+    }
+}
+
+pub(super) fn dollars(nano: u64) -> String {
+    let parts = nano.div_ceil(100_000);
+    format!("${}.{:04}", parts / 10_000, parts % 10_000)
+}

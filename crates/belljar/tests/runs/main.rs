@@ -1,0 +1,127 @@
+//! Runs, with real sandboxes, a real journal, and a scripted model over the real wire.
+//!
+//! Has its own `main`: the process that makes sandboxes is this same executable, and so
+//! is the worker that is killed. An argument chooses cases by a part of their name.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test: it ends where it fails, and says what it did"
+)]
+
+mod again;
+mod api;
+mod ask;
+mod crash;
+mod ends;
+mod fit;
+mod inside;
+mod limits;
+mod money;
+mod offered;
+mod replicas;
+mod resumed;
+mod rules;
+mod steer;
+mod trouble;
+mod world;
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::LocalBoxFuture;
+
+use world::World;
+
+type Case = for<'a> fn(&'a World) -> LocalBoxFuture<'a, ()>;
+
+/// Names each case after its function.
+macro_rules! cases {
+    ($($module:ident::$name:ident),+ $(,)?) => {
+        &[$((stringify!($name), |world| Box::pin($module::$name(world)))),+]
+    };
+}
+
+const CASES: &[(&str, Case)] = cases![
+    ends::a_run_answers_with_code_and_files,
+    ends::warnings_come_once_each_and_the_last_turn_has_no_tools,
+    ends::no_run_ends_without_a_result,
+    ends::fifty_megabytes_cost_the_model_four_thousand_characters,
+    ends::every_kind_of_mistake_is_counted_and_told,
+    trouble::a_provider_that_stumbles_is_asked_again_with_the_same_bytes,
+    trouble::a_provider_that_never_answers_is_given_up,
+    trouble::a_request_that_is_refused_is_not_made_again,
+    trouble::a_refusal_is_no_answer,
+    trouble::an_answer_that_is_cut_off_is_said_to_be,
+    trouble::who_is_out_of_money_keeps_what_there_is,
+    trouble::calls_that_cannot_be_made_are_told_and_the_run_goes_on,
+    trouble::a_model_that_says_nothing_is_given_up,
+    trouble::what_is_said_without_a_call_is_the_answer_and_unknown_costs_are_marked,
+    limits::each_budget_ends_the_work_and_the_model_answers_without_tools,
+    limits::a_call_takes_no_longer_than_the_run_may,
+    limits::a_call_computes_no_more_than_the_run_may,
+    limits::warnings_come_once_each_however_often_the_run_is_taken_up,
+    limits::who_gets_more_turns_after_a_warning_is_not_warned_again,
+    inside::code_that_takes_too_much_is_ended_and_the_run_goes_on,
+    inside::links_lead_nowhere_that_the_code_could_not_go,
+    inside::a_run_without_a_sandbox_says_so,
+    inside::data_that_is_not_what_it_was_is_not_used,
+    inside::a_run_that_kills_whoever_works_on_it_is_given_up,
+    money::a_gateway_that_is_out_of_money_ends_the_run_with_what_there_is,
+    money::a_run_keeps_money_for_its_last_answer_and_never_spends_more,
+    money::the_gateway_refuses_what_a_run_may_not_spend,
+    again::a_run_that_was_short_of_turns_goes_on_in_another_with_more,
+    again::ask_tries_again_with_more_turns_and_both_runs_say_so,
+    again::ask_tries_again_with_more_memory,
+    fit::data_larger_than_the_sandbox_is_shown_and_nothing_is_lost,
+    fit::data_that_has_to_be_copied_is_sampled_and_the_model_is_told,
+    fit::stats_count_what_the_logs_say,
+    steer::a_run_waits_is_told_and_goes_on,
+    steer::a_run_is_cancelled_between_two_actions,
+    steer::a_budget_can_be_changed_while_the_run_goes_on,
+    steer::a_sandbox_that_is_lost_is_replaced_and_the_model_is_told,
+    ask::the_heuristic_answers_about_three_datasets,
+    ask::a_model_behind_the_gateway_answers_and_the_code_sees_no_key,
+    ask::a_gateway_that_cannot_start_says_why,
+    resumed::a_run_goes_on_as_it_was_begun_or_not_at_all,
+    resumed::what_cannot_be_written_or_bought_is_said_before_the_model_is_asked,
+    resumed::a_budget_of_nothing_and_a_name_of_nobody_are_refused,
+    rules::warnings_are_no_part_of_what_the_rules_are_asked,
+    rules::what_the_rules_cannot_answer_is_no_success,
+    rules::rules_that_lack_memory_look_again_with_more,
+    rules::a_template_without_an_interpreter_ends_the_run,
+    ask::whoever_goes_on_after_a_kill_sees_the_same_data,
+    api::a_question_is_answered_and_nobody_else_sees_it,
+    api::a_run_waits_is_looked_at_and_goes_on,
+    api::a_run_is_cancelled,
+    api::what_cannot_be_a_run_is_refused,
+    api::fixed_rules_answer_where_there_is_no_model,
+    replicas::another_replica_goes_on_where_one_was_dropped,
+    crash::a_worker_may_be_killed_at_every_event,
+];
+
+/// No case takes longer; one that does hangs.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+fn main() {
+    belljar_testkit::hook();
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if first.as_deref() == Some(crash::WORKER) {
+        return runtime.block_on(crash::worker(&arguments.collect::<Vec<_>>()));
+    }
+    if let Some(lacks) = belljar_testkit::lacking(world::TEMPLATE) {
+        println!("SKIPPED: these tests need {lacks}");
+        return;
+    }
+    let wanted = first.filter(|name| !name.starts_with('-')).unwrap_or_default();
+    runtime.block_on(async {
+        let world = World::start().await;
+        for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&wanted)) {
+            let begin = Instant::now();
+            let done = tokio::time::timeout(LONGEST, case(&world)).await;
+            done.unwrap_or_else(|_| panic!("{name} is not over after {LONGEST:?}"));
+            println!("{name}: ok, {:.2} s", begin.elapsed().as_secs_f64());
+        }
+        world.stop().await;
+    });
+}

@@ -1,0 +1,59 @@
+//! Our own API for whoever is in the same process: no port, and no key.
+//!
+//! Who asks is said by whoever makes an [`Inside`], in code, and is the same for
+//! every request that goes through it. It travels as a value beside the request
+//! and not as a part of it, so that nothing that comes over a network can say it:
+//! requests of ports bear no such value. Everything behind that is what ports
+//! lead to as well, owners, quotas and fences included.
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::{IntoResponse as _, Response};
+use belljar_actions::{Actions, OnBehalf, Tenant};
+use belljar_runs::Runs;
+use http::Request;
+use tower::ServiceExt as _;
+
+/// The API as one tenant has it; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Inside {
+    own: Router,
+    tenant: Tenant,
+}
+
+impl Inside {
+    /// Whoever has this acts as the tenant for as long as it wants to: no key can
+    /// be taken away.
+    pub fn new(actions: Actions, tenant: Tenant) -> Self {
+        Self { own: crate::v1::router(actions, None), tenant }
+    }
+
+    /// Runs alone, for a process that has no sandboxes itself.
+    pub fn of_runs(runs: Runs, tenant: Tenant) -> Self {
+        Self { own: crate::v1::runs_alone(runs), tenant }
+    }
+
+    /// The same for another tenant.
+    #[must_use]
+    pub fn of(&self, tenant: Tenant) -> Self {
+        Self { own: self.own.clone(), tenant }
+    }
+
+    pub async fn answer<B>(&self, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<axum::BoxError>,
+    {
+        let inside = self.clone();
+        let request = request.map(Body::new);
+        belljar_telemetry::observe(request, async move |request| inside.pass(request).await).await
+    }
+
+    /// The same for a request that somebody has counted already.
+    pub async fn pass(&self, mut request: Request<Body>) -> Response {
+        let behalf = OnBehalf { tenant: self.tenant.clone(), ids: Vec::new() };
+        request.extensions_mut().insert(behalf);
+        let answered = self.own.clone().oneshot(request).await;
+        answered.unwrap_or_else(|never| never.into_response())
+    }
+}

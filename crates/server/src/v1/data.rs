@@ -1,0 +1,48 @@
+//! Files that runs work on.
+
+mod create;
+mod delete;
+mod list;
+
+use belljar_actions::{Kind, Problem};
+use belljar_api::data as api;
+use belljar_runs::{Kept, KeptError, PutError};
+use http::StatusCode;
+
+use super::failure::Failure;
+use super::runs::moment;
+
+pub(super) use create::create;
+pub(super) use delete::delete;
+pub(super) use list::list;
+
+fn view(kept: &Kept) -> Result<api::Data, Failure> {
+    let sha256 = kept.sha256.to_string().try_into();
+    let sha256 = sha256.map_err(|error: api::NoSha256| Problem::internal("name data", &error))?;
+    Ok(api::Data { sha256, bytes: kept.bytes, kept_at: moment(kept.kept_at) })
+}
+
+pub(super) fn not_put(error: &PutError) -> Failure {
+    let message = error.to_string();
+    match error {
+        PutError::TooLong(_) => {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", message)
+        }
+        PutError::Quota(_) => Problem::new(Kind::NoSpace, "data_quota", message)
+            .hint("DELETE /v1/data/… what no run needs any more")
+            .into(),
+        PutError::TooMany(_) => Problem::new(Kind::TooMany, "too_many_data", message)
+            .hint("DELETE /v1/data/… what no run needs any more")
+            .into(),
+        PutError::TooManyUploads(_) => {
+            Problem::new(Kind::TooMany, "too_many_uploads", message).into()
+        }
+        PutError::BrokeOff(_) => Problem::new(Kind::Invalid, "upload_incomplete", message).into(),
+        PutError::Kept(error) => not_kept(error),
+    }
+}
+
+pub(super) fn not_kept(error: &KeptError) -> Failure {
+    tracing::error!(error = error as &dyn std::error::Error, "data cannot be had");
+    Problem::new(Kind::Busy, "objects_unavailable", "the place of data cannot be used now").into()
+}

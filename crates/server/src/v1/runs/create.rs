@@ -1,0 +1,115 @@
+//! `POST /v1/runs`
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use belljar_actions::{Kind, Problem};
+use belljar_api::run as api;
+use belljar_journal::event::Budget;
+use belljar_model::Question;
+use belljar_objects::Digest;
+use belljar_runs::{CreateRunError, PlanError, Source, Wanted};
+use http::{HeaderMap, StatusCode};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::show::shown;
+use super::{Offering, failed};
+use crate::v1::authenticate::Caller;
+use crate::v1::data::{not_kept, not_put};
+use crate::v1::failure::Failure;
+use crate::v1::once::{idempotency_key, mark};
+use crate::v1::read::Body;
+
+/// Files of one run.
+const MOST_DATA: usize = 64;
+
+pub(in crate::v1) async fn create(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    headers: HeaderMap,
+    Body(wish): Body<api::CreateRun>,
+) -> Result<Response, Failure> {
+    let wanted = translate(wish, idempotency_key(&headers)?)?;
+    let made = runs.create(tenant.as_str(), wanted).await.map_err(|error| refused(&error))?;
+    let run = shown(&runs, &made.run).await?;
+    Ok(mark((StatusCode::CREATED, Json(run)).into_response(), made.is_repeated))
+}
+
+fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure> {
+    let request = serde_json::to_vec(&wish).map_err(|error| failed(&error))?;
+    let key = key.map(|key| (key.to_owned(), Digest::of(&request)));
+    if wish.data.len() > MOST_DATA {
+        return Err(Problem::invalid(format!("a run has at most {MOST_DATA} files")).into());
+    }
+    let question = Question::try_from(String::from(wish.question));
+    let question = question.map_err(|error| Problem::invalid(error.to_string()))?;
+    let now = wish.now.map(|now| {
+        OffsetDateTime::parse(&now.0, &Rfc3339)
+            .map_err(|_| Problem::invalid("now must be a moment, such as 2026-01-31T12:00:00Z"))
+    });
+    Ok(Wanted {
+        question,
+        data: wish.data.into_iter().map(source).collect::<Result<_, _>>()?,
+        template: wish.template.map(String::from),
+        operation: wish.operation.map(String::from),
+        model: wish.model.map(String::from),
+        budget: budget(&wish.budget),
+        now: now.transpose()?,
+        key,
+    })
+}
+
+fn source(data: api::RunData) -> Result<(String, Source), Problem> {
+    let source = match (data.sha256, data.content) {
+        (Some(sha256), None) => sha256.as_str().parse().ok().map(Source::Kept),
+        (None, Some(content)) => Some(Source::Inline(content.into_bytes())),
+        _ => None,
+    };
+    let name = String::from(data.name);
+    let source = source.ok_or_else(|| {
+        Problem::invalid(format!("the file `{name}` needs either `sha256` or `content`"))
+    })?;
+    Ok((name, source))
+}
+
+pub(super) fn budget(wish: &api::RunBudget) -> Budget {
+    Budget {
+        turns: wish.turns.and_then(|turns| u32::try_from(turns.get()).ok()),
+        wall_ms: wish.wall_ms.map(Into::into),
+        tokens: wish.tokens.map(Into::into),
+        nano_dollars: wish.nano_dollars.map(Into::into),
+        output_bytes: wish.output_bytes.map(Into::into),
+        cpu_ms: wish.cpu_ms.map(Into::into),
+    }
+}
+
+fn refused(error: &CreateRunError) -> Failure {
+    let message = error.to_string();
+    let problem = match error {
+        CreateRunError::TooMany(_) => Problem::new(Kind::TooMany, "too_many_runs", message)
+            .hint("wait for one to end, or cancel one"),
+        CreateRunError::Mismatch => {
+            Problem::new(Kind::Conflict, "idempotency_request_mismatch", message)
+        }
+        CreateRunError::NoTemplate(_) => {
+            Problem::new(Kind::NotFound, "template_not_found", message)
+                .hint("GET /v1/templates lists what there is")
+        }
+        CreateRunError::NoData(_) => Problem::new(Kind::NotFound, "data_not_found", message)
+            .hint("POST /v1/data answers what to name"),
+        CreateRunError::Plan(PlanError::TooLarge { .. }) => {
+            Problem::new(Kind::Invalid, "data_too_large", message)
+                .hint("choose a template with more memory and disk, or less data")
+        }
+        CreateRunError::Model(_) => Problem::new(Kind::Invalid, "model_not_offered", message),
+        CreateRunError::Name(_) => Problem::invalid(message),
+        CreateRunError::Put(error) => return not_put(error),
+        CreateRunError::Kept(error) => return not_kept(error),
+        CreateRunError::Templates(_) => {
+            tracing::warn!(error = error as &dyn std::error::Error, "no run was made");
+            Problem::new(Kind::Busy, "sandboxes_unavailable", "sandboxes cannot be made now")
+        }
+        error => return failed(error),
+    };
+    problem.into()
+}

@@ -1,0 +1,67 @@
+//! `GET /v1/runs/{run}/events`
+
+use std::convert::Infallible;
+
+use axum::response::sse::{self, KeepAlive, Sse};
+use belljar_api::run as api;
+use belljar_journal::Watch;
+use belljar_model::Sequence;
+use futures_util::{Stream, stream};
+use http::HeaderMap;
+
+use super::{Offering, address, unread};
+use crate::v1::authenticate::Caller;
+use crate::v1::failure::Failure;
+use crate::v1::output::event;
+use crate::v1::read::{At, Query};
+
+pub(in crate::v1) async fn follow(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Query(asked): Query<api::FollowRun>,
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
+    let run = address(&tenant, &id)?;
+    runs.journal().find(&run).await.map_err(|error| unread(&error))?;
+    let from = asked.from.map(|from| Sequence(from.get()));
+    let from = from.or_else(|| last_event(&headers).map(Sequence::next));
+    let watch = Watch::new(runs.journal().clone(), run, from.unwrap_or(Sequence(1)));
+    // Whoever cannot be told more sees the stream end before the run does, and asks again.
+    let events = stream::unfold(watch, async |mut watch| {
+        let next = watch.next().await.ok()??;
+        let told = event(next.body.kind(), &next).id(next.seq.to_string());
+        Some((Ok(told), watch))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+/// What a client saw last that was cut off and comes again.
+fn last_event(headers: &HeaderMap) -> Option<Sequence> {
+    headers.get("last-event-id")?.to_str().ok()?.parse().ok().map(Sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_journal::event::{Event, Finished, Outcome};
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    #[test]
+    fn an_event_is_told_as_the_document_says() {
+        let event = Event {
+            seq: Sequence(7),
+            at: OffsetDateTime::UNIX_EPOCH,
+            lease: None,
+            key: None,
+            body: Finished { outcome: Outcome::Answered, error: None, message: None, result: None }
+                .into(),
+        };
+        let told = serde_json::to_value(&event).unwrap();
+        let read: api::RunEvent = serde_json::from_value(told.clone()).unwrap();
+        assert_eq!((read.seq, read.kind.as_str(), read.v), (7, "finished", 1));
+        assert_eq!(read.told["outcome"], "answered");
+        assert_eq!(serde_json::to_value(read).unwrap(), told);
+    }
+}
