@@ -3,6 +3,7 @@
 mod attributes;
 mod contexts;
 mod copies;
+mod data;
 mod ends;
 mod execute;
 mod files;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         isolation::CASES,
         ports::CASES,
         copies::CASES,
+        data::CASES,
         saved::CASES,
         contexts::CASES,
         languages::CASES,

@@ -76,6 +76,8 @@ features! {
     Languages: "contexts in six languages",
     /// The template with a warm interpreter.
     Warm: "contexts forked from a warm interpreter",
+    /// Files of the host, mounted where datasets are.
+    ShowsFiles: "datasets of the host shown read-only, and not copied",
     /// Files of a sandbox, taken out for others to begin with.
     CopiesFiles: "copies of a sandbox's files",
     /// Shared memory and FIFOs among them.
@@ -181,6 +183,13 @@ impl Fixture {
                 Lack::Here("the template of all languages is not built"),
             ),
             Feature::Warm => self.warmth(),
+            Feature::ShowsFiles => match tier {
+                Tier::Process => Err(Lack::Tier("has no mounts of its own")),
+                Tier::Microvm | Tier::Oci(Runtime::Runsc) => {
+                    Err(Lack::Tier("its kernel does not have the host's mounts"))
+                }
+                _ => Ok(()),
+            },
             Feature::CopiesFiles if tier == Tier::Microvm => {
                 Err(Lack::Tier("they lie on a disk that only its own kernel reads"))
             }

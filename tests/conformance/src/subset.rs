@@ -35,6 +35,8 @@ const QUICK: &[&str] = &[
     "isolation::there_is_no_other_network",
     "ports::a_server_is_reached_wherever_it_listens",
     "copies::any_sandbox_can_be_copied",
+    "data::a_dataset_is_read_as_it_is",
+    "data::tiers_that_show_nothing_say_so",
     "saved::a_variable_survives_on_disk",
     "saved::forks_go_their_own_ways",
     "saved::forks_draw_other_random_numbers",

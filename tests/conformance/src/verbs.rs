@@ -173,6 +173,7 @@ pub(crate) mod errno {
     pub(crate) const ENOSPC: i32 = 28;
     pub(crate) const ENAMETOOLONG: i32 = 36;
     pub(crate) const ENOTEMPTY: i32 = 39;
+    pub(crate) const ESTALE: i32 = 116;
 }
 
 /// Asks again and again, for at most `longest`, until `ready` answers a value.

@@ -24,5 +24,5 @@ pub use hostile::Hostile;
 pub use listen::Security;
 pub use model::{Bench, Model, Options};
 pub use record::{Asked, Record, digest};
-pub use script::{Call, Fault, Scene, Script, Turn, Usage};
+pub use script::{Call, Fault, Pick, Scene, Script, Turn, Usage};
 pub use tls::Authority;

@@ -3,7 +3,8 @@
 //!
 //! It is strict where providers are: a request without the credential, without a
 //! known API version or with a tool result that answers no call is refused. What
-//! a gateway breaks on the way therefore shows up here.
+//! a gateway breaks on the way therefore shows up here. A script can ask for more
+//! (`strict`), which clients of our own have to bear.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,10 +25,13 @@ mod bench;
 mod chat;
 mod dialect;
 mod fault;
+mod heard;
 mod messages;
 mod reply;
 mod responses;
 mod sse;
+mod strict;
+mod thoughts;
 
 pub use bench::Bench;
 

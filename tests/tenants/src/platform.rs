@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Config, Keys};
+use belljar_actions::{Actions, Config, Keys, Tenant};
 use belljar_bus::behalf::ClusterKey;
+use belljar_client::Within;
 use belljar_control::{Control, Random};
 use belljar_node::PoolSize;
-use belljar_server::{Cluster, EngineGone, Listener, Me, Member, Server, Settings};
+use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
 use belljar_testkit::Postgres;
 use sha2::{Digest as _, Sha256};
@@ -21,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
-use crate::world::OPERATIONS;
+use crate::world::{OPERATIONS, runs};
 
 /// What its parts know each other by.
 pub(crate) const CLUSTER_KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -53,13 +55,14 @@ impl Platform {
         let control = listener.address().context("control has no address")?;
         let settings = belljar_control::Settings::default();
         let replica = Control::new(store.clone(), key.clone(), settings, Random::new(1));
+        let directory = tempfile::tempdir()?;
+        offer_runs(&replica, &store, directory.path());
         let (stop_control, stopped) = oneshot::channel();
         let controlling = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             replica.run(vec![listener], Settings::default(), stopped).await;
         });
 
-        let directory = tempfile::tempdir()?;
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let actions = Actions::start(config(&directory)?, Keys::elsewhere()).await?;
@@ -136,6 +139,23 @@ impl Platform {
         ensure!(self.store.revoke_key(tenant, id).await?, "no such key");
         Ok(())
     }
+}
+
+/// As a replica of the executable does it.
+fn offer_runs(control: &Control, store: &Store, place: &Path) {
+    let inside = control.inside();
+    let runs = runs(Arc::new(store.runs()), place, move |tenant| {
+        let (inside, tenant) = (inside.clone(), tenant.to_owned());
+        belljar_client::Client::new(Within::new(move |request| {
+            let (inside, tenant) = (inside.clone(), tenant.clone());
+            async move { inside.answer(&tenant, request).await }
+        }))
+    });
+    let surface = Inside::of_runs(runs, Tenant::new("nobody"));
+    control.offer_runs(move |tenant, request| {
+        let surface = surface.of(Tenant::new(tenant));
+        async move { surface.pass(request).await }
+    });
 }
 
 fn config(directory: &TempDir) -> anyhow::Result<Config> {

@@ -27,6 +27,9 @@ impl Sample {
             .replace("{context}", &of.context)
             .replace("{checkpoint}", &of.checkpoint)
             .replace("{template}", &of.template)
+            .replace("{run}", &of.run)
+            .replace("{data}", &of.data)
+            .replace("{file}", "result.md")
             .replace("{id}", self.owned(of))
             .replace("{name}", self.owned(of))
             .replace("{build}", &of.build)
@@ -91,6 +94,8 @@ pub(crate) fn body(operation: Operation) -> Value {
         Operation::SignalCall => json!({ "signal": 15 }),
         Operation::RunCell => json!({ "code": "open('/tmp/secret').read()" }),
         Operation::MakeDirectory => json!({ "path": "/tmp/made" }),
+        Operation::CreateRun => json!({ "question": "How much is it?" }),
+        Operation::ChangeRun => json!({ "budget": { "turns": 3 } }),
         Operation::MoveFile => json!({ "from": "/tmp/secret", "to": "/tmp/moved" }),
         _ => json!({}),
     }

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Ceiling, Config, Keys};
+use belljar_actions::{Actions, Ceiling, Config, Keys, Tenant};
+use belljar_client::Within;
+use belljar_journal::{Directory, Journal};
 use belljar_node::PoolSize;
-use belljar_server::{EngineGone, Listener, Server, Settings};
+use belljar_objects::Place;
+use belljar_runs::{Data, DataLimits, FixedRules, Parts, Runs};
+use belljar_server::{EngineGone, Inside, Listener, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -41,6 +45,29 @@ pub(crate) struct World {
     _directory: TempDir,
 }
 
+/// Runs that nobody works on, so that each stays as it is.
+pub(crate) fn runs(
+    journal: Arc<dyn Journal>,
+    place: &Path,
+    clients: impl Fn(&str) -> belljar_client::Client + Send + Sync + 'static,
+) -> Runs {
+    let (data, scratch) = (Place::Directory(place.join("data")), place.join("scratch"));
+    let parts = Parts {
+        journal,
+        data: Data::new(data, scratch, DataLimits::default()),
+        clients: Box::new(clients),
+        models: Box::new(FixedRules),
+        describer: None,
+    };
+    let settings = belljar_runs::Settings {
+        at_once: 0,
+        unfinished: 10_000,
+        template: "base".to_owned(),
+        ..belljar_runs::Settings::default()
+    };
+    Runs::new(parts, settings)
+}
+
 /// Something of a tenant's, to name in requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Belongings {
@@ -53,6 +80,9 @@ pub(crate) struct Belongings {
     pub(crate) build: String,
     pub(crate) volume: String,
     pub(crate) secret: String,
+    /// Nobody works on it.
+    pub(crate) run: String,
+    pub(crate) data: String,
 }
 
 impl World {
@@ -89,7 +119,17 @@ impl World {
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
         let address = listener.address().context("the server has no address")?;
         let (stop, stopped) = oneshot::channel();
-        let server = Server::new(actions, Settings::default());
+        let inside = Inside::new(actions.clone(), Tenant::new("nobody"));
+        let place = directory.path().join("served");
+        let journal = Directory::open(&place.join("runs"))?;
+        let runs = runs(Arc::new(journal), &place, move |tenant| {
+            let inside = inside.of(Tenant::new(tenant));
+            belljar_client::Client::new(Within::new(move |request| {
+                let inside = inside.clone();
+                async move { inside.answer(request).await }
+            }))
+        });
+        let server = Server::new(actions, Settings::default()).with_runs(runs);
         let server =
             tokio::spawn(
                 async move { server.run(vec![listener], async { drop(stopped.await) }).await },
@@ -151,6 +191,7 @@ impl Client {
             format!("/templates/{}", of.template),
             format!("/volumes/{}", of.volume),
             format!("/secrets/{}", of.secret),
+            format!("/v1/data/{}", of.data),
         ] {
             self.send("DELETE", &path, "").await?;
         }
@@ -179,11 +220,16 @@ impl Client {
         let template = self.json("POST", "/v3/templates", &named).await?.expect(202)?.value()?;
         let volume = self.json("POST", "/volumes", &named).await?.expect(201)?.value()?;
         self.json("POST", "/secrets", &named).await?.expect(201)?;
+        let data = self.send("POST", "/v1/data", sandbox.clone()).await?.expect(201)?.value()?;
+        let run = json!({ "question": "How much is it?" });
+        let run = self.json("POST", "/v1/runs", &run).await?.expect(201)?.value()?;
         let belongings = Belongings {
             template: text(&template["templateID"]).context("no template")?,
             build: text(&template["buildID"]).context("no build")?,
             volume: text(&volume["volumeID"]).context("no volume")?,
             secret: name,
+            run: text(&run["id"]).context("no run")?,
+            data: text(&data["sha256"]).context("no data")?,
             call: call["id"].to_string(),
             context: text(&context["id"]).context("no context")?,
             checkpoint: text(&kept["id"]).context("no checkpoint")?,

@@ -34,6 +34,16 @@ impl Postgres {
 
     /// A server that dies with this process, however that ends.
     pub fn start() -> anyhow::Result<Self> {
+        // A test that needs what was written to survive a crash says so itself.
+        Self::start_with("fsync=off")
+    }
+
+    /// One that waits for the disk, as it should: to measure with.
+    pub fn start_durable() -> anyhow::Result<Self> {
+        Self::start_with("fsync=on")
+    }
+
+    fn start_with(fsync: &str) -> anyhow::Result<Self> {
         sweep();
         let dir = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
         let programs = programs()?;
@@ -53,8 +63,7 @@ impl Postgres {
         anyhow::ensure!(made.status.success(), "initdb failed: {said}");
         let mut command = as_postgres(&programs.join("postgres"));
         command.arg("-D").arg(&data).arg("-k").arg(dir.path()).current_dir(dir.path());
-        // A test that needs what was written to survive a crash says so itself.
-        for setting in ["listen_addresses=", "fsync=off", "max_connections=200"] {
+        for setting in ["listen_addresses=", fsync, "max_connections=200"] {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

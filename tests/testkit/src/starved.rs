@@ -5,7 +5,8 @@
 //! was tested. Suites that meet one here try again, and say so; what was decided is
 //! never tried again.
 
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Above this share of the time that was asked for, a result that depends on time is
 /// none.
@@ -13,7 +14,13 @@ const TOO_MUCH: f64 = 0.2;
 
 /// How often, and how long, to wait for better times.
 const LOOKS: u32 = 60;
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(3);
+
+/// How long a look asks every core for its time.
+const ASK: Duration = Duration::from_millis(500);
+
+/// Of so few ticks, no share is taken.
+const NOISE: u64 = 20;
 
 /// Counts from when it was made.
 #[derive(Debug, Clone, Copy)]
@@ -45,17 +52,31 @@ impl Starved {
         self.share() > TOO_MUCH
     }
 
-    /// Waits until the machine has its cores again, for two minutes at most. `sleep`
+    /// Waits until the machine has its cores again, for three minutes at most. `sleep`
     /// is the caller's, who knows what may block.
     pub async fn wait<F: Future<Output = ()>>(sleep: impl Fn(Duration) -> F) {
         for _ in 0..LOOKS {
             let look = Self::begin();
+            // They end by themselves, well before the look does.
+            drop(ask_for_all_cores());
             sleep(LOOK).await;
             if !look.is_too_much() {
                 return;
             }
         }
     }
+}
+
+/// Nothing is kept from who asks for nothing: keeps every core busy for a moment.
+fn ask_for_all_cores() -> Vec<JoinHandle<()>> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let until = Instant::now() + ASK;
+    let ask = move || {
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    };
+    (0..cores).map(|_| std::thread::spawn(ask)).collect()
 }
 
 fn now() -> Option<Times> {
@@ -76,8 +97,7 @@ fn read(stat: &str) -> Option<Times> {
 fn share(begin: Times, now: Times) -> f64 {
     let stolen = now.stolen.saturating_sub(begin.stolen);
     let asked = now.busy.saturating_sub(begin.busy) + stolen;
-    // A tick or two are noise.
-    if asked < 20 { 0.0 } else { stolen as f64 / asked as f64 }
+    if asked < NOISE { 0.0 } else { stolen as f64 / asked as f64 }
 }
 
 #[cfg(test)]
@@ -94,6 +114,17 @@ mod tests {
         assert!(share(begin, idle).abs() < 1e-9);
         assert_eq!(read("intr 1 2 3"), None);
         assert_eq!(read("cpu  1 2 3"), None);
+    }
+
+    #[test]
+    fn a_look_asks_for_enough_to_be_told_something() {
+        let begin = now().unwrap();
+        for asking in ask_for_all_cores() {
+            asking.join().unwrap();
+        }
+        let now = now().unwrap();
+        let asked = (now.busy + now.stolen) - (begin.busy + begin.stolen);
+        assert!(asked >= NOISE, "{asked} ticks");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod changing;
 mod layers;
 mod names;
 mod paths;
+mod shown;
 
 use belljar_model::EndReason;
 use belljar_model::limits::MIB;
@@ -78,6 +79,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| Box::pin(changing::paused(stage, 1))),
         ),
         driven("FS-20", |stage| Box::pin(layers::special(stage)), no_nodes),
+        driven(
+            "FS-21",
+            |stage| Box::pin(shown::swapped(stage, shown::Bound::ByIdentity)),
+            Control::Own(|stage| Box::pin(shown::swapped(stage, shown::Bound::ByName))),
+        ),
     ]
 }
 

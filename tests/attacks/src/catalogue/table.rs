@@ -20,7 +20,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 199] = [
+pub(crate) static ALL: [Row; 200] = [
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -127,6 +127,7 @@ pub(crate) static ALL: [Row; 199] = [
     row("FS-18", 1, "files of a former sandbox"),
     row("FS-19", 1, "lose writes over pause and resume"),
     row("FS-20", 1, "special files and holes in the layer"),
+    row("FS-21", 0, "swap a dataset while it is shown"),
     row("OUT-01", 0, "endless output"),
     row("OUT-02", 0, "output that is no text"),
     row("OUT-03", 1, "terminal escapes"),

@@ -14,6 +14,7 @@ use super::dialect::Dialect;
 use super::fault::{self, Context};
 use super::messages;
 use super::reply::Reply;
+use super::strict;
 use crate::body::Steps;
 use crate::io::Slip;
 use crate::record::Asked;
@@ -114,14 +115,19 @@ async fn converse(
     if dialect == Dialect::Messages {
         messages::check_version(&parts.headers, &value)?;
     }
+    if shared.script.strict {
+        strict::check(dialect, &value)?;
+    }
     let id = asked.body_digest.get(..16).unwrap_or_default().to_owned();
     let ask = Ask::read(dialect, &value, id)?;
     asked.model = Some(ask.model.clone());
     asked.stream = ask.stream;
     asked.tools = ask.tool_names();
     asked.results = ask.results;
-    let (_, turn) =
-        shared.script.turn(body, ask.results).ok_or("the script has no turn for this")?;
+    let (_, turn) = shared
+        .script
+        .turn(body, ask.results, ask.answers)
+        .ok_or("the script has no turn for this")?;
     if turn.delay_ms > 0 {
         tokio::time::sleep(std::time::Duration::from_millis(turn.delay_ms)).await;
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::dialect::Dialect;
+use super::heard::Heard;
+use crate::script::Markers;
 
 #[derive(Debug)]
 pub(crate) struct Ask {
@@ -12,8 +14,12 @@ pub(crate) struct Ask {
     pub(crate) stream: bool,
     /// Chat Completions say nothing of usage in a stream unless asked to.
     pub(crate) include_usage: bool,
+    /// Whether the client wants to have what the model thinks.
+    pub(crate) wants_thoughts: bool,
     /// Tool results in the conversation.
     pub(crate) results: usize,
+    pub(crate) answers: usize,
+    pub(crate) markers: Markers,
     pub(crate) tools: Vec<Tool>,
     /// Differs from request to request, and is the same for a repeated one.
     pub(crate) id: String,
@@ -48,14 +54,33 @@ impl Ask {
         for offered in body["tools"].as_array().into_iter().flatten() {
             collect(dialect, offered, None, &mut tools);
         }
+        let Heard { answers, results: texts, user, .. } = Heard::read(dialect, body);
+        let wants_thoughts = match dialect {
+            Dialect::Messages => {
+                ["enabled", "adaptive"].iter().any(|kind| body["thinking"]["type"] == **kind)
+            }
+            Dialect::Responses => {
+                let include = body["include"].as_array().into_iter().flatten();
+                include.into_iter().any(|what| what == "reasoning.encrypted_content")
+            }
+            Dialect::Chat => true,
+        };
         Ok(Self {
+            markers: Markers { results: texts, user, model: model.clone() },
             model,
+            wants_thoughts,
+            answers,
             stream: body["stream"].as_bool().unwrap_or(false),
             include_usage: body["stream_options"]["include_usage"].as_bool().unwrap_or(false),
             results,
             tools,
             id,
         })
+    }
+
+    /// The tool of this name, if it is on offer.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
     }
 
     /// The tools, as a record names them.

@@ -9,7 +9,7 @@ use super::ask::Ask;
 use super::dialect::Dialect;
 use super::reply::Reply;
 use crate::body::{Step, Steps};
-use crate::script::Usage;
+use crate::script::{Markers, Usage};
 
 /// What a benchmark is answered.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +33,21 @@ impl Prepared {
                 model: "scripted".to_owned(),
                 stream,
                 include_usage: true,
+                wants_thoughts: false,
                 results: 0,
+                answers: 0,
+                markers: Markers::default(),
                 tools: Vec::new(),
                 id: "bench".to_owned(),
             };
             let pieces = vec!["a piece of text ".to_owned(); bench.events.max(1)];
-            let reply = Reply { pieces, calls: Vec::new(), usage: Some(bench.usage) };
+            let reply = Reply {
+                thoughts: None,
+                pieces,
+                calls: Vec::new(),
+                stop: None,
+                usage: Some(bench.usage),
+            };
             let parts = if stream {
                 dialect.events(&ask, &reply)
             } else {

@@ -6,16 +6,19 @@ use serde_json::{Value, json};
 use super::ask::Ask;
 use super::reply::Reply;
 use super::sse::{halves, unnamed};
-use crate::script::Usage;
+use crate::script::{Stop, Usage};
 
 pub(crate) fn unary(ask: &Ask, reply: &Reply) -> Value {
     let mut message = json!({ "role": "assistant", "content": null, "refusal": null });
+    if let Some(text) = &reply.thoughts {
+        message["reasoning_content"] = text.clone().into();
+    }
     if !reply.pieces.is_empty() {
         message["content"] = reply.text().into();
     }
     if !reply.calls.is_empty() {
         let calls = reply.calls.iter().map(|call| {
-            let function = json!({ "name": call.name, "arguments": call.input.to_string() });
+            let function = json!({ "name": call.name, "arguments": call.arguments() });
             json!({ "id": call.id, "type": "function", "function": function })
         });
         message["tool_calls"] = calls.collect();
@@ -42,13 +45,16 @@ pub(crate) fn events(ask: &Ask, reply: &Reply) -> Vec<Bytes> {
         unnamed(&data)
     };
     let mut events = vec![event(json!({ "role": "assistant", "content": "" }), None)];
+    if let Some(text) = &reply.thoughts {
+        events.push(event(json!({ "reasoning_content": text }), None));
+    }
     events.extend(reply.pieces.iter().map(|piece| event(json!({ "content": piece }), None)));
     for (index, call) in reply.calls.iter().enumerate() {
         let function = json!({ "name": call.name, "arguments": "" });
         let begin =
             json!({ "index": index, "id": call.id, "type": "function", "function": function });
         events.push(event(json!({ "tool_calls": [begin] }), None));
-        let arguments = call.input.to_string();
+        let arguments = call.arguments();
         let (first, second) = halves(&arguments);
         for part in [first, second] {
             let more = json!({ "index": index, "function": { "arguments": part } });
@@ -71,7 +77,12 @@ fn chunk(ask: &Ask, object: &str, choices: &[Value]) -> Value {
 }
 
 fn finish(reply: &Reply) -> &'static str {
-    if reply.calls.is_empty() { "stop" } else { "tool_calls" }
+    match reply.stop {
+        Some(Stop::Refusal) => "content_filter",
+        Some(Stop::Length) => "length",
+        None if reply.calls.is_empty() => "stop",
+        None => "tool_calls",
+    }
 }
 
 /// Cached tokens count as input here, unlike with Messages.

@@ -52,6 +52,7 @@ pub(crate) fn answer(context: &Context<'_>, mut reply: Reply) -> Response<Steps>
             let end = [Step::Wait(BEFORE_CUT), Step::Cut];
             context.respond(context.parts(&reply), Some((*after, end.into())))
         }
+        Fault::End { after } => context.respond(context.parts(&reply), Some((*after, Vec::new()))),
         Fault::Stall { after } => {
             context.respond(context.parts(&reply), Some((*after, vec![Step::Stall])))
         }
@@ -121,8 +122,9 @@ impl Context<'_> {
     fn respond(&self, parts: Vec<Bytes>, end: Option<(usize, Vec<Step>)>) -> Response<Steps> {
         let gap = Duration::from_millis(self.turn.gap_ms);
         let mut steps = Vec::with_capacity(parts.len());
+        let is_whole = end.is_none();
         let (count, end) = end.unwrap_or((usize::MAX, Vec::new()));
-        if !self.ask.stream && !end.is_empty() && count > 0 {
+        if !self.ask.stream && !is_whole && count > 0 {
             // An answer in one piece breaks in its middle.
             let whole = parts.concat();
             steps.push(Step::Send(Bytes::copy_from_slice(&whole[..whole.len() / 2])));

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::ask::Ask;
 use super::reply::Reply;
 use super::sse::{halves, named};
-use crate::script::Usage;
+use super::thoughts;
+use crate::script::{Stop, Usage};
 
 /// The version since which sampling parameters are refused.
 const STRICT: &str = "2026-10-21";
@@ -31,6 +32,10 @@ pub(crate) fn check_version(headers: &HeaderMap, body: &Value) -> Result<(), Str
 
 pub(crate) fn unary(ask: &Ask, reply: &Reply) -> Value {
     let mut content = Vec::new();
+    if let Some(text) = &reply.thoughts {
+        let signature = thoughts::signature(text);
+        content.push(json!({ "type": "thinking", "thinking": text, "signature": signature }));
+    }
     if !reply.pieces.is_empty() {
         content.push(json!({ "type": "text", "text": reply.text() }));
     }
@@ -55,6 +60,17 @@ pub(crate) fn events(ask: &Ask, reply: &Reply) -> Vec<Bytes> {
     let mut events = vec![event(json!({ "type": "message_start", "message": message }))];
     events.push(event(json!({ "type": "ping" })));
     let mut index = 0;
+    if let Some(text) = &reply.thoughts {
+        let block = json!({ "type": "thinking", "thinking": "", "signature": "" });
+        let (first, second) = halves(text);
+        let deltas = [
+            json!({ "type": "thinking_delta", "thinking": first }),
+            json!({ "type": "thinking_delta", "thinking": second }),
+            json!({ "type": "signature_delta", "signature": thoughts::signature(text) }),
+        ];
+        push_block(&mut events, index, &block, deltas);
+        index += 1;
+    }
     if !reply.pieces.is_empty() {
         let block = json!({ "type": "text", "text": "" });
         let deltas = reply.pieces.iter().map(|text| json!({ "type": "text_delta", "text": text }));
@@ -63,7 +79,7 @@ pub(crate) fn events(ask: &Ask, reply: &Reply) -> Vec<Bytes> {
     }
     for call in &reply.calls {
         let block = json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": {} });
-        let input = call.input.to_string();
+        let input = call.arguments();
         let (first, second) = halves(&input);
         let deltas = ["", first, second]
             .map(|part| json!({ "type": "input_json_delta", "partial_json": part }));
@@ -112,7 +128,12 @@ fn skeleton(ask: &Ask) -> Map<String, Value> {
 }
 
 fn stop_reason(reply: &Reply) -> &'static str {
-    if reply.calls.is_empty() { "end_turn" } else { "tool_use" }
+    match reply.stop {
+        Some(Stop::Refusal) => "refusal",
+        Some(Stop::Length) => "max_tokens",
+        None if reply.calls.is_empty() => "end_turn",
+        None => "tool_use",
+    }
 }
 
 fn counts(usage: Usage, output: u64) -> Value {

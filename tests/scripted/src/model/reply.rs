@@ -3,13 +3,17 @@
 use serde_json::{Value, json};
 
 use super::ask::{Ask, Tool};
-use crate::script::{Call, Turn, Usage};
+use crate::script::{Call, Stop, Turn, Usage};
 
 #[derive(Debug)]
 pub(crate) struct Reply {
+    /// What it thought, if that is told.
+    pub(crate) thoughts: Option<String>,
     /// Text, in the pieces in which it is streamed.
     pub(crate) pieces: Vec<String>,
     pub(crate) calls: Vec<Made>,
+    /// If it stops early.
+    pub(crate) stop: Option<Stop>,
     /// Nothing if the script keeps it from the client.
     pub(crate) usage: Option<Usage>,
 }
@@ -20,34 +24,51 @@ pub(crate) struct Made {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
+    /// An object, or a text that is not JSON.
     pub(crate) input: Value,
 }
 
+impl Made {
+    /// The arguments as a text: what a model really writes.
+    pub(crate) fn arguments(&self) -> String {
+        self.input.as_str().map_or_else(|| self.input.to_string(), str::to_owned)
+    }
+}
+
 impl Reply {
-    /// A model calls only what it was offered; with no such tool it just talks.
+    /// A model calls only what it was offered, or what it makes up while it may call
+    /// anything; with no such tool it just talks.
     pub(crate) fn new(ask: &Ask, turn: &Turn) -> Self {
+        let offered = |tool: &Tool, input| (tool.name.clone(), tool.namespace.clone(), input);
         let mut calls = Vec::new();
         for call in &turn.calls {
             let made = match call {
                 Call::Shell { shell } => {
-                    ask.tools.iter().find_map(|tool| Some((tool, shell_input(tool, shell)?)))
+                    let command = ask.markers.fill(shell);
+                    let mut tools = ask.tools.iter();
+                    tools.find_map(|tool| Some(offered(tool, shell_input(tool, &command)?)))
                 }
-                Call::Tool { tool: name, input } => {
-                    let offered = ask.tools.iter().find(|tool| tool.name == *name);
-                    offered.map(|tool| (tool, json!(input)))
+                Call::Tool { tool, input } => {
+                    ask.tool(tool).map(|tool| offered(tool, ask.markers.fill_value(&json!(input))))
                 }
+                Call::Raw { tool, arguments } => {
+                    ask.tool(tool).map(|tool| offered(tool, ask.markers.fill(arguments).into()))
+                }
+                Call::Invented { invented, input } => (!ask.tools.is_empty())
+                    .then(|| (invented.clone(), None, ask.markers.fill_value(&json!(input)))),
             };
-            if let Some((tool, input)) = made {
+            if let Some((name, namespace, input)) = made {
                 let id = format!("call_{}_{}", ask.id, calls.len());
-                let (name, namespace) = (tool.name.clone(), tool.namespace.clone());
                 calls.push(Made { id, name, namespace, input });
             }
         }
-        let mut pieces = turn.pieces();
+        let mut pieces = turn.pieces(&ask.markers);
         if pieces.is_empty() && calls.is_empty() {
             pieces.push("I have no tool for this.".to_owned());
         }
-        Self { pieces, calls, usage: Some(turn.usage) }
+        let thoughts =
+            (ask.wants_thoughts && !turn.think.is_empty()).then(|| ask.markers.fill(&turn.think));
+        Self { thoughts, pieces, calls, stop: turn.stop, usage: Some(turn.usage) }
     }
 
     pub(crate) fn text(&self) -> String {

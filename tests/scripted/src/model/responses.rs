@@ -6,17 +6,28 @@ use serde_json::{Value, json};
 use super::ask::Ask;
 use super::reply::{Made, Reply};
 use super::sse::{halves, named};
-use crate::script::Usage;
+use super::thoughts;
+use crate::script::{Stop, Usage};
 
 pub(crate) fn unary(ask: &Ask, reply: &Reply) -> Value {
     let mut output = Vec::new();
+    if let Some(text) = &reply.thoughts {
+        output.push(reasoning(ask, text));
+    }
     if !reply.pieces.is_empty() {
         output.push(message(ask, "completed", &[text_part(&reply.text())]));
     }
-    output.extend(
-        reply.calls.iter().map(|call| function(call, "completed", &call.input.to_string())),
-    );
-    response(ask, "completed", &output, reply.usage)
+    output.extend(reply.calls.iter().map(|call| function(call, "completed", &call.arguments())));
+    let mut whole = response(ask, "completed", &output, reply.usage);
+    if let Some(stop) = reply.stop {
+        let reason = match stop {
+            Stop::Refusal => "content_filter",
+            Stop::Length => "max_output_tokens",
+        };
+        whole["status"] = "incomplete".into();
+        whole["incomplete_details"] = json!({ "reason": reason });
+    }
+    whole
 }
 
 pub(crate) fn events(ask: &Ask, reply: &Reply) -> Vec<Bytes> {
@@ -25,6 +36,12 @@ pub(crate) fn events(ask: &Ask, reply: &Reply) -> Vec<Bytes> {
     stream.push("response.created", json!({ "response": begun }));
     stream.push("response.in_progress", json!({ "response": begun }));
     let mut index = 0;
+    if let Some(text) = &reply.thoughts {
+        let item = reasoning(ask, text);
+        stream.push("response.output_item.added", json!({ "output_index": index, "item": item }));
+        stream.push("response.output_item.done", json!({ "output_index": index, "item": item }));
+        index += 1;
+    }
     if !reply.pieces.is_empty() {
         stream.text(ask, reply, index);
         index += 1;
@@ -33,7 +50,8 @@ pub(crate) fn events(ask: &Ask, reply: &Reply) -> Vec<Bytes> {
         stream.call(call, index);
         index += 1;
     }
-    stream.push("response.completed", json!({ "response": unary(ask, reply) }));
+    let end = if reply.stop.is_some() { "response.incomplete" } else { "response.completed" };
+    stream.push(end, json!({ "response": unary(ask, reply) }));
     stream.events
 }
 
@@ -74,7 +92,7 @@ impl Stream {
         let item = function(call, "in_progress", "");
         let id = item["id"].clone();
         self.push("response.output_item.added", json!({ "output_index": index, "item": item }));
-        let arguments = call.input.to_string();
+        let arguments = call.arguments();
         let (first, second) = halves(&arguments);
         for delta in [first, second] {
             let delta = json!({ "item_id": id, "output_index": index, "delta": delta });
@@ -101,6 +119,12 @@ fn response(ask: &Ask, status: &str, output: &[Value], usage: Option<Usage>) -> 
         "store": false,
         "usage": usage.map(counts),
     })
+}
+
+/// What the model thought: shown to nobody, and taken back.
+fn reasoning(ask: &Ask, text: &str) -> Value {
+    json!({ "id": format!("rs_{}", ask.id), "type": "reasoning", "summary": [],
+        "encrypted_content": thoughts::seal(text) })
 }
 
 fn message(ask: &Ask, status: &str, content: &[Value]) -> Value {

@@ -105,6 +105,18 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/checkpoints", LookSandboxes),
     ("POST", "/v1/checkpoints/{checkpoint}/fork", ChangeSandboxes),
     ("DELETE", "/v1/checkpoints/{checkpoint}", ChangeSandboxes),
+    ("POST", "/v1/runs", ChangeSandboxes),
+    ("GET", "/v1/runs", LookSandboxes),
+    ("GET", "/v1/runs/{run}", LookSandboxes),
+    ("PATCH", "/v1/runs/{run}", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/pause", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/resume", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/cancel", ChangeSandboxes),
+    ("GET", "/v1/runs/{run}/events", LookSandboxes),
+    ("GET", "/v1/runs/{run}/files/{file}", LookSandboxes),
+    ("POST", "/v1/data", ChangeSandboxes),
+    ("GET", "/v1/data", LookSandboxes),
+    ("DELETE", "/v1/data/{data}", ChangeSandboxes),
     ("GET", "/v1/templates", LookTemplates),
     ("GET", "/v1/templates/{template}", LookTemplates),
     ("GET", "/v1/events", LookSandboxes),
@@ -159,8 +171,9 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
 ];
 
 /// What is answered to whoever may, where it is not success: of these there is
-/// nothing to show or to change, as no template was built.
+/// nothing to show or to change, as no template was built and no run was worked on.
 pub(super) const LACKING: &[(&str, &str, u16)] = &[
+    ("GET", "/v1/runs/{run}/files/{file}", 404),
     ("POST", "/templates/tags", 404),
     ("DELETE", "/templates/tags", 404),
     ("GET", "/templates/aliases/{name}", 404),

@@ -1,0 +1,6 @@
+# %% Missing values of each column.
+missing = _0020200722.isna().sum()
+print(missing)
+
+# %% The largest.
+print(f"@max_missing_values[{missing.idxmax()}]")

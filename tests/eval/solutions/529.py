@@ -1,0 +1,13 @@
+# %% I look at the two columns.
+import pandas as pd
+
+print(pd.crosstab(titanic_test["SibSp"], titanic_test["Parch"]))
+
+# %% Pearson's r with its two-tailed p-value.
+from scipy import stats
+
+r, p = stats.pearsonr(titanic_test["SibSp"], titanic_test["Parch"])
+kind = "none" if p >= 0.05 else "linear" if abs(r) >= 0.5 else "nonlinear"
+
+# %% The answer.
+print(f"@correlation_coefficient[{r:.2f}], @p_value[{p:.4f}], @relationship_type[{kind}]")
