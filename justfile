@@ -105,10 +105,23 @@ templates: build
 runtimes: build
     runtimes/tests/run
 
+# Planted mistakes in joins and dates: is each reported, and nothing else? Takes names of scripts.
+guards *args: build
+    runtimes/tests/guards/run "$@"
+
+# Memory that loading takes by format, and what the guards cost; --write keeps it in runtimes/memory-factors.json.
+measure-loading *args:
+    runtimes/tests/measure_loading.py "$@"
+
 # Claude Code and Codex, unmodified, through `belljar agent run` against a scripted model; where is the key?
 agents *args: build
     cargo build --profile suite --locked -p belljar-scripted
     tests/agents/run "$@"
+
+# 183 questions of DABench through `belljar ask`, with an oracle in the model's place: right, turns, overhead, cost, cached prefix.
+eval *args: build
+    cargo build --profile suite --locked -p belljar-scripted
+    tests/eval/run "$@"
 
 # How long a sandbox takes to start, on this machine.
 bench *args:
@@ -133,6 +146,15 @@ v2 *args:
 # Feed the guest protocol's decoder with made-up bytes for ten minutes (needs a nightly toolchain).
 fuzz target='decode' seconds='600':
     cargo +nightly fuzz run --fuzz-dir crates/guest-proto/fuzz {{ target }} -- -max_total_time={{ seconds }}
+
+# The same for files that are described.
+fuzz-datasets seconds='600':
+    cargo +nightly fuzz run --fuzz-dir crates/dataset/fuzz describe -- -max_total_time={{ seconds }}
+
+# How quickly data is described, beside DuckDB, and how rightly; `--large` adds 10 GB (in $BELLJAR_CACHE, deleted at the end).
+measure-datasets *args: build
+    cargo build --release --locked -p xtask
+    crates/dataset/bench/measure --belljar "$(cargo xtask target)/release/belljar" --xtask "$(cargo xtask target)/release/xtask" "$@"
 
 # Build the executable the way it is shipped; never with the tests, whose
 # features (switching defences off) would come along.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people at a terminal")]
 
+mod datasets;
 mod examples;
 mod layers;
 mod size;
@@ -22,7 +23,10 @@ cargo xtask layers            check every import against the layer table, and wh
 cargo xtask layers --table    print the table as ARCHITECTURE.md holds it
 cargo xtask examples          run every example in a sandbox and compare its output
 cargo xtask examples --bare   the same without a sandbox, to check the expected output
-cargo xtask size              print the size of the guest binary";
+cargo xtask target            print the folder that cargo builds into
+cargo xtask size              print the size of the guest binary
+cargo xtask datasets DIR      write made-up data for `just measure-datasets` (0.6 GB)
+cargo xtask datasets DIR --large  and a file of 10 GB";
 
 fn main() -> ExitCode {
     match run() {
@@ -49,6 +53,12 @@ fn run() -> Result<()> {
             examples::run(root, &Runner::Belljar(belljar))
         }
         ["examples", "--bare"] => examples::run(root, &Runner::Bare),
+        ["datasets", directory] => datasets::generate(Path::new(directory), false),
+        ["datasets", directory, "--large"] => datasets::generate(Path::new(directory), true),
+        ["target"] => {
+            println!("{}", target_folder()?.display());
+            Ok(())
+        }
         ["size"] => size::print(&target_folder()?),
         ["help" | "--help"] => {
             println!("{HELP}");
