@@ -65,7 +65,7 @@ pub(crate) async fn rules_that_lack_memory_look_again_with_more(world: &World) {
     let mut text = "region,amount\n".to_owned();
     (0..rows).for_each(|row| text.push_str(["north,1\n", "south,2\n"][row % 2]));
     std::fs::write(place.join("sales.csv"), text).unwrap();
-    let small = ["--memory", "256M", "--data", "sales.csv"];
+    let small = ["--memory", "160M", "--data", "sales.csv"];
     let at_once = [&small[..], &["--retries", "0"]].concat();
     let once = ask(place, "What is the total amount?", &at_once).await;
     assert_eq!(once.status, Some(5), "{}{}", once.stdout, once.stderr);
@@ -73,7 +73,7 @@ pub(crate) async fn rules_that_lack_memory_look_again_with_more(world: &World) {
     let asked = ask(place, "What is the total amount?", &small).await;
     assert_eq!(asked.status, Some(0), "{}{}", asked.stdout, asked.stderr);
     assert!(asked.stdout.contains("| sum | 900000 |"), "{}", asked.stdout);
-    assert!(asked.stderr.contains("512 MB of memory"), "{}", asked.stderr);
+    assert!(asked.stderr.contains("320 MB of memory"), "{}", asked.stderr);
 }
 
 pub(crate) async fn a_template_without_an_interpreter_ends_the_run(world: &World) {
