@@ -2,8 +2,8 @@
 
 use belljar_journal::event::{
     Block, Body, Budget, CallRef, ErrorCategory, Event, Finished, Injected, InjectedMessage, Limit,
-    LimitHit, LlmRequested, LlmResponded, Outcome, RunCreated, Tokens, ToolFinished, ToolIntended,
-    Used,
+    LimitHit, LlmRequested, LlmResponded, Outcome, RunCreated, Tokens, ToolFault, ToolFinished,
+    ToolIntended, Used,
 };
 use belljar_model::{EndReason, Sequence};
 use belljar_objects::Digest;
@@ -16,21 +16,68 @@ pub(crate) fn moment(seconds: u64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(1_800_000_000 + i64::try_from(seconds).unwrap()).unwrap()
 }
 
+pub(crate) fn created(budget: Budget) -> RunCreated {
+    RunCreated {
+        question: "?".into(),
+        datasets: vec![],
+        model: "m".into(),
+        prompt: Texts::newest().prompt(),
+        budget,
+        now: moment(0),
+        wish: None,
+    }
+}
+
+pub(crate) fn requested(turn: u32, last: bool) -> LlmRequested {
+    let (model, prompt) = ("m".to_owned(), Digest::of(b""));
+    LlmRequested { turn, attempt: 1, model, prompt, reservation: None, last }
+}
+
+pub(crate) fn responded(turn: u32, asked: Sequence, blocks: Vec<Block>) -> LlmResponded {
+    LlmResponded {
+        turn,
+        asked,
+        blocks,
+        stop: String::new(),
+        tokens: Tokens { output: 10, ..Tokens::default() },
+        nano_dollars: 100,
+        assumed: false,
+        upstream_request: None,
+        raw: None,
+        first_token_micros: None,
+        micros: 0,
+    }
+}
+
+/// A call of the shell, as it was meant and as it ended.
+pub(crate) fn called(
+    turn: u32,
+    reason: EndReason,
+    fault: Option<ToolFault>,
+) -> (ToolIntended, ToolFinished) {
+    let call = CallRef { turn, id: "c".into() };
+    let (name, arguments) = ("shell".to_owned(), Digest::of(b""));
+    let finished = ToolFinished {
+        call: call.clone(),
+        exec: None,
+        reason,
+        exit_code: None,
+        shown: String::new(),
+        cut: None,
+        outputs: vec![],
+        fault,
+        used: Used { cpu_micros: 1_000_000, output_bytes: 50, ..Used::default() },
+    };
+    (ToolIntended { call, name, arguments }, finished)
+}
+
 /// A run that calls something in each turn; every event takes a second.
 pub(crate) struct Log(pub(crate) Vec<Event>);
 
 impl Log {
     pub(crate) fn new(budget: Budget) -> Self {
         let mut log = Self(Vec::new());
-        log.add(RunCreated {
-            question: "?".into(),
-            datasets: vec![],
-            model: "m".into(),
-            prompt: Texts::newest().prompt(),
-            budget,
-            now: moment(0),
-            wish: None,
-        });
+        log.add(created(budget));
         log
     }
 
@@ -41,26 +88,14 @@ impl Log {
     }
 
     pub(crate) fn ask(&mut self, turn: u32, last: bool) -> Sequence {
-        let (model, prompt) = ("m".to_owned(), Digest::of(b""));
-        self.add(LlmRequested { turn, attempt: 1, model, prompt, reservation: None, last })
+        self.add(requested(turn, last))
     }
 
     pub(crate) fn turn(&mut self, turn: u32, reason: EndReason) -> Sequence {
-        let call = CallRef { turn, id: "c".into() };
-        self.answer(turn, false, Some(&call));
-        let (name, arguments) = ("shell".to_owned(), Digest::of(b""));
-        self.add(ToolIntended { call: call.clone(), name, arguments });
-        self.add(ToolFinished {
-            call,
-            exec: None,
-            reason,
-            exit_code: None,
-            shown: String::new(),
-            cut: None,
-            outputs: vec![],
-            fault: None,
-            used: Used { cpu_micros: 1_000_000, output_bytes: 50, ..Used::default() },
-        })
+        let (intended, finished) = called(turn, reason, None);
+        self.answer(turn, false, Some(&finished.call));
+        self.add(intended);
+        self.add(finished)
     }
 
     pub(crate) fn answer(&mut self, turn: u32, last: bool, call: Option<&CallRef>) {
@@ -70,19 +105,7 @@ impl Log {
             name: "shell".into(),
             input: json!({ "command": "true" }),
         });
-        self.add(LlmResponded {
-            turn,
-            asked,
-            blocks: called.into_iter().collect(),
-            stop: String::new(),
-            tokens: Tokens { output: 10, ..Tokens::default() },
-            nano_dollars: 100,
-            assumed: false,
-            upstream_request: None,
-            raw: None,
-            first_token_micros: None,
-            micros: 0,
-        });
+        self.add(responded(turn, asked, called.into_iter().collect()));
     }
 
     /// As a run ends that has used something up.

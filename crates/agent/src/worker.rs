@@ -10,6 +10,7 @@
 //! takes over after a crash does the same.
 
 mod ask;
+mod attach;
 mod call;
 mod close;
 mod keeper;
@@ -19,7 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
-use belljar_journal::event::{Body, Brought, Event, InjectedMessage, Limit, LlmFailed, LlmTrouble};
+use belljar_journal::event::{
+    Body, Brought, Dataset, Event, Injected, InjectedMessage, Limit, LlmFailed, LlmTrouble,
+};
 use belljar_journal::{
     Address, AppendError, Appended, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError,
     NewEvent, ReadError,
@@ -32,10 +35,10 @@ use tokio::io::AsyncReadExt as _;
 
 use crate::budget::Clause;
 use crate::data::{DataError, Depot, Item};
-use crate::decide::{Closing, Step, decide};
+use crate::decide::{Step, decide};
 use crate::money::Prices;
 use crate::prompt::{Facts, Texts};
-use crate::room::{RoomError, Rooms};
+use crate::room::Rooms;
 use crate::story::Story;
 use keeper::Keeper;
 
@@ -244,7 +247,7 @@ impl<'w> Work<'w> {
             let text = worker.described(&lease.address, blob).await?;
             data.push_str(&String::from_utf8_lossy(&text));
         }
-        let item = |dataset: &belljar_journal::event::Dataset| Item {
+        let item = |dataset: &Dataset| Item {
             name: dataset.name.clone(),
             fingerprint: dataset.fingerprint,
             bytes: dataset.bytes,
@@ -301,19 +304,19 @@ impl<'w> Work<'w> {
                 self.inject(InjectedMessage { kind, turn, text, answers: None }).await?;
             }
             Step::Last { why } => {
-                let kind = belljar_journal::event::Injected::Final;
+                let kind = Injected::Final;
                 let text = self.facts.texts.last(&why);
                 self.inject(InjectedMessage { kind, turn, text, answers: None }).await?;
             }
             Step::Repair => {
-                let kind = belljar_journal::event::Injected::Repair;
+                let kind = Injected::Repair;
                 let text = self.facts.texts.repair();
                 let message = InjectedMessage { kind, turn, text, answers: None };
                 let key = format!("repair:{turn}");
                 self.append(NewEvent::new(message).keyed(&key)).await?;
             }
             Step::Anew => {
-                let kind = belljar_journal::event::Injected::Restored;
+                let kind = Injected::Restored;
                 let text = self.facts.texts.restored();
                 let message = InjectedMessage { kind, turn, text, answers: None };
                 self.append(NewEvent::new(message).keyed("restored:1")).await?;
@@ -345,48 +348,6 @@ impl<'w> Work<'w> {
 
     async fn inject(&self, message: InjectedMessage) -> Result<(), WorkError> {
         self.append(NewEvent::new(message).waiting()).await.map(drop)
-    }
-
-    /// Has a sandbox made, or says why there is none.
-    async fn attach(&mut self) -> Result<(), WorkError> {
-        let number = self.story.view.sandboxes + 1;
-        let (run, template) = (&self.lease.address, &self.template);
-        let made = self.worker.rooms.make(run, number, template, &self.data).await;
-        match made {
-            Ok((sandbox, brought)) => {
-                let attached = belljar_journal::event::SandboxAttached {
-                    sandbox,
-                    number,
-                    template: self.template.clone(),
-                    restored: None,
-                    data: (!self.data.is_empty()).then_some(brought),
-                };
-                self.append(NewEvent::new(attached)).await?;
-                self.is_seen = true;
-                if number > 1 {
-                    let message = InjectedMessage {
-                        kind: belljar_journal::event::Injected::Restored,
-                        turn: self.story.view.turns + 1,
-                        text: self.facts.texts.restored(),
-                        answers: None,
-                    };
-                    let key = format!("restored:{number}");
-                    self.append(NewEvent::new(message).keyed(&key)).await?;
-                }
-                Ok(())
-            }
-            Err(error) => {
-                let category = match &error {
-                    RoomError::Data(_) | RoomError::Put { .. } => {
-                        belljar_journal::event::ErrorCategory::Data
-                    }
-                    RoomError::Make { .. } | RoomError::Id => {
-                        belljar_journal::event::ErrorCategory::Sandbox
-                    }
-                };
-                self.close(Closing::failed(category, &chain(&error))).await
-            }
-        }
     }
 }
 

@@ -1,40 +1,25 @@
 use belljar_journal::Event;
 use belljar_journal::event::{
-    Block, Body, Budget, BudgetChanged, CallRef, Finished, InjectedMessage, LlmFailed,
-    LlmRequested, LlmResponded, RunCreated, SandboxAttached, Tokens, ToolFault, ToolFinished,
-    ToolIntended, Used,
+    Block, Body, Budget, BudgetChanged, Finished, InjectedMessage, LlmFailed, SandboxAttached,
+    ToolFault,
 };
 use belljar_model::EndReason;
-use belljar_objects::Digest;
 use serde_json::json;
 
 use super::*;
+use crate::invented::{called, created, moment, requested, responded};
 use crate::output::NO_INTERPRETER;
-use crate::prompt::Texts;
-
-fn moment(seconds: i64) -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp(1_800_000_000 + seconds).unwrap()
-}
 
 /// A log that is written by what is decided.
 struct Log {
     story: Story,
-    now: i64,
+    now: u64,
 }
 
 impl Log {
     fn new(budget: Budget) -> Self {
-        let created = RunCreated {
-            question: "?".into(),
-            datasets: vec![],
-            model: "m".into(),
-            prompt: Texts::newest().prompt(),
-            budget,
-            now: moment(0),
-            wish: None,
-        };
         let mut log = Self { story: Story::default(), now: 0 };
-        log.add(created);
+        log.add(created(budget));
         log
     }
 
@@ -61,51 +46,22 @@ impl Log {
     /// The same, and this is wrong with the call.
     fn turn_with(&mut self, last: bool, tool: Option<&str>, text: &str, fault: Option<ToolFault>) {
         let turn = self.story.view.turns + 1;
-        let prompt = Digest::of(b"");
-        let asked =
-            LlmRequested { turn, attempt: 1, model: "m".into(), prompt, reservation: None, last };
-        let asked = self.add(asked);
+        let asked = self.add(requested(turn, last));
         let mut blocks = vec![Block::Text { text: text.into() }];
         if let Some(name) = tool {
             let input = json!({ "answer": "42" });
             blocks.push(Block::ToolUse { id: "c".into(), name: name.into(), input });
         }
-        self.add(LlmResponded {
-            turn,
-            asked,
-            blocks,
-            stop: String::new(),
-            tokens: Tokens { output: 10, ..Tokens::default() },
-            nano_dollars: 100,
-            assumed: false,
-            upstream_request: None,
-            raw: None,
-            first_token_micros: None,
-            micros: 0,
-        });
+        self.add(responded(turn, asked, blocks));
         if tool.is_some() && !last {
             self.call(turn, fault);
         }
     }
 
     fn call(&mut self, turn: u32, fault: Option<ToolFault>) {
-        let call = CallRef { turn, id: "c".into() };
-        self.add(ToolIntended {
-            call: call.clone(),
-            name: "shell".into(),
-            arguments: Digest::of(b""),
-        });
-        self.add(ToolFinished {
-            call,
-            exec: None,
-            reason: EndReason::Done,
-            exit_code: None,
-            shown: String::new(),
-            cut: None,
-            outputs: vec![],
-            fault,
-            used: Used { cpu_micros: 1_000_000, output_bytes: 50, ..Used::default() },
-        });
+        let (intended, finished) = called(turn, EndReason::Done, fault);
+        self.add(intended);
+        self.add(finished);
     }
 
     fn inject(&mut self, kind: Injected) {
@@ -296,10 +252,8 @@ fn a_model_that_says_nothing_is_told_so_twice() {
 #[test]
 fn a_request_that_was_lost_is_made_again_and_one_that_was_refused_is_not() {
     let mut log = Log::turns(9);
-    let prompt = Digest::of(b"");
-    let (turn, model) = (1, "m".to_owned());
-    let asked =
-        log.add(LlmRequested { turn, attempt: 1, model, prompt, reservation: None, last: false });
+    let turn = 1;
+    let asked = log.add(requested(turn, false));
     assert!(matches!(log.step(), Step::Lost(_)));
     let failed = |trouble| LlmFailed {
         turn,

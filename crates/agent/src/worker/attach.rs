@@ -1,0 +1,43 @@
+//! The sandbox that a run's code is executed in.
+
+use belljar_journal::NewEvent;
+use belljar_journal::event::{ErrorCategory, Injected, InjectedMessage, SandboxAttached};
+
+use super::{Work, WorkError, chain};
+use crate::decide::Closing;
+use crate::room::RoomError;
+
+impl Work<'_> {
+    /// Has a sandbox made, or ends the run and says why there is none.
+    pub(super) async fn attach(&mut self) -> Result<(), WorkError> {
+        let number = self.story.view.sandboxes + 1;
+        let (run, template) = (&self.lease.address, self.template.clone());
+        let made = self.worker.rooms.make(run, number, &template, &self.data).await;
+        let (sandbox, brought) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                let closing = Closing::failed(category(&error), &chain(&error));
+                return self.close(closing).await;
+            }
+        };
+        let data = (!self.data.is_empty()).then_some(brought);
+        let attached = SandboxAttached { sandbox, number, template, restored: None, data };
+        self.append(NewEvent::new(attached)).await?;
+        self.is_seen = true;
+        if number > 1 {
+            let (kind, text) = (Injected::Restored, self.facts.texts.restored());
+            let turn = self.story.view.turns + 1;
+            let message = InjectedMessage { kind, turn, text, answers: None };
+            let key = format!("restored:{number}");
+            self.append(NewEvent::new(message).keyed(&key)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn category(error: &RoomError) -> ErrorCategory {
+    match error {
+        RoomError::Data(_) | RoomError::Put { .. } => ErrorCategory::Data,
+        RoomError::Make { .. } | RoomError::Id => ErrorCategory::Sandbox,
+    }
+}
