@@ -45,7 +45,7 @@ class Question(NamedTuple):
 def variable(file_name):
     """The name under which cells find a table: the file's stem, made into an identifier."""
     name = re.sub(r"\W+", "_", pathlib.PurePath(file_name).stem)
-    return f"_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
+    return f"data_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
 
 
 def cells(source):

@@ -88,10 +88,10 @@ def test_a_wrong_solution_fails_the_check():
     ("file", "name"),
     [
         ("titanic.csv", "titanic"),
-        ("2015.csv", "_2015"),
+        ("2015.csv", "data_2015"),
         ("DES=+2006261.csv", "DES_2006261"),
         ("beauty and the labor market.csv", "beauty_and_the_labor_market"),
-        ("import.csv", "_import"),
+        ("import.csv", "data_import"),
     ],
 )
 def test_a_table_has_a_name_that_python_takes(file, name):

@@ -74,32 +74,8 @@ impl Item {
         Ok(Self { name: checked_name(name)?.to_owned(), fingerprint, bytes })
     }
 
-    /// Whether both can be in one run: files and variables have names of their own.
-    pub fn is_apart(&self, other: &Self) -> bool {
-        self.name != other.name && self.variable() != other.variable()
-    }
-
     pub fn format(&self) -> Format {
         Format::of(&self.name)
-    }
-
-    /// The variable that `load_data` puts it into.
-    pub fn variable(&self) -> String {
-        let stem = self.name.rsplit_once('.').map_or(self.name.as_str(), |(stem, _)| stem);
-        let mut variable = String::new();
-        let mut is_gap = false;
-        for letter in stem.chars() {
-            let is_plain = letter.is_alphanumeric() || letter == '_';
-            if is_plain {
-                variable.push(letter);
-            } else if !is_gap {
-                variable.push('_');
-            }
-            is_gap = !is_plain;
-        }
-        let is_word = variable.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        let is_free = !KEYWORDS.contains(&variable.as_str());
-        if is_word && is_free { variable } else { format!("_{variable}") }
     }
 }
 
@@ -107,33 +83,5 @@ fn checked_name(name: &str) -> Result<&str, DataError> {
     match is_name(name) && name != MANIFEST {
         true => Ok(name),
         false => Err(DataError::Name(name.to_owned())),
-    }
-}
-
-/// Of Python.
-const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
-    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
-    "with", "yield",
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_variables() {
-        for (name, want) in [
-            ("deals.json", "deals"),
-            ("2015.csv", "_2015"),
-            ("beauty and the labor market.csv", "beauty_and_the_labor_market"),
-            ("DES=+2006261.csv", "DES_2006261"),
-            ("imp.score.ldlr.csv", "imp_score_ldlr"),
-            ("class.json", "_class"),
-        ] {
-            let item = Item { name: name.into(), fingerprint: Digest::of(b""), bytes: 0 };
-            assert_eq!(item.variable(), want);
-        }
     }
 }

@@ -7,6 +7,7 @@ use crate::estimate;
 use crate::read::{self, Job, Profile, ReadError};
 use crate::relate::{self, Key};
 use crate::summarize;
+use crate::variables::variables;
 use crate::window::Cut;
 
 /// A file to describe. It has to be a regular one, and is read from its
@@ -57,7 +58,7 @@ fn describe_cut(
         .map(|Input { name, file, size }| Job { file, name, size: *size, threads, cut, passed })
         .collect();
     let profiles = jobs.iter().map(|&job| read::read(job)).collect::<Result<Vec<_>, _>>()?;
-    let variables = variables(inputs);
+    let variables = variables(inputs.iter().map(|input| input.name.as_str()));
     let found = relate::find(&jobs, &profiles, &variables)?;
     let parts = inputs.iter().zip(profiles).zip(variables).zip(found.keys);
     let datasets =
@@ -67,40 +68,6 @@ fn describe_cut(
     let (relationships, near_misses) = (found.relationships, found.near_misses);
     Ok(Description { version: VERSION, datasets, relationships, near_misses, as_of })
 }
-
-/// Names that Python and JavaScript take, each different.
-fn variables(inputs: &[Input]) -> Vec<String> {
-    let mut variables: Vec<String> = Vec::new();
-    for input in inputs {
-        let stem = input.name.rsplit('/').next().unwrap_or(&input.name);
-        let stem = stem.split_once('.').map_or(stem, |(stem, _)| stem);
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-        let mut name: String = stem.chars().map(plain).take(64).collect();
-        if name.is_empty()
-            || name.starts_with(|c: char| c.is_ascii_digit())
-            || RESERVED.contains(&name.as_str())
-        {
-            name = format!("data_{name}");
-        }
-        let mut unique = name.clone();
-        let mut copy = 2;
-        while variables.contains(&unique) {
-            unique = format!("{name}_{copy}");
-            copy += 1;
-        }
-        variables.push(unique);
-    }
-    variables
-}
-
-/// Words of Python and JavaScript that a file could be called, and modules that
-/// every analysis imports.
-const RESERVED: [&str; 42] = [
-    "and", "as", "assert", "await", "break", "case", "class", "const", "continue", "def",
-    "default", "del", "delete", "do", "else", "enum", "export", "for", "from", "function",
-    "global", "if", "import", "in", "is", "lambda", "let", "new", "not", "null", "or", "pass",
-    "return", "this", "try", "type", "var", "while", "with", "yield", "pd", "np",
-];
 
 fn dataset(input: &Input, profile: Profile, variable: String, keys: Vec<Key>) -> Dataset {
     let (root, rows) = match profile.told {

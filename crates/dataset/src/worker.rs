@@ -12,9 +12,11 @@
 
 mod answer;
 mod ask;
+mod sorted;
 
 pub use answer::hook;
 pub use ask::{WorkerError, describe_sealed};
+pub use sorted::{Sorted, describe_those_that_can_be};
 
 use serde::{Deserialize, Serialize};
 

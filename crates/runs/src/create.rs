@@ -9,7 +9,7 @@ use std::thread;
 
 use belljar_agent::{DataError, Depot as _, Format, Item, MANIFEST, Plan, PlanError, Room, Texts};
 use belljar_dataset::Description;
-use belljar_dataset::worker::describe_sealed;
+use belljar_dataset::worker::describe_those_that_can_be;
 use belljar_journal::event::{Body, Brought, Budget, Dataset, RunCreated, Wish};
 use belljar_journal::{
     Address, BlobError, BlobRef, CreateError, Created, Event, First, ListQuery, NewRun, ReadError,
@@ -191,7 +191,7 @@ impl Runs {
                 }
             };
             let item = Item::new(name, sha256, bytes).map_err(CreateRunError::Name)?;
-            if !items.iter().all(|other| other.is_apart(&item)) {
+            if items.iter().any(|other| other.name == item.name) {
                 return Err(CreateRunError::Name(DataError::Twice(item.name)));
             }
             items.push(item);
@@ -224,16 +224,19 @@ impl Runs {
             let file = belongings.open(item).await.map_err(CreateRunError::Open)?;
             files.push((item.name.clone(), file));
         }
-        if files.is_empty() {
-            return Ok(None);
-        }
         let _one = self.0.reading.acquire().await;
         let described = tokio::task::spawn_blocking(move || {
             let threads = thread::available_parallelism().map_or(1, Into::into);
-            describe_sealed(&describer, &files, threads, |_| {})
+            describe_those_that_can_be(&describer, files, threads)
         });
         match described.await {
-            Ok(Ok(description)) => Ok(Some(description)),
+            Ok(Ok(sorted)) => {
+                for (name, error) in &sorted.refused {
+                    let error = error as &dyn std::error::Error;
+                    tracing::warn!(error, name, "a file is not described; the model is told so");
+                }
+                Ok(sorted.description)
+            }
             Ok(Err(error)) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "data is not described; the model is told nothing of it");

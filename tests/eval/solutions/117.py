@@ -1,5 +1,5 @@
 # %% Every numerical column against the score.
-r = _2015.corr(numeric_only=True)["Happiness Score"].drop("Happiness Score")
+r = data_2015.corr(numeric_only=True)["Happiness Score"].drop("Happiness Score")
 print(r)
 
 # %% The largest magnitude.

@@ -1,11 +1,11 @@
 # %% I look at the two columns.
 columns = ["Economy (GDP per Capita)", "Health (Life Expectancy)"]
-print(_2015[columns].describe())
+print(data_2015[columns].describe())
 
 # %% A line through them.
 from scipy import stats
 
-line = stats.linregress(_2015[columns[0]], _2015[columns[1]])
+line = stats.linregress(data_2015[columns[0]], data_2015[columns[1]])
 determination = line.rvalue**2
 print(line)
 

@@ -1,10 +1,10 @@
 # %% Besides numbers the column has words.
-print(_0020200722["SCOREMARGIN"].unique())
+print(data_0020200722["SCOREMARGIN"].unique())
 
 # %% What is no number is ignored.
 import pandas as pd
 
-margin = pd.to_numeric(_0020200722["SCOREMARGIN"], errors="coerce").dropna()
+margin = pd.to_numeric(data_0020200722["SCOREMARGIN"], errors="coerce").dropna()
 low, high = margin.quantile([0.25, 0.75])
 reach = 1.5 * (high - low)
 outliers = margin[(margin < low - reach) | (margin > high + reach)]

@@ -1,5 +1,5 @@
 # %% Missing values of each column.
-missing = _0020200722.isna().sum()
+missing = data_0020200722.isna().sum()
 print(missing)
 
 # %% The largest.

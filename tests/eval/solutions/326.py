@@ -1,13 +1,13 @@
 # %% I look at the times.
-print(_0020200722["WCTIMESTRING"].unique()[:10])
+print(data_0020200722["WCTIMESTRING"].unique()[:10])
 
 # %% The hour of the day, and its correlation with the type of the event.
 import pandas as pd
 from scipy import stats
 
-hour = pd.to_datetime(_0020200722["WCTIMESTRING"], format="%I:%M %p").dt.hour
+hour = pd.to_datetime(data_0020200722["WCTIMESTRING"], format="%I:%M %p").dt.hour
 print(hour.value_counts())
-r, p = stats.pearsonr(hour, _0020200722["EVENTMSGTYPE"])
+r, p = stats.pearsonr(hour, data_0020200722["EVENTMSGTYPE"])
 
 # %% The answer.
 relationship = "positive" if p < 0.05 and r >= 0.5 else "negative" if p < 0.05 and r <= -0.5 else "none"

@@ -1,5 +1,5 @@
 # %% I look at the trips.
-trips = _2014_q4["Trips over the past 24-hours (midnight to 11:59pm)"]
+trips = data_2014_q4["Trips over the past 24-hours (midnight to 11:59pm)"]
 print(trips.describe())
 
 # %% Normality, skewness and kurtosis, all with SciPy.

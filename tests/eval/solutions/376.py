@@ -1,6 +1,6 @@
 # %% I look at the two columns.
-trips = _2014_q4["Trips over the past 24-hours (midnight to 11:59pm)"]
-members = _2014_q4["Total Annual Memberships Sold"]
+trips = data_2014_q4["Trips over the past 24-hours (midnight to 11:59pm)"]
+members = data_2014_q4["Total Annual Memberships Sold"]
 print(trips.head(), members.head(), (members == 0).sum())
 
 # %% Trips per membership; a division by zero would count as zero.

@@ -1,5 +1,5 @@
 # %% The names of the columns end with blanks, so I tidy them.
-calls = _20170413_000000_group_statistics.rename(columns=str.strip)
+calls = data_20170413_000000_group_statistics.rename(columns=str.strip)
 print(calls.columns.tolist())
 
 # %% The sum over rows that say something.

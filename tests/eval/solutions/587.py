@@ -1,5 +1,5 @@
 # %% I look at the two columns.
-calls = _20170413_000000_group_statistics.rename(columns=str.strip)
+calls = data_20170413_000000_group_statistics.rename(columns=str.strip)
 print(calls[["avg. num. agents talking", "avg. wait time"]].describe())
 
 # %% Waiting times become seconds.

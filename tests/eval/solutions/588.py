@@ -1,7 +1,7 @@
 # %% Waiting times in seconds.
 import pandas as pd
 
-calls = _20170413_000000_group_statistics.rename(columns=str.strip)
+calls = data_20170413_000000_group_statistics.rename(columns=str.strip)
 wait = pd.to_timedelta(calls["avg. wait time"]).dt.total_seconds()
 print(wait.describe())
 

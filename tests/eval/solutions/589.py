@@ -1,7 +1,7 @@
 # %% I look for the row that begins at 8:00.
 import pandas as pd
 
-calls = _20170413_000000_group_statistics.rename(columns=str.strip)
+calls = data_20170413_000000_group_statistics.rename(columns=str.strip)
 at = pd.to_datetime(calls["timestamp"].astype(str).str.split().str.join(" "), format="mixed")
 row = calls[at == pd.Timestamp("2017-04-13 08:00:00")].iloc[0]
 print(row)

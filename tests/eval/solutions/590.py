@@ -1,7 +1,7 @@
 # %% I look at the table.
 import pandas as pd
 
-calls = _20170413_000000_group_statistics.rename(columns=str.strip)
+calls = data_20170413_000000_group_statistics.rename(columns=str.strip)
 calls["timestamp"] = pd.to_datetime(calls["timestamp"].astype(str).str.split().str.join(" "), format="mixed")
 print(calls.dtypes)
 

@@ -1,7 +1,7 @@
 # %% Both times in seconds.
 import pandas as pd
 
-calls = _20170413_000000_group_statistics.rename(columns=str.strip)
+calls = data_20170413_000000_group_statistics.rename(columns=str.strip)
 wait = pd.to_timedelta(calls["avg. wait time"]).dt.total_seconds()
 gone = pd.to_timedelta(calls["avg. abandonment time"]).dt.total_seconds()
 print((gone == 0).sum(), "of", len(gone), "rows have nobody who gave up")

@@ -26,7 +26,7 @@ fn entry(part: &Part) -> Value {
     };
     let mut entry = json!({
         "name": origin.name,
-        "variable": origin.variable(),
+        "variable": part.variable,
         "path": item.name,
         "format": item.format().word(),
         "strategy": strategy,

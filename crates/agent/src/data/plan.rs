@@ -1,6 +1,6 @@
 //! What is loaded how, and what is made smaller before, so that all of it fits.
 
-use belljar_dataset::{Dataset, Description};
+use belljar_dataset::{Dataset, Description, variables};
 use belljar_journal::BlobRef;
 use belljar_journal::event::{self, Brought};
 use belljar_model::data::{FOLDER, MOST_FILES};
@@ -30,6 +30,8 @@ pub struct Plan {
 pub(super) struct Part {
     /// As it was given.
     pub(super) origin: Item,
+    /// What `load_data` puts it into.
+    pub(super) variable: String,
     pub(super) profile: Option<Dataset>,
     pub(super) strategy: Strategy,
     /// At the worst moment of loading it.
@@ -67,12 +69,14 @@ impl Plan {
             room.data = Brought::Copied;
         }
         let factors = Factors::measured().map_err(PlanError::Factors)?;
-        let profile = profile.map(|profile| renamed(profile, &items));
+        let names = variables(items.iter().map(|item| item.name.as_str()));
+        let profile = profile.map(|profile| renamed(profile, &items, &names));
         let known = |item: &Item| {
             let all = profile.as_ref().map(|profile| profile.datasets.iter());
             all.and_then(|mut all| all.find(|dataset| dataset.name == item.name)).cloned()
         };
-        let part = |item: Item| Part {
+        let part = |(item, variable): (Item, String)| Part {
+            variable,
             profile: known(&item),
             origin: item,
             strategy: Strategy::Whole,
@@ -81,7 +85,7 @@ impl Plan {
             drawn: None,
             is_one: false,
         };
-        let parts = items.into_iter().map(part).collect();
+        let parts = items.into_iter().zip(names).map(part).collect();
         let mut plan = Self { room, budget: 0, parts, profile };
         plan.sample(&factors, depot).await?;
         plan.decide(&factors);
@@ -169,6 +173,9 @@ impl Plan {
                 item.name,
                 part.sentence()
             ));
+            if part.profile.is_none() && item.format() != Format::Other {
+                text.push_str(" What is inside could not be described: look first.");
+            }
         }
         if let Some(profile) = &self.profile {
             text.push_str("\n\n");
@@ -221,7 +228,7 @@ impl Part {
 
     /// How it was made to fit, and how it comes into memory.
     pub(super) fn sentence(&self) -> String {
-        let variable = self.origin.variable();
+        let variable = &self.variable;
         let made = self.drawn.as_ref().map(|drawn| self.made(drawn)).unwrap_or_default();
         let how = match self.strategy {
             Strategy::Whole => format!("load_data() loads all of it as `{variable}`."),
@@ -261,10 +268,11 @@ impl Part {
 }
 
 /// The variables that `load_data` uses, in all that is said of the data.
-fn renamed(mut profile: Description, items: &[Item]) -> Description {
+fn renamed(mut profile: Description, items: &[Item], names: &[String]) -> Description {
     for dataset in &mut profile.datasets {
-        if let Some(item) = items.iter().find(|item| item.name == dataset.name) {
-            dataset.variable = item.variable();
+        let at = items.iter().position(|item| item.name == dataset.name);
+        if let Some(name) = at.and_then(|at| names.get(at)) {
+            dataset.variable.clone_from(name);
         }
     }
     profile

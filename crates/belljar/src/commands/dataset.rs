@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use belljar_dataset::Description;
-use belljar_dataset::worker::{self, WorkerError, describe_sealed};
+use belljar_dataset::worker::{self, WorkerError, describe_sealed, describe_those_that_can_be};
 use belljar_model::units::format_size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -66,21 +66,21 @@ fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What is in files that can be described; none: there is no such file.
-pub(super) fn profile(paths: &[PathBuf]) -> anyhow::Result<Option<Description>> {
+/// What is in files, and what is wrong with those that cannot be described.
+pub(super) fn profile(
+    paths: &[PathBuf],
+) -> anyhow::Result<(Option<Description>, Vec<anyhow::Error>)> {
     let known = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         belljar_agent::Format::of(&name) != belljar_agent::Format::Other
     };
     let files = paths.iter().filter(known).map(|path| open(path));
     let files = files.collect::<anyhow::Result<Vec<_>>>()?;
-    if files.is_empty() {
-        return Ok(None);
-    }
     let threads = thread::available_parallelism().map_or(1, Into::into);
     let executable = std::env::current_exe().context("cannot find this executable")?;
-    let described = describe_sealed(&executable, &files, threads, |_| {});
-    described.map(Some).map_err(explained)
+    let sorted = describe_those_that_can_be(&executable, files, threads).map_err(explained)?;
+    let refused = sorted.refused.into_iter().map(|(_, error)| explained(error)).collect();
+    Ok((sorted.description, refused))
 }
 
 fn open(path: &Path) -> anyhow::Result<(String, File)> {

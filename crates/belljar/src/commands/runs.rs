@@ -1,6 +1,7 @@
 //! `belljar runs`: the runs of this machine, looked at and steered through their journal.
 
 mod cost;
+mod list;
 mod show;
 mod stats;
 mod teller;
@@ -12,7 +13,6 @@ use belljar_journal::event::{Budget, BudgetPatch, ControlRequested, Event, Reque
 use belljar_journal::{Address, Directory, Journal, ListQuery, RunRow, State, Watch, read_all};
 use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 pub(super) use teller::Teller;
 
@@ -29,7 +29,7 @@ pub(super) const TENANT: &str = "local";
 pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let journal = open(config)?;
     match &options.action {
-        RunsAction::List { most } => list(&journal, *most, printer).await?,
+        RunsAction::List { most } => list::list(&journal, *most, printer).await?,
         RunsAction::Show { run } => {
             show::show(&journal, &named(&journal, run).await?, printer).await?;
         }
@@ -129,21 +129,6 @@ pub(super) fn random() -> anyhow::Result<[u8; 16]> {
 async fn events(journal: &Directory, run: &RunId) -> anyhow::Result<Vec<Event>> {
     let events = read_all(journal, &address(run.clone())).await;
     events.hint("`belljar runs list` shows runs")
-}
-
-async fn list(journal: &Directory, most: usize, printer: &Printer) -> anyhow::Result<()> {
-    let query = ListQuery { tenant: TENANT, state: None, after: None, most };
-    let listed = journal.list(query).await.context("cannot list runs")?;
-    if printer.is_json() {
-        return printer.document(&listed.rows);
-    }
-    for row in &listed.rows {
-        let made = row.made_at.replace_nanosecond(0)?.format(&Rfc3339)?;
-        let state = if is_left(row) { "interrupted" } else { row.state.as_str() };
-        let title = crate::output::printable(&row.title);
-        printer.data(format_args!("{}  {made}  {state:<11}  {title}", row.address.run))?;
-    }
-    Ok(())
 }
 
 /// Whether whoever worked on a run is gone, and nobody has come since.

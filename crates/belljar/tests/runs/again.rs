@@ -71,6 +71,8 @@ pub(crate) async fn ask_tries_again_with_more_turns_and_both_runs_say_so(world: 
     let rows: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     let (second, first) = (rows[0]["run"].as_str().unwrap(), rows[1]["run"].as_str().unwrap());
     assert_eq!(rows[0]["parent"]["run"], first);
+    let outcomes = [&rows[0]["outcome"], &rows[1]["outcome"]];
+    assert_eq!(outcomes, ["answered", "exhausted"], "{rows}");
     let shown = belljar(place, &["runs", "show", first]).await;
     assert!(shown.stdout.contains(&format!("tried again as {second}")), "{}", shown.stdout);
     let shown = belljar(place, &["runs", "show", second]).await;

@@ -92,6 +92,34 @@ pub(crate) async fn data_that_has_to_be_copied_is_sampled_and_the_model_is_told(
     }
 }
 
+pub(crate) async fn a_file_that_cannot_be_read_takes_nothing_from_the_others(world: &World) {
+    const SCRIPT: &str = r#"
+        [[turn]]
+        call = [{ tool = "execute_python", input = { code = "load_data()\nprint(len(sales_csv), len(sales_json))" } }]
+        [[turn]]
+        call = [{ tool = "finish", input = { answer = "{{result}}" } }]
+    "#;
+    let place = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let place = place.path();
+    // Two that would be called the same, and one that is something else.
+    std::fs::write(place.join("sales.csv"), "quarter,total\n1,5\n2,6\n").unwrap();
+    std::fs::write(place.join("sales.json"), "[{\"reached\": 1}]").unwrap();
+    std::fs::write(place.join("packed.json"), b"\x1f\x8b\x08 and so on").unwrap();
+    let model = scripted(SCRIPT).await;
+    let url = format!("http://{}", model.address());
+    let ask = ["ask", "How many?", "--model", MODEL, "--model-url", &url, "--template", TEMPLATE];
+    let data = ["--data", "sales.csv", "packed.json", "sales.json"];
+    let asked = belljar(place, &[&ask[..], &data[..]].concat()).await;
+    assert_eq!(asked.status, Some(0), "{}{}", asked.stdout, asked.stderr);
+    assert!(asked.stdout.contains("2 1"), "{}", asked.stdout);
+    assert!(asked.stderr.contains("gunzip"), "{}", asked.stderr);
+    let body = model.record().all()[0].body.clone().unwrap();
+    for told in ["sales_csv (sales.csv", "quarter", "sales_json (sales.json", "reached"] {
+        assert!(body.contains(told), "no {told} in {body}");
+    }
+    assert_eq!(body.matches("could not be described").count(), 1, "{body}");
+}
+
 pub(crate) async fn stats_count_what_the_logs_say(world: &World) {
     const SCRIPT: &str = r#"
         [[turn]]

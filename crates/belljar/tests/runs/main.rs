@@ -73,6 +73,7 @@ const CASES: &[(&str, Case)] = cases![
     again::ask_tries_again_with_more_memory,
     fit::data_larger_than_the_sandbox_is_shown_and_nothing_is_lost,
     fit::data_that_has_to_be_copied_is_sampled_and_the_model_is_told,
+    fit::a_file_that_cannot_be_read_takes_nothing_from_the_others,
     fit::stats_count_what_the_logs_say,
     steer::a_run_waits_is_told_and_goes_on,
     steer::a_run_is_cancelled_between_two_actions,

@@ -37,6 +37,13 @@ pub enum WorkerError {
     Answer(#[source] io::Error),
 }
 
+impl WorkerError {
+    /// Whether another file might not have led to it.
+    pub(super) fn is_about_a_file(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Died(_) | Self::Answer(_))
+    }
+}
+
 /// Describes open files in a sealed process. `executable` is one whose `main`
 /// begins with [`super::hook`]. `passed` is told how many bytes were read so far.
 pub fn describe_sealed(

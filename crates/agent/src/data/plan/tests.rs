@@ -62,10 +62,10 @@ async fn what_does_not_fit_into_memory_is_said() {
     expect![[r#"
         # Datasets
 
-        - `/mnt/data/a.json`: 9,990 bytes. load_data() loads all of it as `a`.
-        - `/mnt/data/b.csv`: 48,002 bytes. load_data() loads all of it as `b`.
-        - `/mnt/data/c.jsonl`: 270,000 bytes. It does not fit into memory. load_data() offers it as `c` by parts: `c.chunks()`, `c.columns_only([...])`, `c.query(sql)`.
-        - `/mnt/data/d.json`: 18 bytes. load_data() loads all of it as `d`.
+        - `/mnt/data/a.json`: 9,990 bytes. load_data() loads all of it as `a`. What is inside could not be described: look first.
+        - `/mnt/data/b.csv`: 48,002 bytes. load_data() loads all of it as `b`. What is inside could not be described: look first.
+        - `/mnt/data/c.jsonl`: 270,000 bytes. It does not fit into memory. load_data() offers it as `c` by parts: `c.chunks()`, `c.columns_only([...])`, `c.query(sql)`. What is inside could not be described: look first.
+        - `/mnt/data/d.json`: 18 bytes. load_data() loads all of it as `d`. What is inside could not be described: look first.
         - `/mnt/data/notes.txt`: 1 bytes. load_data() does not load it: read as much of the file as fits into memory."#]]
     .assert_eq(&plan.describe());
     let manifest: serde_json::Value = serde_json::from_str(&plan.manifest()).unwrap();

@@ -71,11 +71,15 @@ impl Asking<'_> {
         let taken = tokio::task::spawn_blocking(move || {
             let items = shelve_files(&shelf, &paths);
             let items = items.hint("--data takes files; each needs a name of its own")?;
-            let profile = dataset::profile(&paths).map_err(|error| {
-                printer.report(&error);
-                printer.note("the model is told nothing of what is inside of the files");
-            });
-            anyhow::Ok((items, profile.ok().flatten()))
+            let (profile, refused) =
+                dataset::profile(&paths).unwrap_or_else(|error| (None, vec![error]));
+            for error in &refused {
+                printer.report(error);
+            }
+            if !refused.is_empty() {
+                printer.note("the model is told of the file, and nothing of what is inside");
+            }
+            anyhow::Ok((items, profile))
         });
         let (items, profile) = taken.await??;
         let plan = Plan::new(items, room, profile, &self.shelf).await;

@@ -96,7 +96,7 @@ impl Teller {
             Body::Cancelled(_) => "cancelled".to_owned(),
             Body::BudgetChanged(_) => "  the budget has changed".to_owned(),
             Body::Finished(finished) => {
-                let outcome = format!("{:?}", finished.outcome).to_lowercase();
+                let outcome = finished.outcome.as_str();
                 let why =
                     finished.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
                 let spent = &self.view.spent;
