@@ -19,6 +19,8 @@ impl Actions {
             let problem = Problem::new(Kind::Unsupported, "datasets_not_shown", message);
             return Err(problem.hint("write them into the sandbox"));
         }
+        let names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
+        Data::check(&names).map_err(|unfit| Problem::invalid(unfit.to_string()))?;
         let shelf = self.config().shelf.clone().ok_or_else(|| unknown(first))?;
         let wanted = wanted.to_vec();
         // To read them takes as long as it takes.

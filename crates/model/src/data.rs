@@ -81,18 +81,28 @@ impl Data {
         if !shelf.is_absolute() {
             return Err(Unfit::Shelf);
         }
-        if files.len() > MOST_FILES {
-            return Err(Unfit::Many(files.len()));
-        }
-        for (at, file) in files.iter().enumerate() {
-            if let Some(bad) = [&file.name, &file.content].into_iter().find(|name| !is_name(name)) {
-                return Err(Unfit::Name(bad.clone()));
-            }
-            if files[..at].iter().any(|other| other.name == file.name) {
-                return Err(Unfit::Twice(file.name.clone()));
-            }
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        Self::check(&names)?;
+        if let Some(bad) = files.iter().find(|file| !is_name(&file.content)) {
+            return Err(Unfit::Name(bad.content.clone()));
         }
         Ok(Self(Some(Arc::new(Listed { shelf, files }))))
+    }
+
+    /// Whether files may be shown under these names.
+    pub fn check(names: &[&str]) -> Result<(), Unfit> {
+        if names.len() > MOST_FILES {
+            return Err(Unfit::Many(names.len()));
+        }
+        for (at, name) in names.iter().enumerate() {
+            if !is_name(name) {
+                return Err(Unfit::Name((*name).to_owned()));
+            }
+            if names[..at].contains(name) {
+                return Err(Unfit::Twice((*name).to_owned()));
+            }
+        }
+        Ok(())
     }
 
     pub fn is_empty(&self) -> bool {

@@ -10,8 +10,9 @@ use crate::client::Client;
 use crate::world::World;
 
 /// What is tried below, for each field of a request that makes a sandbox.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "auto_resume",
+    "data",
     "env",
     "metadata",
     "network",
@@ -36,6 +37,7 @@ pub(crate) async fn each_field_is_kept(world: &World) -> anyhow::Result<String> 
     private_traffic(world).await?;
     network::policies_hold(a).await?;
     network::operations_hold(a).await?;
+    datasets(a).await?;
     call_limits(a).await?;
     Ok(format!("{} fields of a sandbox, 4 of a call", FIELDS.len()))
 }
@@ -50,6 +52,42 @@ async fn template_and_env(a: &Client) -> anyhow::Result<()> {
     let cell = json!({ "code": "import os; print(os.environ.get('OWN'))" });
     let cell = a.json("POST", &path, &cell).await?.expect(200)?.value()?;
     ensure!(cell["stdout"] == "kept\n", "{cell}");
+    Ok(())
+}
+
+/// A server shows files of nobody's: what is asked for is refused, whatever it is
+/// called, and never left out of a sandbox that is made all the same.
+async fn datasets(a: &Client) -> anyhow::Result<()> {
+    let content = "region,amount\nnorth,1\n";
+    let kept = a.send("POST", "/v1/data", content).await?.expect(201)?.value()?;
+    let own = kept["sha256"].as_str().context("no digest")?;
+    let count = async || -> anyhow::Result<usize> {
+        let list = a.get("/v1/sandboxes").await?.expect(200)?.value()?;
+        Ok(list["items"].as_array().context("no list")?.len())
+    };
+    let before = count().await?;
+    let none = "0".repeat(64);
+    let one = |n| json!({ "name": format!("{n}.csv"), "sha256": own });
+    let many: Vec<Value> = (0..33).map(one).collect();
+    for (data, status) in [
+        (json!([{ "name": "a.csv", "sha256": own }]), 404),
+        (json!([{ "name": "a.csv", "sha256": none }]), 404),
+        (json!([{ "name": "../../etc/passwd", "sha256": own }]), 400),
+        (json!([{ "name": "a.csv", "sha256": "../../../../../etc/passwd" }]), 400),
+        (json!([{ "name": "a.csv", "sha256": own.to_uppercase() }]), 400),
+        (json!([{ "name": "", "sha256": own }]), 400),
+        (json!(vec![json!({ "name": "a.csv", "sha256": own }); 2]), 400),
+        (json!([{ "name": "a.csv", "sha256": own, "path": "/etc/passwd" }]), 400),
+        (json!(many), 400),
+        (json!("/etc/passwd"), 400),
+    ] {
+        let refused = a.json("POST", "/v1/sandboxes", &json!({ "data": data })).await?;
+        ensure!(refused.status == status, "{data}: {}", refused.status);
+    }
+    let weaker = json!({ "tier": "gvisor", "data": [{ "name": "a.csv", "sha256": own }] });
+    let refused = a.json("POST", "/v1/sandboxes", &weaker).await?;
+    ensure!((400..500).contains(&refused.status), "gvisor: {}", refused.status);
+    ensure!(count().await? == before, "a sandbox was made without its data");
     Ok(())
 }
 
