@@ -13,7 +13,7 @@ import platform
 import socket
 import sys
 
-from . import DESCRIPTOR, identity, serve, warm
+from . import DESCRIPTOR, identity, pages, serve, warm
 from .channel import Channel
 
 # What keeps libraries from starting threads of their own.
@@ -71,6 +71,7 @@ def run(config):
     identity.reseed()
     gc.collect()
     give_back()
+    pages.join()
     gc.disable()
     gc.freeze()
     ready = {"ev": "ready", "version": platform.python_version(), "rss": resident()}
