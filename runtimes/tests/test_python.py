@@ -36,6 +36,8 @@ def has(module):
 
 
 IPYTHON, PANDAS, MATPLOTLIB = has("IPython"), has("pandas"), has("matplotlib")
+KERNEL = tuple(int(part) for part in os.uname().release.split(".")[:2])
+LARGE_PAGES = os.path.exists("/sys/kernel/mm/transparent_hugepage") and KERNEL >= (6, 1)
 
 
 class ContextTest(unittest.TestCase):
@@ -560,6 +562,21 @@ class Forked(unittest.TestCase):
     def test_figure_in_a_child(self):
         outcome = self.fork().run("import matplotlib.pyplot as plt\nplt.boxplot([[1, 2, 3]])\nplt.show()")
         self.assertEqual(outcome.all("display")[0]["data"]["e2b/chart"]["type"], "box_and_whisker")
+
+    @unittest.skipUnless(LARGE_PAGES, "the kernel joins no pages")
+    def test_children_share_large_pages_and_write_to_small_ones(self):
+        zygote = Zygote("import builtins\nbuiltins.held = bytearray(b'ab' * (8 << 20))")
+        self.addCleanup(zygote.close)
+        one, two = zygote.fork(), zygote.fork()
+        self.addCleanup(one.close)
+        self.addCleanup(two.close)
+        large = "sum(int(line.split()[1]) for line in open('/proc/self/smaps') if line.startswith('AnonHugePages'))"
+        self.assertGreaterEqual(int(two.run(large).plain), 8 << 10)
+        copied = "int(next(line for line in open('/proc/self/smaps_rollup') if line.startswith('Private_Dirty')).split()[1])"
+        before = int(one.run(copied).plain)
+        self.assertEqual(one.run("held[::4 << 20] = b'1234'\nbytes(held[::4 << 20])").plain, "b'1234'")
+        self.assertLess(int(one.run(copied).plain) - before, 1 << 10)
+        self.assertEqual(two.run("bytes(held[::4 << 20]), held.count(b'ab')").plain, f"(b'aaaa', {8 << 20})")
 
     def test_threads_make_a_zygote_unfit(self):
         zygote = Zygote("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()")
