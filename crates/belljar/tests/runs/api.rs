@@ -345,8 +345,7 @@ pub(crate) async fn what_cannot_be_a_run_is_refused(world: &World) {
         let wish = json!({ "question": "?", "data": [{ "name": name, "content": "x" }] });
         api.send("POST", "/v1/runs", wish.to_string()).await.refused(422, "invalid");
     }
-    let twice =
-        json!([{ "name": "a b.csv", "content": "x" }, { "name": "a_b.csv", "content": "x" }]);
+    let twice = json!([{ "name": "a.csv", "content": "x" }, { "name": "a.csv", "content": "y" }]);
     let wish = json!({ "question": "?", "data": twice });
     api.send("POST", "/v1/runs", wish.to_string()).await.refused(422, "invalid");
     api.send("POST", "/v1/data", vec![0; (1 << 20) + 1]).await.refused(413, "file_too_large");
