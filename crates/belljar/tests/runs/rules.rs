@@ -27,9 +27,12 @@ pub(crate) async fn warnings_are_no_part_of_what_the_rules_are_asked(world: &Wor
         assert!(asked.stdout.starts_with(first), "{turns}: {}", asked.stdout);
         assert!(!asked.stdout.contains("played no part"), "{turns}: {}", asked.stdout);
         let result = std::fs::read_to_string(place.join("out/result.md")).unwrap();
-        // An attempt that only had to finish wrote nothing but the answer.
-        let mut asked = result.lines().filter_map(|line| line.strip_prefix("Question: "));
-        assert!(asked.all(|asked| asked == question), "{turns}: {result}");
+        // An attempt that only had to finish wrote nothing but the answer; with turns to
+        // spare there is the question, too.
+        let asked = result.lines().filter_map(|line| line.strip_prefix("Question: "));
+        let asked: Vec<&str> = asked.collect();
+        assert!(asked.iter().all(|asked| *asked == question), "{turns}: {result}");
+        assert!(turns != "30" || !asked.is_empty(), "{turns}: {result}");
         assert!(!result.contains("WARNING"), "{turns}: {result}");
     }
 }

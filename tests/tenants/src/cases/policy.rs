@@ -58,7 +58,6 @@ async fn template_and_env(a: &Client) -> anyhow::Result<()> {
 /// A server shows files of nobody's: what is asked for is refused, whatever it is
 /// called, and never left out of a sandbox that is made all the same.
 async fn datasets(a: &Client) -> anyhow::Result<()> {
-    const INVALID: [u16; 2] = [400, 422];
     let content = "region,amount\nnorth,1\n";
     let kept = a.send("POST", "/v1/data", content).await?.expect(201)?.value()?;
     let own = kept["sha256"].as_str().context("no digest")?;
@@ -70,20 +69,20 @@ async fn datasets(a: &Client) -> anyhow::Result<()> {
     let none = "0".repeat(64);
     let one = |n| json!({ "name": format!("{n}.csv"), "sha256": own });
     let many: Vec<Value> = (0..33).map(one).collect();
-    for (data, expected) in [
-        (json!([{ "name": "a.csv", "sha256": own }]), &[404][..]),
-        (json!([{ "name": "a.csv", "sha256": none }]), &[404][..]),
-        (json!([{ "name": "../../etc/passwd", "sha256": own }]), &INVALID),
-        (json!([{ "name": "a.csv", "sha256": "../../../../../etc/passwd" }]), &INVALID),
-        (json!([{ "name": "a.csv", "sha256": own.to_uppercase() }]), &INVALID),
-        (json!([{ "name": "", "sha256": own }]), &INVALID),
-        (json!(vec![json!({ "name": "a.csv", "sha256": own }); 2]), &INVALID),
-        (json!([{ "name": "a.csv", "sha256": own, "path": "/etc/passwd" }]), &INVALID),
-        (json!(many), &INVALID),
-        (json!("/etc/passwd"), &INVALID),
+    for (data, status) in [
+        (json!([{ "name": "a.csv", "sha256": own }]), 404),
+        (json!([{ "name": "a.csv", "sha256": none }]), 404),
+        (json!([{ "name": "../../etc/passwd", "sha256": own }]), 422),
+        (json!([{ "name": "a.csv", "sha256": "../../../../../etc/passwd" }]), 422),
+        (json!([{ "name": "a.csv", "sha256": own.to_uppercase() }]), 422),
+        (json!([{ "name": "", "sha256": own }]), 422),
+        (json!(vec![json!({ "name": "a.csv", "sha256": own }); 2]), 422),
+        (json!([{ "name": "a.csv", "sha256": own, "path": "/etc/passwd" }]), 422),
+        (json!(many), 422),
+        (json!("/etc/passwd"), 422),
     ] {
         let refused = a.json("POST", "/v1/sandboxes", &json!({ "data": data })).await?;
-        ensure!(expected.contains(&refused.status), "{data}: {}", refused.status);
+        ensure!(refused.status == status, "{data}: {}", refused.status);
     }
     let weaker = json!({ "tier": "gvisor", "data": [{ "name": "a.csv", "sha256": own }] });
     let refused = a.json("POST", "/v1/sandboxes", &weaker).await?;
