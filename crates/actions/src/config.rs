@@ -39,6 +39,9 @@ pub struct Config {
     pub networks: Networks,
     /// Under which name this server is reached, for hosts like `8080-<id>.<domain>`.
     pub domain: Option<String>,
+    /// Where tenants reach the inside of this node's sandboxes themselves, without
+    /// control; `None`: nobody is told of such a way.
+    pub direct: Option<String>,
     /// Where nodes share what tenants have built; `None`: this one shares nothing.
     pub objects: Option<belljar_objects::Place>,
     /// Datasets that sandboxes can be shown; `None`: there are none. Who knows the
@@ -145,6 +148,7 @@ impl Config {
             tiers: Tiers::default(),
             networks: Networks::default(),
             domain: None,
+            direct: None,
             objects: None,
             shelf: None,
             is_member: false,

@@ -37,6 +37,7 @@ pub fn document() -> Value {
             "securitySchemes": {
                 "key": { "type": "apiKey", "in": "header", "name": "X-API-Key" },
                 "bearer": { "type": "http", "scheme": "bearer" },
+                "sandbox": { "type": "apiKey", "in": "header", "name": "X-Access-Token" },
             },
             "schemas": generator.take_definitions(true),
         },
@@ -92,6 +93,8 @@ fn operation(generator: &mut SchemaGenerator, route: &Route) -> Value {
     }
     if route.access == Access::Public {
         described["security"] = json!([]);
+    } else if route.is_inside() {
+        described["security"] = json!([{ "key": [] }, { "bearer": [] }, { "sandbox": [] }]);
     }
     described
 }

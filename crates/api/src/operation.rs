@@ -100,6 +100,11 @@ impl Route {
         self.access == Access::Key && self.parameters().any(|name| name == "sandbox")
     }
 
+    /// Whether it reaches into one sandbox, whose own token then is as good as a key.
+    pub fn is_inside(&self) -> bool {
+        ["calls", "contexts", "files"].contains(&self.tag)
+    }
+
     /// Headers that it reads, each with what it means.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.headers.iter().copied().chain(self.is_fenced().then_some(FENCE))
@@ -127,8 +132,7 @@ impl Route {
             Content::Bytes => all.push(422),
         }
         // Whatever reaches into a sandbox needs it to run, and to stay.
-        let reaches_in = ["calls", "contexts", "files"].contains(&self.tag);
-        if reaches_in {
+        if self.is_inside() {
             all.extend([409, 422]);
         }
         all.extend(self.also);

@@ -124,6 +124,9 @@ fn article(html: &mut String, operation: &Described<'_>) {
     if body["security"].as_array().is_some_and(Vec::is_empty) {
         html.push_str("<p class=\"quiet\">Needs no key.</p>");
     }
+    if !body["security"].is_null() && body["security"].to_string().contains("sandbox") {
+        html.push_str("<p class=\"quiet\">The sandbox's own token does as well as a key.</p>");
+    }
     let parameters = body["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !parameters.is_empty() {
         html.push_str("<h4>Parameters</h4><div class=\"tables\"><table>");

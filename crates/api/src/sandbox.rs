@@ -254,6 +254,12 @@ pub struct Sandbox {
     /// What traffic to its ports must show, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic_token: Option<String>,
+    /// Opens its calls, contexts and files, and nothing else: `X-Access-Token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token: Option<String>,
+    /// Where that token is taken without a detour, if the platform says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_url: Option<String>,
 }
 
 /// What a sandbox may use at most.

@@ -35,7 +35,7 @@ fn pattern(request: &Request<Body>) -> &'static str {
         To::Node(_) => "node",
         To::Link => "/files",
         To::Public => "public",
-        To::Keyed => known(path).unwrap_or("other"),
+        To::Keyed | To::Inside(_) => known(path).unwrap_or("other"),
         To::Nobody => "unauthenticated",
     }
 }

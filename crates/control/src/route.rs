@@ -23,6 +23,8 @@ pub(crate) enum To {
     Ready,
     /// Into a sandbox; its own token proves who may.
     Sandbox(String),
+    /// The same by our own API.
+    Inside(NodeNumber),
     /// To whoever made this token.
     Node(NodeNumber),
     /// A link that names no sandbox.
@@ -61,7 +63,7 @@ async fn answer_to(
         },
         To::Ready => ready(control).await,
         To::Sandbox(id) => into_sandbox(control, &id, request).await,
-        To::Node(node) => passed(control.forward(node, request).await, surface),
+        To::Node(node) | To::Inside(node) => passed(control.forward(node, request).await, surface),
         To::Link => link(control, request).await,
         To::Public => anywhere(control, request).await,
         To::Keyed => crate::keyed::answer(control, surface, request).await,
@@ -86,6 +88,9 @@ pub(crate) fn to(request: &Request<Body>) -> To {
         _ => {}
     }
     let ours = path.starts_with("/v1/") && named.is_none();
+    if ours && text("x-access-token").is_some() && crate::keys::shown(request.headers()).is_none() {
+        return inside(path).map_or(To::Nobody, To::Inside);
+    }
     if text("x-api-key").is_some() || ours {
         return To::Keyed;
     }
@@ -106,6 +111,13 @@ pub(crate) fn to(request: &Request<Body>) -> To {
         return marked(token);
     }
     To::Nobody
+}
+
+/// The node of the sandbox that a path of ours names. What the token opens there, the
+/// node knows.
+fn inside(path: &str) -> Option<NodeNumber> {
+    let (id, _) = path.strip_prefix("/v1/sandboxes/")?.split_once('/')?;
+    id.parse::<SandboxId>().ok()?.node()
 }
 
 /// What a node makes begins with its number.
@@ -257,5 +269,19 @@ mod tests {
         assert_eq!(went("/template-files/zz", &[]), To::Nobody);
         assert_eq!(went("/template-files/0000ff", &[]), To::Nobody);
         assert_eq!(went("/files?signature=x", &[]), To::Link);
+    }
+
+    #[test]
+    fn a_sandboxs_token_opens_only_what_is_in_it() {
+        let id = SandboxId::on_node(NodeNumber::new(2).unwrap(), [7; 16]);
+        let path = format!("/v1/sandboxes/{id}/files/content?path=a");
+        let token = ("x-access-token", "0002abcd");
+        assert_eq!(went(&path, &[token]), To::Inside(NodeNumber::new(2).unwrap()));
+        assert_eq!(went(&path, &[token, ("x-api-key", "k")]), To::Keyed);
+        assert_eq!(went(&path, &[token, ("authorization", "Bearer k")]), To::Keyed);
+        for path in ["/v1/sandboxes", "/v1/events", "/v1/sandboxes/x/files", "/v1/checkpoints"] {
+            assert_eq!(went(path, &[token]), To::Nobody, "{path}");
+        }
+        assert_eq!(went(&format!("/v1/sandboxes/{id}"), &[token]), To::Nobody);
     }
 }

@@ -38,7 +38,8 @@ pub(crate) fn only_looks(has: &[Scope]) -> bool {
 }
 
 /// Fields that open something.
-const TOKENS: [&str; 4] = ["envdAccessToken", "trafficAccessToken", "traffic_token", "token"];
+const TOKENS: [&str; 5] =
+    ["envdAccessToken", "trafficAccessToken", "traffic_token", "access_token", "token"];
 
 pub(crate) fn clear(value: &mut Value) {
     match value {

@@ -12,6 +12,7 @@ mod quota;
 mod strangers;
 mod streams;
 mod tiers;
+mod token;
 
 use std::pin::Pin;
 
@@ -50,6 +51,12 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-08", "every route without a key", strangers::no_key_no_answer),
     case!("API-08/platform", "every route, every kind of key", authorization::matrix),
     case!("API-08/node", "speaking in control's name", authorization::nobody_speaks_for_control),
+    case!("API-08/token", "a sandbox's token for all else", token::opens_its_sandbox_alone),
+    case!(
+        "API-08/token/platform",
+        "the same, by control and without",
+        token::opens_its_sandbox_on_its_node
+    ),
     case!("API-09", "code that runs while it is read", code::stays_inside),
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),

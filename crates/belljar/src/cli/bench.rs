@@ -236,6 +236,9 @@ pub(crate) struct BenchPlatform {
     /// Sessions at once; whoever finds as many waits, and his time counts
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = rounds())]
     pub(crate) most: u32,
+    /// Sessions send everything through control, and nothing to the sandbox's node itself
+    #[arg(long)]
+    pub(crate) through_control: bool,
     /// Sandboxes alive when a node is killed; fewer if memory would not do
     #[arg(long, value_name = "N", default_value_t = 2400, value_parser = rounds())]
     pub(crate) alive: u32,

@@ -100,6 +100,9 @@ pub(crate) struct Node {
     /// Where control reaches this node [default: http:// and where it listens]
     #[arg(long, value_name = "URL")]
     pub(crate) address: Option<String>,
+    /// Where tenants reach the inside of its sandboxes without control; answered with each
+    #[arg(long, value_name = "URL")]
+    pub(crate) direct_url: Option<String>,
     /// Sandboxes that it can have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) slots: u32,

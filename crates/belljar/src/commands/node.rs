@@ -44,6 +44,7 @@ pub(crate) async fn run(
     // How many a tenant may have in all, control knows.
     settings.quota.sandboxes = usize::MAX;
     settings.domain.clone_from(&options.domain);
+    settings.direct.clone_from(&options.direct_url);
     let actions = Actions::start(settings, Keys::elsewhere()).await;
     let actions = actions.hint("`belljar doctor` says what this host can run")?;
     serve::tiers::try_default(&actions, printer).await?;

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, Kind, OnBehalf, Problem, Tenant};
@@ -24,6 +24,8 @@ use super::failure::Failure;
 #[derive(Debug, Clone)]
 pub(super) struct Caller(pub(super) Tenant);
 
+/// What a sandbox's own token comes in.
+const TOKEN: &str = "x-access-token";
 /// How often a key is looked at while something of its lasts.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -54,6 +56,35 @@ pub(super) async fn authenticate(
         return response;
     }
     response.map(|body| cut_off(body, revoked))
+}
+
+/// For what reaches into one sandbox: whoever shows that sandbox's own token needs
+/// no key. It is proven here, so that nobody else has to be on the way.
+pub(super) async fn inside(
+    State(actions): State<Actions>,
+    params: RawPathParams,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let named = params.iter().find(|(name, _)| *name == "sandbox").map(|(_, id)| id);
+    let Some(tenant) = named.and_then(|id| holder(&actions, id, &request)) else {
+        return authenticate(State(actions), request, next).await;
+    };
+    request.extensions_mut().insert(Caller(tenant));
+    next.run(request).await
+}
+
+/// Whose sandbox it is, if the request shows its token and nothing that comes first.
+fn holder(actions: &Actions, id: &str, request: &Request) -> Option<Tenant> {
+    let headers = request.headers();
+    let is_proven = request.extensions().get::<OnBehalf>().is_some();
+    if is_proven || key(headers).is_some() {
+        return None;
+    }
+    let token = headers.get(TOKEN)?.to_str().ok()?;
+    let sandbox =
+        actions.registry().by_token(token).filter(|sandbox| sandbox.id().as_str() == id)?;
+    Some(sandbox.facts().tenant.clone())
 }
 
 /// For where only those ask who have been proven by somebody else.

@@ -23,6 +23,7 @@ const LONGEST_BODY: usize = 8 << 20;
 /// Our own API; without `runs`, all but those.
 pub fn router(actions: Actions, offered: Option<Runs>) -> Router {
     let keyed = middleware::from_fn_with_state(actions.clone(), authenticate::authenticate);
+    let inside = middleware::from_fn_with_state(actions.clone(), authenticate::inside);
     let fenced = middleware::from_fn_with_state(actions.clone(), fence::fence);
     let mut router = Router::new();
     for &operation in Operation::ALL {
@@ -31,6 +32,9 @@ pub fn router(actions: Actions, offered: Option<Runs>) -> Router {
         let served = match route.access {
             Access::Public => served,
             // The last is the first that a request comes to.
+            Access::Key if route.is_inside() => {
+                served.route_layer(fenced.clone()).route_layer(inside.clone())
+            }
             Access::Key if route.is_fenced() => {
                 served.route_layer(fenced.clone()).route_layer(keyed.clone())
             }

@@ -10,7 +10,7 @@ mod list;
 mod pause;
 mod resume;
 
-use belljar_actions::{Moment, OnTimeout, PauseMode, Sandbox};
+use belljar_actions::{Actions, Moment, OnTimeout, PauseMode, Sandbox};
 use belljar_api::bounds::DateTime;
 use belljar_api::sandbox as api;
 use belljar_model::Limits;
@@ -26,7 +26,7 @@ pub(super) use pause::pause;
 pub(super) use resume::resume;
 
 /// A sandbox as its owner sees it.
-pub(super) fn view(sandbox: &Sandbox) -> api::Sandbox {
+pub(super) fn view(actions: &Actions, sandbox: &Sandbox) -> api::Sandbox {
     let facts = sandbox.facts();
     api::Sandbox {
         id: sandbox.id().to_string(),
@@ -45,6 +45,8 @@ pub(super) fn view(sandbox: &Sandbox) -> api::Sandbox {
         tier: facts.tier,
         limits: limits(&sandbox.template().limits),
         traffic_token: facts.traffic_token.as_ref().map(|token| token.expose().to_owned()),
+        access_token: Some(facts.token.expose().to_owned()),
+        direct_url: actions.config().direct.clone(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::world::{Belongings, World};
 
 pub(crate) use page::BLESS;
 
-const EVERYTHING: [Scope; 2] = [Scope::Sandboxes, Scope::Templates];
+pub(crate) const EVERYTHING: [Scope; 2] = [Scope::Sandboxes, Scope::Templates];
 
 /// API-08/platform: every route × every kind of key.
 pub(crate) async fn matrix(_: &World) -> anyhow::Result<String> {

@@ -32,5 +32,5 @@ pub(in crate::v1) async fn fork(
         ..Create::default()
     };
     let made = actions.create(&tenant, &wish).await?;
-    Ok((StatusCode::CREATED, Json(sandboxes::view(&made))))
+    Ok((StatusCode::CREATED, Json(sandboxes::view(&actions, &made))))
 }

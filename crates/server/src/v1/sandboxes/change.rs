@@ -20,7 +20,7 @@ pub(in crate::v1) async fn change(
 ) -> Result<Json<api::Sandbox>, Failure> {
     let sandbox = actions.registry().find(&tenant, &id)?;
     actions.set_timeout(&tenant, &id, life(&change)?)?;
-    Ok(Json(view(&sandbox)))
+    Ok(Json(view(&actions, &sandbox)))
 }
 
 fn life(change: &api::ChangeSandbox) -> Result<Duration, Problem> {

@@ -29,7 +29,7 @@ pub(in crate::v1) async fn create(
         Some(key) => actions.create_once(&tenant, key, &wish).await?,
         None => actions.create(&tenant, &wish).await?,
     };
-    Ok((StatusCode::CREATED, Json(view(&made))))
+    Ok((StatusCode::CREATED, Json(view(&actions, &made))))
 }
 
 fn translate(wish: api::CreateSandbox) -> Result<Create, Problem> {

@@ -26,7 +26,7 @@ pub(in crate::v1) async fn fork(
     let life = wish.timeout_seconds.map(|seconds| Duration::from_secs(seconds.get()));
     let copies = actions.fork(&tenant, &id, count, life, &ids).await?;
     let items = copies.into_iter().map(|copy| match copy {
-        Ok(sandbox) => api::Fork::Sandbox(view(&sandbox)),
+        Ok(sandbox) => api::Fork::Sandbox(view(&actions, &sandbox)),
         Err(problem) => api::Fork::Problem(envelope(problem, &request.0)),
     });
     Ok((StatusCode::CREATED, Json(api::Forks { items: items.collect() })))

@@ -16,5 +16,5 @@ pub(in crate::v1) async fn get(
     At(id): At<String>,
 ) -> Result<Json<api::Sandbox>, Failure> {
     let sandbox = actions.registry().find(&tenant, &id)?;
-    Ok(Json(view(&sandbox)))
+    Ok(Json(view(&actions, &sandbox)))
 }

@@ -26,7 +26,7 @@ pub(in crate::v1) async fn list(
         .limit
         .map_or(LONGEST_PAGE, |limit| usize::try_from(limit.get()).unwrap_or(LONGEST_PAGE));
     let page = actions.list(&tenant, &filter, order, limit, query.after.as_deref())?;
-    let items = page.items.iter().map(|sandbox| view(sandbox)).collect();
+    let items = page.items.iter().map(|sandbox| view(&actions, sandbox)).collect();
     Ok((Extension(page.keys), Json(api::SandboxPage { items, next: page.next })))
 }
 

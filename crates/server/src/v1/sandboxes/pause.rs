@@ -22,5 +22,5 @@ pub(in crate::v1) async fn pause(
         api::Keep::Files => PauseMode::Filesystem,
     };
     actions.pause(&tenant, &id, mode).await?;
-    Ok(Json(view(&sandbox)))
+    Ok(Json(view(&actions, &sandbox)))
 }

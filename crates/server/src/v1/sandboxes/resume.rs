@@ -20,5 +20,5 @@ pub(in crate::v1) async fn resume(
 ) -> Result<Json<api::Sandbox>, Failure> {
     let life = wish.timeout_seconds.map(|seconds| Duration::from_secs(seconds.get()));
     let connected = actions.connect(&tenant, &id, life, ResumeMode::Kept).await?;
-    Ok(Json(view(&connected.sandbox)))
+    Ok(Json(view(&actions, &connected.sandbox)))
 }

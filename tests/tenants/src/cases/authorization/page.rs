@@ -24,7 +24,9 @@ A key has one or more scopes; each column of a scope is a key that has only that
 - Whoever has neither `sandboxes` nor `admin` sees no token of a sandbox or a volume: the fields are empty.
 - The way into a sandbox (files, processes, ports) needs the sandbox's own token, or is open if it was made so; links
   that are signed, and links to upload with, are keys of their own. None of them is in this table.
-- Nodes answer none of this to anybody but control.
+- A sandbox's own token (`X-Access-Token`, without a key) also opens `calls`, `contexts` and `files` of that sandbox below
+  `/v1`, by control and on its node; to everything else it is no key. It dies with the sandbox, not with a key.
+- Besides that, nodes answer none of this to anybody but control.
 
 ";
 

@@ -19,8 +19,9 @@ use serde_json::json;
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     pool: Pool<HttpConnector, Full<Bytes>>,
-    address: SocketAddr,
-    key: Arc<str>,
+    base: Arc<str>,
+    /// What it shows, and as what.
+    proof: (&'static str, Arc<str>),
 }
 
 /// The answer to a cell.
@@ -44,8 +45,10 @@ struct Usage {
 }
 
 #[derive(Debug, Deserialize)]
-struct Made {
-    id: SandboxId,
+pub(super) struct Made {
+    pub(super) id: SandboxId,
+    access_token: Option<Arc<str>>,
+    direct_url: Option<Arc<str>>,
 }
 
 /// Longer than any server takes to say no.
@@ -63,15 +66,26 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let pool = Pool::builder(TokioExecutor::new()).build(connector);
-        Self { pool, address, key: key.into() }
+        Self { pool, base: format!("http://{address}").into(), proof: ("x-api-key", key.into()) }
     }
 
     /// A sandbox that lives for so long.
     pub(super) async fn create(&self, template: &str, life: Duration) -> anyhow::Result<SandboxId> {
+        Ok(self.make(template, life).await?.id)
+    }
+
+    /// The same, with what opens it.
+    pub(super) async fn make(&self, template: &str, life: Duration) -> anyhow::Result<Made> {
         let wish = json!({ "template": template, "timeout_seconds": life.as_secs() });
         let made = self.ask(Method::POST, "/v1/sandboxes", wish.to_string()).await;
-        let made: Made = serde_json::from_slice(&made.context("create")?)?;
-        Ok(made.id)
+        Ok(serde_json::from_slice(&made.context("create")?)?)
+    }
+
+    /// One that asks the sandbox's node itself, with the sandbox's token and no key.
+    pub(super) fn direct(&self, made: &Made) -> anyhow::Result<Self> {
+        let base = made.direct_url.clone().context("nobody says where the node is")?;
+        let token = made.access_token.clone().context("there is no token")?;
+        Ok(Self { pool: self.pool.clone(), base, proof: ("x-access-token", token) })
     }
 
     pub(super) async fn cell(&self, id: &SandboxId, code: &str) -> anyhow::Result<Cell> {
@@ -121,8 +135,8 @@ impl Client {
     ) -> anyhow::Result<Bytes> {
         let request = Request::builder()
             .method(method)
-            .uri(format!("http://{}{path}", self.address))
-            .header("x-api-key", &*self.key)
+            .uri(format!("{}{path}", self.base))
+            .header(self.proof.0, &*self.proof.1)
             .body(Full::new(body.into()))?;
         let asked = async {
             let response = self.pool.request(request).await?;

@@ -114,6 +114,7 @@ impl Rig {
         command.args(["node", "--name", name, "--nats", &format!("nats://{nats}")]);
         command.args(["--control", &format!("http://{}", self.address)]);
         command.args(["--listen", &address.to_string()]);
+        command.args(["--direct-url", &format!("http://{address}")]);
         command.args(["--slots", &shape.slots.to_string()]);
         command.args(["--pool", &shape.pool.to_string()]);
         command.arg("--cluster-key").arg(self.home.path("cluster.key"));
