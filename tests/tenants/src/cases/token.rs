@@ -9,6 +9,7 @@ use crate::routes::{self, Sample};
 use crate::world::{Belongings, World};
 
 const TOKEN: &str = "x-access-token";
+const NODE: &str = "the node";
 
 /// API-08/token: on a server by itself.
 pub(crate) async fn opens_its_sandbox_alone(world: &World) -> anyhow::Result<String> {
@@ -22,7 +23,7 @@ pub(crate) async fn opens_its_sandbox_on_its_node(_: &World) -> anyhow::Result<S
     let (b, _) = platform.key("b", &super::authorization::EVERYTHING, None).await?;
     let (a, b) = (platform.client(Some(&a)), platform.client(Some(&b)));
     let node = Client { address: platform.node, key: None };
-    let places = [("control", &platform.client(None)), ("the node", &node)];
+    let places = [("control", &platform.client(None)), (NODE, &node)];
     let seen = Box::pin(opens(&a, &b, &places)).await;
     platform.stop().await?;
     seen
@@ -35,67 +36,70 @@ async fn opens(a: &Client, b: &Client, places: &[(&str, &Client)]) -> anyhow::Re
     let (mut opened, mut refused) = (0, 0);
     for (place, nobody) in places {
         for (operation, sample) in routes::own() {
-            let route = operation.route();
             if !sample.keyed {
                 continue;
             }
-            for (whose, of) in
-                [("its own", &own), ("its tenant's", &next), ("a stranger's", &other)]
-            {
-                let what = format!("{} of {whose} at {place}", sample.name);
-                if route.is_inside() && whose == "its own" {
-                    continue;
-                }
-                let answer = ask(nobody, &sample, of, &[(TOKEN, &token)]).await?;
+            let is_inside = operation.route().is_inside();
+            let mut all = vec![(&next, token.as_str(), None), (&other, &token, None)];
+            if is_inside {
+                all.extend(lookalikes(place, &own, &token));
+            } else {
+                all.push((&own, &token, None));
+            }
+            for (of, token, key) in all {
+                let headers: Vec<_> = key.into_iter().chain([(TOKEN, token)]).collect();
+                let answer = ask(nobody, &sample, of, &headers).await?;
+                let what = format!("{} at {place}, {headers:?}", sample.name);
                 ensure!(answer.status == 401, "{what}: {} {}", answer.status, answer.text());
                 ensure!(answer.code()? == "unauthenticated", "{what}: {}", answer.text());
                 refused += 1;
             }
-            if !route.is_inside() {
-                continue;
+            if is_inside {
+                lets_in(a, nobody, &sample).await.with_context(|| (*place).to_owned())?;
+                opened += 1;
             }
-            // Whoever shows a key is who the key says, whatever else he shows.
-            let wrong = ("x-api-key", "e2b_0000000000000000000000000000000000000000");
-            let bearer = ("authorization", "Bearer e2b_00");
-            for key in [wrong, bearer] {
-                let answer = ask(nobody, &sample, &own, &[(TOKEN, &token), key]).await?;
-                ensure!(
-                    answer.status == 401,
-                    "{} with a wrong key: {}",
-                    sample.name,
-                    answer.status
-                );
-            }
-            let cut = &token[..token.len() - 1];
-            for almost in [cut, "", &own.sandbox, "e2b_"] {
-                let answer = ask(nobody, &sample, &own, &[(TOKEN, almost)]).await?;
-                ensure!(answer.status == 401, "{} with {almost:?}: {}", sample.name, answer.status);
-            }
-            refused += 6;
-            // The control: with it, what is inside is there.
-            let fresh = a.belongings().await?;
-            let proof = self::token(a, &fresh).await?;
-            let answer = ask(nobody, &sample, &fresh, &[(TOKEN, &proof)]).await?;
-            ensure!(answer.is_success(), "{} at {place}: {}", sample.name, answer.text());
-            a.clear(&fresh).await?;
-            opened += 1;
-            // And with its end the token's.
-            let answer = ask(nobody, &sample, &fresh, &[(TOKEN, &proof)]).await?;
-            ensure!(answer.status == 401, "{} after its end: {}", sample.name, answer.status);
         }
     }
     for (owner, of) in [(a, &own), (a, &next), (b, &other)] {
         let secret = format!("/v1/sandboxes/{}/files/content?path=/tmp/secret", of.sandbox);
         ensure!(owner.get(&secret).await?.expect(200)?.text() == "the owner's");
     }
-    // A copy has one of its own.
-    let path = format!("/v1/sandboxes/{}/fork", next.sandbox);
+    // A copy has one of its own. What runs cannot be copied.
     a.send("DELETE", &format!("/v1/sandboxes/{}/calls/{}", next.sandbox, next.call), "").await?;
+    let path = format!("/v1/sandboxes/{}/fork", next.sandbox);
     let forked = a.json("POST", &path, &json!({})).await?.expect(201)?.value()?;
-    let copied = forked["items"][0]["access_token"].as_str().context("a copy without a token")?;
+    let copied = forked["items"][0]["sandbox"]["access_token"].as_str();
+    let copied = copied.with_context(|| format!("a copy without a token: {forked}"))?;
     ensure!(copied != self::token(a, &next).await?, "a copy with its original's token");
     ensure!(opened > 15 * places.len(), "only {opened} requests were let in");
     Ok(format!("{opened} requests inside, {refused} refused"))
+}
+
+type Shown<'a> = (&'a Belongings, &'a str, Option<(&'static str, &'static str)>);
+
+/// What is almost the token; and the token beside a key that is none.
+fn lookalikes<'a>(place: &str, own: &'a Belongings, token: &'a str) -> Vec<Shown<'a>> {
+    let almost = [&token[..token.len() - 1], "", &own.sandbox, "e2b_"];
+    let mut all: Vec<_> = almost.into_iter().map(|almost| (own, almost, None)).collect();
+    // Whoever shows a key is who the key says, whatever else he shows.
+    all.push((own, token, Some(("authorization", "Bearer e2b_00"))));
+    // Nodes know no keys, and throw them away.
+    if place != NODE {
+        all.push((own, token, Some(("x-api-key", "e2b_00"))));
+    }
+    all
+}
+
+/// The control: with its token what is inside is there, until the sandbox ends.
+async fn lets_in(owner: &Client, nobody: &Client, sample: &Sample) -> anyhow::Result<()> {
+    let fresh = owner.belongings().await?;
+    let token = token(owner, &fresh).await?;
+    let answer = ask(nobody, sample, &fresh, &[(TOKEN, &token)]).await?;
+    ensure!(answer.is_success(), "{}: {}", sample.name, answer.text());
+    owner.clear(&fresh).await?;
+    let answer = ask(nobody, sample, &fresh, &[(TOKEN, &token)]).await?;
+    ensure!(answer.status == 401, "{} after its end: {}", sample.name, answer.status);
+    Ok(())
 }
 
 async fn token(owner: &Client, of: &Belongings) -> anyhow::Result<String> {
