@@ -254,7 +254,8 @@ pub struct Sandbox {
     /// What traffic to its ports must show, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic_token: Option<String>,
-    /// Opens its calls, contexts and files, and nothing else: `X-Access-Token`.
+    /// Opens what is inside of it (calls, contexts, files), and no other sandbox:
+    /// `X-Access-Token`. The same as E2B's `envdAccessToken`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_token: Option<String>,
     /// Where that token is taken without a detour, if the platform says so.

@@ -63,7 +63,12 @@ async fn answer_to(
         },
         To::Ready => ready(control).await,
         To::Sandbox(id) => into_sandbox(control, &id, request).await,
-        To::Node(node) | To::Inside(node) => passed(control.forward(node, request).await, surface),
+        To::Inside(node) => match control.forward(node, request).await {
+            // Nobody is left who could say what the token was good for.
+            Err(Unreached::Gone) => Refusal::unauthenticated().into_response(surface),
+            answer => passed(answer, surface),
+        },
+        To::Node(node) => passed(control.forward(node, request).await, surface),
         To::Link => link(control, request).await,
         To::Public => anywhere(control, request).await,
         To::Keyed => crate::keyed::answer(control, surface, request).await,

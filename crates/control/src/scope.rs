@@ -88,11 +88,15 @@ mod tests {
 
     #[test]
     fn whoever_only_looks_sees_no_token() {
-        let mut value = json!([{"envdAccessToken": "a", "id": "x", "in": {"traffic_token": "b"}}]);
+        let mut value = json!([
+            {"envdAccessToken": "a", "id": "x", "in": {"traffic_token": "b"}, "access_token": "c"},
+        ]);
         clear(&mut value);
         assert_eq!(
             value,
-            json!([{"envdAccessToken": null, "id": "x", "in": {"traffic_token": null}}])
+            json!([
+                {"envdAccessToken": null, "id": "x", "in": {"traffic_token": null}, "access_token": null},
+            ])
         );
     }
 }

@@ -75,6 +75,18 @@ fn every_operation_has_a_path_of_its_own() {
 }
 
 #[test]
+fn whoever_has_a_sandboxs_token_can_name_that_sandbox_alone() {
+    let inside = Operation::ALL.iter().map(|operation| operation.route());
+    for route in inside.filter(Route::is_inside) {
+        assert!(route.path.starts_with("/v1/sandboxes/{sandbox}/"), "{}", route.path);
+        assert!(route.access == Access::Key, "{}", route.path);
+        for name in route.parameters() {
+            assert!(["sandbox", "call", "context"].contains(&name), "{}", route.path);
+        }
+    }
+}
+
+#[test]
 fn only_these_need_no_key() {
     let public: Vec<_> = Operation::ALL
         .iter()

@@ -101,7 +101,7 @@ pub(crate) struct Node {
     #[arg(long, value_name = "URL")]
     pub(crate) address: Option<String>,
     /// Where tenants reach the inside of its sandboxes without control; answered with each
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_base)]
     pub(crate) direct_url: Option<String>,
     /// Sandboxes that it can have at once
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -125,3 +125,27 @@ Example:
   belljar node --name node-1 --control http://10.0.0.1:3000 --slots 500 \\
                --cluster-key /etc/belljar/cluster.key --nats nats://10.0.0.2:4222 \\
                --listen 10.0.0.11:3100";
+
+/// What paths are put behind: without a slash at its end.
+fn parse_base(text: &str) -> Result<String, String> {
+    let base = text.trim_end_matches('/');
+    let rest = base.strip_prefix("https://").or_else(|| base.strip_prefix("http://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', ' ']) => Ok(base.to_owned()),
+        _ => Err("it is not like https://node-1.example.com".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_has_a_scheme_and_no_slash_at_its_end() {
+        assert_eq!(parse_base("https://n.example.com/").unwrap(), "https://n.example.com");
+        assert_eq!(parse_base("http://10.0.0.1:3100/a").unwrap(), "http://10.0.0.1:3100/a");
+        for text in ["", "n.example.com", "https://", "ftp://n", "http://n/?a", "http://n m"] {
+            assert!(parse_base(text).is_err(), "{text:?}");
+        }
+    }
+}

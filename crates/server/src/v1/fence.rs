@@ -13,6 +13,9 @@ use http::{HeaderMap, StatusCode};
 use super::authenticate::Caller;
 use super::failure::Failure;
 
+/// What a generation comes in.
+pub(super) const GENERATION: &str = "run-generation";
+
 pub(super) async fn fence(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
@@ -37,7 +40,7 @@ pub(super) async fn fence(
 
 /// The generation that a request says.
 pub(super) fn generation(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
-    let Some(value) = headers.get("run-generation") else { return Ok(None) };
+    let Some(value) = headers.get(GENERATION) else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(|| {
         let message = "Run-Generation must be a whole number";

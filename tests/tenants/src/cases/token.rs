@@ -83,6 +83,8 @@ fn lookalikes<'a>(place: &str, own: &'a Belongings, token: &'a str) -> Vec<Shown
     let mut all: Vec<_> = almost.into_iter().map(|almost| (own, almost, None)).collect();
     // Whoever shows a key is who the key says, whatever else he shows.
     all.push((own, token, Some(("authorization", "Bearer e2b_00"))));
+    // It would keep out whoever works on a run.
+    all.push((own, token, Some(("run-generation", "7"))));
     // Nodes know no keys, and throw them away.
     if place != NODE {
         all.push((own, token, Some(("x-api-key", "e2b_00"))));
@@ -114,4 +116,63 @@ async fn ask(
     headers: &[(&str, &str)],
 ) -> anyhow::Result<Answer> {
     client.send_with(&sample.method, &sample.at(of), headers, sample.body.clone()).await
+}
+
+/// Answers with the headers that came.
+const ECHO: &str = r#"
+import http.server
+class Echo(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        said = str(self.headers).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+http.server.HTTPServer(("127.0.0.1", 8080), Echo).serve_forever()
+"#;
+
+/// API-08/inside: a server in a sandbox never sees a key of the platform's, however
+/// it is reached.
+pub(crate) async fn keys_stay_outside(_: &World) -> anyhow::Result<String> {
+    let platform = Platform::start().await?;
+    let (key, _) = platform.key("a", &super::authorization::EVERYTHING, None).await?;
+    let seen = Box::pin(echoed(&platform, &key)).await;
+    platform.stop().await?;
+    seen
+}
+
+async fn echoed(platform: &Platform, key: &str) -> anyhow::Result<String> {
+    let owner = platform.client(Some(key));
+    let id = owner.sandbox(&json!({})).await?;
+    let call = json!({ "argv": ["python3", "-c", ECHO], "background": true });
+    owner.json("POST", &format!("/v1/sandboxes/{id}/calls"), &call).await?.expect(201)?;
+    let to = [("e2b-sandbox-id", id.as_str()), ("e2b-sandbox-port", "8080")];
+    let node = Client { address: platform.node, key: None };
+    let mut asked = 0;
+    for (place, nobody) in [("control", &platform.client(None)), (NODE, &node)] {
+        let proofs = [format!("Bearer {key}"), format!("bearer  {key}"), key.to_owned()];
+        for proof in &proofs {
+            let headers = [to[0], to[1], ("authorization", proof.as_str())];
+            let echo = until_up(nobody, &headers).await?;
+            ensure!(!echo.contains(key), "{place} passes it on: {echo}");
+            asked += 1;
+        }
+        // The control: what is nobody's key is for the server inside.
+        let headers = [to[0], to[1], ("authorization", "Bearer of-the-application")];
+        let echo = until_up(nobody, &headers).await?;
+        ensure!(echo.contains("of-the-application"), "{place} keeps it: {echo}");
+    }
+    Ok(format!("{asked} requests with a key, by control and by the node; none arrived with it"))
+}
+
+/// What the server inside says, once it listens.
+async fn until_up(client: &Client, headers: &[(&str, &str)]) -> anyhow::Result<String> {
+    for _ in 0..100 {
+        let answer = client.send_with("GET", "/", headers, "").await?;
+        if answer.is_success() {
+            return Ok(answer.text());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("the server inside does not answer")
 }

@@ -21,6 +21,8 @@ use crate::output::Printer;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Sessions {
+    /// Whether what is about one sandbox went to its node, and not through control.
+    pub(super) is_direct: bool,
     pub(super) rate: f64,
     pub(super) seconds: f64,
     /// That began.
@@ -118,6 +120,7 @@ pub(super) async fn run(
     let summary =
         |pick: fn(&Timing) -> Duration| Summary::of(&timings.iter().map(pick).collect::<Vec<_>>());
     Ok(Sessions {
+        is_direct,
         rate,
         seconds: length.as_secs_f64(),
         sessions: count,
