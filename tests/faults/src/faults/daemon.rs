@@ -96,8 +96,7 @@ pub(crate) async fn killed_while_ending(case: &mut Case) -> anyhow::Result<Strin
             let (client, id) = (client.clone(), id.clone());
             async move { client.delete(&id).await }
         });
-        let moment = Duration::from_micros(round * 500);
-        tokio::task::spawn_blocking(move || std::thread::sleep(moment)).await?;
+        tokio::time::sleep(Duration::from_millis(round / 2)).await;
         case.server()?.program.kill();
         gone(&below).await?;
         if ending.await? != Outcome::Done {
