@@ -89,16 +89,14 @@ pub(crate) async fn killed_while_ending(case: &mut Case) -> anyhow::Result<Strin
         let id = client.make().await?;
         client.leave(&id, "sleep 100").await;
         // Looked for before, as an end takes a few milliseconds only.
-        let below = host::below(case.server()?.pid());
-        ensure!(!below.is_empty(), "the daemon has no processes");
+        let below = processes(case)?;
         case.history.may_break(true);
         let ending = tokio::spawn({
             let (client, id) = (client.clone(), id.clone());
             async move { client.delete(&id).await }
         });
         tokio::time::sleep(Duration::from_millis(round / 2)).await;
-        case.server()?.program.kill();
-        gone(&below).await?;
+        kill(case, &below).await?;
         if ending.await? != Outcome::Done {
             hit += 1;
         }
@@ -127,12 +125,21 @@ pub(crate) async fn fill(client: &Client, count: usize) -> anyhow::Result<Vec<St
 
 /// Kills the daemon, and waits until everything of it is gone.
 async fn kill_and_watch(case: &mut Case) -> anyhow::Result<Duration> {
-    let server = case.server()?;
-    let below = host::below(server.pid());
+    let below = processes(case)?;
+    kill(case, &below).await
+}
+
+/// What runs below the daemon.
+fn processes(case: &mut Case) -> anyhow::Result<Vec<(u32, u64)>> {
+    let below = host::below(case.server()?.pid());
     ensure!(!below.is_empty(), "the daemon has no processes");
+    Ok(below)
+}
+
+async fn kill(case: &mut Case, below: &[(u32, u64)]) -> anyhow::Result<Duration> {
     let began = Instant::now();
-    server.program.kill();
-    gone(&below).await?;
+    case.server()?.program.kill();
+    gone(below).await?;
     Ok(began.elapsed())
 }
 
