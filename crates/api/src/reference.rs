@@ -121,10 +121,11 @@ fn article(html: &mut String, operation: &Described<'_>) {
             schema::words(body.get("summary")),
         ),
     );
-    if body["security"].as_array().is_some_and(Vec::is_empty) {
+    let ways = body["security"].as_array();
+    if ways.is_some_and(Vec::is_empty) {
         html.push_str("<p class=\"quiet\">Needs no key.</p>");
     }
-    if !body["security"].is_null() && body["security"].to_string().contains("sandbox") {
+    if ways.is_some_and(|ways| ways.iter().any(|way| way.get("sandbox").is_some())) {
         html.push_str("<p class=\"quiet\">The sandbox's own token does as well as a key.</p>");
     }
     let parameters = body["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -23,9 +23,9 @@ use crate::error;
 /// What traffic to a sandbox that is not public must show.
 const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 
-/// All headers of an answer together.
 /// How every key begins.
 const KEYS_BEGIN: &str = "e2b_";
+/// All headers of an answer together.
 const LONGEST_HEADERS: usize = 256 << 10;
 const MOST_HEADERS: usize = 256;
 
