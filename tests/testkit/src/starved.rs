@@ -48,8 +48,13 @@ impl Starved {
         }
     }
 
+    /// Returns true if so much was stolen that a result that depends on time is none.
     pub fn is_too_much(&self) -> bool {
-        self.share() > TOO_MUCH
+        Self::is_too_large(self.share())
+    }
+
+    pub(crate) fn is_too_large(share: f64) -> bool {
+        share > TOO_MUCH
     }
 
     /// Waits until the machine has its cores again, for three minutes at most. `sleep`
