@@ -3,6 +3,9 @@
 # Arguments reach the commands as they were quoted.
 set positional-arguments
 
+# Where `just suites` puts the executable and the suites.
+suite := env("CARGO_TARGET_DIR", justfile_directory() / "target") / "suite"
+
 # Show these verbs.
 [private]
 default:
@@ -31,13 +34,23 @@ deny *checks='bans licenses sources':
 machete:
     cargo machete
 
-# Unit tests; those that need root say so and skip themselves without it.
+# Unit tests, by cargo nextest; those that need root say so and skip themselves without it.
 test *args:
-    cargo test --workspace --locked "$@"
+    cargo nextest run --workspace --locked "$@"
+
+# Compile the unit tests, and run none.
+test-build:
+    cargo nextest run --workspace --locked --no-run
+
+# Build the executable and every suite, in one go and with one set of features. The
+# executable can be told to die at chosen points and to switch defences off, so it is
+# only for tests: `just build` makes the one that is shipped.
+suites:
+    cargo build --locked --profile suite --features belljar/faults -p belljar -p belljar-attacks -p belljar-bleed -p belljar-conformance -p belljar-faults -p belljar-scripted -p belljar-tenants
 
 # Black-box behaviour, on the tiers that are fast here; `--tier microvm` is slow without KVM, `--table` writes docs/tiers.md.
-conformance *args:
-    cargo run --profile suite --locked -p belljar-conformance -- "$@"
+conformance *args: suites
+    {{ suite }}/belljar-conformance "$@"
 
 # 1,000 sandboxes, 8 at a time: is anything left behind?
 churn count='1000' parallel='8':
@@ -51,62 +64,61 @@ kills count='50':
 fleet seconds='1800' *args='':
     just conformance --fleet {{ seconds }} --parallel 4 --tier jail,oci/crun,oci/runsc,microvm {{ args }}
 
-# A 1 GiB random file in and out: is it the same, and how fast beside cp?
-transfer:
-    just conformance --transfer
+# A random file in and out (1 GiB unless given in MiB): is it the same, and how fast beside cp?
+transfer mib='1024':
+    just conformance --transfer --transfer-size {{ mib }}
 
 # Escape attempts, each with a control run that must succeed.
-attacks *args:
-    cargo run --profile suite --locked -p belljar-attacks -- "$@"
+attacks *args: suites
+    {{ suite }}/belljar-attacks "$@"
 
 # One session looks for another: strangers, siblings, successors, copies.
-bleed *args:
-    cargo run --profile suite --locked -p belljar-bleed -- "$@"
+bleed *args: suites
+    {{ suite }}/belljar-bleed "$@"
 
 # Attacks on the API: tenants against each other and the server.
-tenants *args:
-    cargo run --profile suite --locked -p belljar-tenants -- "$@"
+tenants *args: suites
+    {{ suite }}/belljar-tenants "$@"
 
 # Break one part of the platform at a time: faults F-01 to F-64; --list, --control, --random SECONDS --seed N.
-faults *args:
-    cargo build --profile suite --locked -p belljar --features faults
-    cargo run --profile suite --locked -p belljar-faults -- "$@"
+faults *args: suites
+    {{ suite }}/belljar-faults "$@"
 
 # The examples through the real command line, against their expected output.
-e2e: build
+e2e: suites
     cargo xtask examples
 
 # The published E2B packages, unmodified, against `belljar serve`: old versions, both suites, the examples; --tier gvisor.
-sdk *args: build
+sdk *args: suites
     tests/sdk/run "$@"
 
 # 200 clients of E2B's Python SDK at once: any error, and is anything left behind?
-clients *args: build
+clients *args: suites
     tests/sdk/load "$@"
 
 # Kill the server under load, start it again: does every sandbox live or have its end on record?
-crash *args: build
+crash *args: suites
     tests/sdk/crash "$@"
 
 # Requests that are made up from openapi.json, for ten minutes.
-schemathesis *args: build
+schemathesis *args: suites
     tests/sdk/fuzz "$@"
 
 # Who uses the way out unasked: pip, npm, cargo, go, apt, git, curl, Python, Node. Needs indexes that can be reached.
-packages *args: build
+packages *args: suites
     tests/packages/run "$@"
 
 # The template that contexts are tested with; takes minutes, once.
-templates: build
-    cargo run --release --locked -p belljar -- template build python-data
-    cargo run --release --locked -p belljar -- template build code-interpreter
+templates: suites
+    {{ suite }}/belljar template build python-data
+    {{ suite }}/belljar template build code-interpreter
 
 # The programs inside contexts, without a sandbox around them.
-runtimes: build
+runtimes: suites
     runtimes/tests/run
 
 # Planted mistakes in joins and dates: is each reported, and nothing else? Takes names of scripts.
-guards *args: build
+guards *args: suites
     runtimes/tests/guards/run "$@"
 
 # Memory that loading takes by format, and what the guards cost; --write keeps it in runtimes/memory-factors.json.
@@ -114,13 +126,11 @@ measure-loading *args:
     runtimes/tests/measure_loading.py "$@"
 
 # Claude Code and Codex, unmodified, through `belljar agent run` against a scripted model; where is the key?
-agents *args: build
-    cargo build --profile suite --locked -p belljar-scripted
+agents *args: suites
     tests/agents/run "$@"
 
 # 183 questions of DABench through `belljar ask`, with an oracle in the model's place: right, turns, overhead, cost, cached prefix.
-eval *args: build
-    cargo build --profile suite --locked -p belljar-scripted
+eval *args: suites
     tests/eval/run "$@"
 
 # How long a sandbox takes to start, on this machine.
@@ -172,3 +182,11 @@ dev *args:
 # The whole gate, as CI runs it.
 ci *stages:
     .ci/run "$@"
+
+# Seconds of each stage in the last five gates, side by side, and the slowest cases.
+gate-times:
+    @cargo xtask gate-times
+
+# Everything that is too slow for the gate; rows go to docs/quality.md.
+nightly *stages:
+    .ci/nightly "$@"

@@ -21,7 +21,7 @@ pub(crate) fn run(root: &Path, runner: &Runner) -> Result<()> {
     if let Runner::Belljar(path) = runner
         && !path.is_file()
     {
-        bail!("there is no {}; build it with `cargo build --release`", path.display());
+        bail!("there is no {}; build it with `just suites`", path.display());
     }
     let folder = root.join("examples");
     let scripts = scripts(&folder)?;

@@ -4,6 +4,7 @@
 
 mod datasets;
 mod examples;
+mod gate;
 mod layers;
 mod size;
 mod unsafety;
@@ -23,6 +24,12 @@ cargo xtask layers            check every import against the layer table, and wh
 cargo xtask layers --table    print the table as ARCHITECTURE.md holds it
 cargo xtask examples          run every example in a sandbox and compare its output
 cargo xtask examples --bare   the same without a sandbox, to check the expected output
+cargo xtask gate [STAGE...]   run the gate's stages; .ci/run prepares the machine first
+cargo xtask gate --list       print the names of the gate's stages
+cargo xtask gate --plan       print which stages the gate would run now, and why
+cargo xtask gate-times        print the stages' seconds of the last five gates side by side
+cargo xtask nightly [STAGE...]  run the nightly's stages; .ci/nightly prepares the machine first
+cargo xtask nightly --list    print the names of the nightly's stages
 cargo xtask target            print the folder that cargo builds into
 cargo xtask size              print the size of the guest binary
 cargo xtask datasets DIR      write made-up data for `just measure-datasets` (0.6 GB)
@@ -49,12 +56,24 @@ fn run() -> Result<()> {
             Ok(())
         }
         ["examples"] => {
-            let belljar = target_folder()?.join("release/belljar");
+            let belljar = target_folder()?.join("suite/belljar");
             examples::run(root, &Runner::Belljar(belljar))
         }
         ["examples", "--bare"] => examples::run(root, &Runner::Bare),
         ["datasets", directory] => datasets::generate(Path::new(directory), false),
         ["datasets", directory, "--large"] => datasets::generate(Path::new(directory), true),
+        ["gate", "--list"] => {
+            gate::print_names(gate::List::Gate);
+            Ok(())
+        }
+        ["gate", "--plan"] => gate::print_plan(root),
+        ["gate", ..] => gate::gate(root, &arguments[1..]),
+        ["gate-times"] => gate::times(),
+        ["nightly", "--list"] => {
+            gate::print_names(gate::List::Nightly);
+            Ok(())
+        }
+        ["nightly", ..] => gate::nightly(root, &arguments[1..]),
         ["target"] => {
             println!("{}", target_folder()?.display());
             Ok(())

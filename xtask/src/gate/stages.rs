@@ -1,0 +1,277 @@
+//! The stages of the gate and of the nightly, in the order in which they run.
+//!
+//! Commands are the same `just` verbs that a developer uses. A stage of the gate
+//! either always runs, or runs when a path that it depends on has changed since
+//! the last commit that passed.
+
+/// One stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stage {
+    pub(crate) name: &'static str,
+    pub(crate) action: Action,
+    pub(crate) when: When,
+    pub(crate) pace: Pace,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Action {
+    /// Commands, split at spaces, each run to its end. The first that fails ends the stage.
+    Run(&'static [&'static str]),
+    /// All unit tests, by `cargo nextest`, with retries by case.
+    UnitTests,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Always,
+    /// When a file below one of these paths has changed.
+    Changed(&'static [&'static str]),
+}
+
+/// How a stage shares the machine with its successors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Ends before the next one begins, and begins after everything before it.
+    InOrder,
+    /// Compiles or looks at sources, so it may run beside a background stage.
+    BesideBackground,
+    /// Downloads more than it computes: runs beside the stages that compile.
+    Background,
+}
+
+const fn stage(name: &'static str, when: When, commands: &'static [&'static str]) -> Stage {
+    Stage { name, action: Action::Run(commands), when, pace: Pace::InOrder }
+}
+
+const fn always(name: &'static str, commands: &'static [&'static str]) -> Stage {
+    stage(name, When::Always, commands)
+}
+
+const fn compiling(name: &'static str, commands: &'static [&'static str]) -> Stage {
+    Stage { pace: Pace::BesideBackground, ..always(name, commands) }
+}
+
+const fn background(name: &'static str, commands: &'static [&'static str]) -> Stage {
+    Stage { pace: Pace::Background, ..always(name, commands) }
+}
+
+/// A change here can break any stage.
+pub(crate) const EVERYTHING: &[&str] = &[
+    ".cargo/",
+    ".ci/packages",
+    ".ci/prepare",
+    ".ci/run",
+    "Cargo.lock",
+    "Cargo.toml",
+    "justfile",
+    "rust-toolchain.toml",
+    "xtask/src/gate",
+];
+
+/// What builds a sandbox in every tier. `crates/model` is not here: it has no I/O, and
+/// what it decides is tested by the stages that always run.
+macro_rules! tiers {
+    ($($more:literal),*) => {
+        &[
+            "crates/confine/",
+            "crates/guest-proto/",
+            "crates/guest/",
+            "crates/node/",
+            "crates/sandbox/",
+            "crates/sys/",
+            "crates/template/",
+            "tests/testkit/",
+            $($more),*
+        ]
+    };
+}
+
+/// The questions of the gate: every kind of tool call, long output, several cells and
+/// state kept between them. The nightly asks all of them.
+const EVAL: &str = "just eval 0 5 6 7 9 10 11 18 24 27 33 69";
+
+/// A node is killed, control is killed before and after the node answers, the
+/// database goes away, NATS goes away, a daemon is killed while it creates.
+const FAULTS: &str = "just faults F-01 F-08 F-09 F-12 F-14 F-21";
+
+/// The gate.
+pub(crate) const GATE: &[Stage] = &[
+    always("format", &["just format"]),
+    always("layers", &["just layers"]),
+    always("deny", &["just deny", "just machete"]),
+    always("build", &["just suites"]),
+    background("templates", &["just templates", "tests/sdk/prepare"]),
+    compiling("clippy", &["just clippy"]),
+    compiling("unit-build", &["just test-build"]),
+    Stage { name: "unit", action: Action::UnitTests, when: When::Always, pace: Pace::InOrder },
+    always("runtimes", &["just runtimes"]),
+    always("conformance", &["just conformance --tier process,jail --check"]),
+    always("leftovers", &["just churn 100", "just kills 10", "just transfer 64"]),
+    always("bleed", &["just bleed"]),
+    always("attacks", &["just attacks"]),
+    always("tenants", &["just tenants"]),
+    always("e2e", &["just e2e"]),
+    always("sdk", &["just sdk --check", "just sdk --cluster --only across"]),
+    always("eval", &[EVAL]),
+    always("faults", &[FAULTS]),
+    stage(
+        "conformance-oci",
+        When::Changed(tiers!["tests/conformance/"]),
+        &["just conformance --tier oci/crun,oci/runsc --check"],
+    ),
+    stage(
+        "conformance-microvm",
+        When::Changed(tiers!["tests/conformance/"]),
+        &["just conformance --tier microvm --subset quick --check"],
+    ),
+    stage(
+        "attacks-oci",
+        When::Changed(tiers!["tests/attacks/"]),
+        &["just attacks OCI --tier oci/crun", "just attacks OCI --tier oci/runsc"],
+    ),
+    stage(
+        "attacks-microvm",
+        When::Changed(tiers!["tests/attacks/"]),
+        &["just attacks VM --tier microvm"],
+    ),
+    stage(
+        "attacks-warm",
+        When::Changed(tiers![
+            "crates/transplant/",
+            "crates/zygote/",
+            "runtimes/python/",
+            "tests/attacks/",
+            "tests/warmed/"
+        ]),
+        &[
+            "just attacks RES --stage pooled",
+            "just attacks RES --stage forked",
+            "just attacks RES --stage copied",
+        ],
+    ),
+    stage("guards", When::Changed(&["crates/dataset/", "runtimes/"]), &["just guards"]),
+    stage(
+        "eval-all",
+        When::Changed(&[
+            "crates/agent/",
+            "crates/dataset/",
+            "crates/journal/",
+            "crates/provider/",
+            "crates/runs/",
+            "runtimes/python/",
+            "tests/eval/",
+            "tests/scripted/",
+        ]),
+        &["just eval"],
+    ),
+    stage(
+        "packages",
+        When::Changed(&[
+            "crates/egress/",
+            "crates/gateway/",
+            "crates/packages/",
+            "tests/packages/",
+        ]),
+        &["just packages"],
+    ),
+    stage(
+        "agents",
+        When::Changed(&[
+            "crates/cassette/",
+            "crates/gateway/",
+            "crates/llm/",
+            "tests/agents/",
+            "tests/scripted/",
+        ]),
+        &["just agents"],
+    ),
+];
+
+/// Everything that is too slow for the gate. Each stage can be run alone, and each
+/// appends its own row to `docs/quality.md`.
+pub(crate) const NIGHTLY: &[Stage] = &[
+    always("release", &["just build", "cargo xtask size", "just deb"]),
+    always("build", &["just suites"]),
+    background("templates", &["just templates", "tests/sdk/prepare"]),
+    compiling("unit-build", &["just test-build"]),
+    always("conformance", &["just conformance --tier process,jail,oci/crun,oci/runsc --check"]),
+    always("conformance-microvm", &["just conformance --tier microvm --check"]),
+    always("leftovers", &["just churn", "just kills", "just transfer"]),
+    always("attacks", &["just attacks"]),
+    always(
+        "attacks-oci",
+        &["just attacks OCI --tier oci/crun", "just attacks OCI --tier oci/runsc"],
+    ),
+    always("attacks-microvm", &["just attacks VM --tier microvm"]),
+    always(
+        "attacks-warm",
+        &[
+            "just attacks RES --stage pooled",
+            "just attacks RES --stage forked",
+            "just attacks RES --stage copied",
+        ],
+    ),
+    always("tenants", &["just tenants"]),
+    always("bleed", &["just bleed"]),
+    always("sdk", &["just sdk --check"]),
+    always("sdk-cluster", &["just sdk --cluster"]),
+    always("sdk-gvisor", &["just sdk --tier gvisor"]),
+    always("clients", &["just clients", "just crash"]),
+    always("eval", &["just eval"]),
+    always("guards", &["just guards"]),
+    always("packages", &["just packages"]),
+    always("agents", &["just agents"]),
+    always("faults", &["just faults"]),
+    always("faults-random", &["just faults --random 1800 --seed 19"]),
+    always("schemathesis", &["just schemathesis"]),
+    always("fuzz", &["just fuzz decode 300", "just fuzz bodies 300", "just fuzz-datasets 300"]),
+    always("bench", &["just bench", "just bench-warm"]),
+    always("v2", &["just v2"]),
+    always("planted", &["cargo xtask planted"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for stages in [GATE, NIGHTLY] {
+            let names: BTreeSet<_> = stages.iter().map(|stage| stage.name).collect();
+            assert_eq!(names.len(), stages.len());
+        }
+    }
+
+    #[test]
+    fn every_watched_path_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut watched: Vec<&str> = EVERYTHING.to_vec();
+        for stage in GATE {
+            if let When::Changed(paths) = stage.when {
+                watched.extend(paths);
+            }
+        }
+        for path in watched {
+            assert!(root.join(path).exists(), "{path} is watched, but does not exist");
+        }
+    }
+
+    #[test]
+    fn every_verb_of_a_stage_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let justfile = std::fs::read_to_string(root.join("justfile")).unwrap();
+        for stage in GATE.iter().chain(NIGHTLY) {
+            let Action::Run(commands) = stage.action else { continue };
+            for verb in commands.iter().filter_map(|command| command.strip_prefix("just ")) {
+                let verb = verb.split(' ').next().unwrap();
+                let defined = |line: &str| {
+                    line.strip_prefix(verb).is_some_and(|rest| rest.starts_with([' ', ':']))
+                };
+                assert!(justfile.lines().any(defined), "{}: no verb {verb}", stage.name);
+            }
+        }
+    }
+}
