@@ -121,3 +121,77 @@ fn allow(ruleset: &Ruleset, path: &Path, rights: u64) -> Result<(), Failure> {
     let rights = if is_dir { rights } else { rights & access::ON_FILES };
     ruleset.allow(place.as_fd(), rights).doing(format!("allow {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::io::{ErrorKind, Result};
+    use std::path::PathBuf;
+
+    use belljar_sys::{caps, landlock};
+
+    use super::*;
+
+    /// Enters a domain in a thread of its own, which is all that Landlock binds, and
+    /// does something there. `None` where the kernel has no Landlock.
+    fn inside<T: Send>(
+        writable: Writable,
+        work: Option<&Path>,
+        act: impl FnOnce() -> T + Send,
+    ) -> Option<T> {
+        let abi = landlock::abi()?;
+        let rules = Rules { abi, device_free: true, writable, apart: false };
+        let entered = || {
+            caps::set_no_new_privs().unwrap();
+            enter(rules, work).unwrap();
+            act()
+        };
+        Some(std::thread::scope(|scope| scope.spawn(entered).join().unwrap()))
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let name = format!("belljar-domain-{}-{name}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn open_to_write(path: &str) -> Result<File> {
+        OpenOptions::new().write(true).open(path)
+    }
+
+    fn is_denied<T>(result: Result<T>) -> bool {
+        result.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    }
+
+    #[test]
+    fn nothing_is_written_to_the_kernels_own_file_systems() {
+        // Every user may write to these, so nothing but Landlock denies it.
+        let (score, name) = ("/proc/self/oom_score_adj", "/proc/self/comm");
+        assert!(open_to_write(score).is_ok() && open_to_write(name).is_ok());
+        let dir = scratch("usual");
+        inside(Writable::Usual, None, || {
+            assert!(is_denied(open_to_write(score)) && is_denied(open_to_write(name)));
+            assert!(fs::read(score).is_ok());
+            assert!(open_to_write("/dev/null").is_ok());
+            assert!(fs::write(dir.join("file"), "x").is_ok());
+        });
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_sandbox_without_a_root_has_its_working_directory_alone() {
+        let (work, other) = (scratch("work"), scratch("other"));
+        fs::write(other.join("secret"), "x").unwrap();
+        inside(Writable::Work, Some(&work), || {
+            assert!(fs::write(work.join("file"), "x").is_ok());
+            assert!(is_denied(fs::read(other.join("secret"))));
+            assert!(is_denied(fs::write(other.join("new"), "x")));
+            let has_tcp_rules = landlock::abi() >= Some(4);
+            assert!(!has_tcp_rules || is_denied(std::net::TcpListener::bind("127.0.0.1:0")));
+            assert!(fs::read("/etc/passwd").is_ok());
+        });
+        fs::remove_dir_all(work).unwrap();
+        fs::remove_dir_all(other).unwrap();
+    }
+}
