@@ -41,3 +41,48 @@ pub(crate) fn receive(socket: i32) -> io::Result<Received> {
     }
     Ok(Received { entry, descriptors })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    /// Receives a request with so many descriptors.
+    fn received(into_cgroup: bool, descriptors: usize) -> io::Result<Received> {
+        let (unix, packets) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (host, zygote) = socketpair(unix, packets, SocketFlags::CLOEXEC, None).unwrap();
+        let entry = Entry {
+            user: 1000,
+            cwd: b"/".to_vec(),
+            seccomp: Vec::new(),
+            rlimits: Vec::new(),
+            landlock_abi: 0,
+            into_cgroup,
+        };
+        packet::send(&host, &entry.encode(), &vec![host.as_fd(); descriptors]).unwrap();
+        receive(zygote.as_raw_fd())
+    }
+
+    #[test]
+    fn a_request_that_lacks_descriptors_is_refused() {
+        let least = Descriptors::GROUPS;
+        for (into_cgroup, descriptors) in [(false, 0), (false, least - 1), (true, least)] {
+            let error = received(into_cgroup, descriptors).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{into_cgroup} {descriptors}");
+        }
+    }
+
+    #[test]
+    fn groups_are_a_cgroup_to_be_born_into_and_files_to_write_to() {
+        let least = Descriptors::GROUPS;
+        let written = received(false, least + 2).unwrap();
+        assert!(written.cgroup().is_none());
+        assert_eq!(written.tasks().len(), 2);
+        let born = received(true, least + 2).unwrap();
+        assert!(born.cgroup().is_some());
+        assert_eq!(born.tasks().len(), 1);
+    }
+}
