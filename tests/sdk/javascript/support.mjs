@@ -40,6 +40,7 @@ function recorder(kind) {
     return (title, body) =>
       test(title, async (context) => {
         let outcome = 'failed'
+        const begin = performance.now()
         const name = `${basename(process.argv[1])}: ${title}`
         try {
           if (excused.has(name)) {
@@ -50,7 +51,8 @@ function recorder(kind) {
             outcome = 'passed'
           }
         } finally {
-          const record = { test: name, outcome, [kind]: names }
+          const seconds = (performance.now() - begin) / 1000
+          const record = { test: name, outcome, seconds, [kind]: names }
           if (process.env.SDK_OUTCOMES) appendFileSync(process.env.SDK_OUTCOMES, JSON.stringify(record) + '\n')
         }
       })

@@ -6,12 +6,14 @@ import pathlib
 import sys
 
 import pytest
+from _pytest.runner import runtestprotocol
 from e2b import Sandbox
 from e2b_code_interpreter import Sandbox as Interpreter
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
+import case_log  # noqa: E402
 import tiers  # noqa: E402
 
 
@@ -72,6 +74,31 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if reason := excused.get(item.nodeid.rpartition("/")[2]):
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def pytest_runtest_protocol(item, nextitem):
+    """Runs a test, again if it failed while the host stole the CPU; writes the case log."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    case = item.nodeid.rpartition("/")[2]
+    for number in range(1, case_log.ATTEMPTS + 1):
+        attempt = case_log.Attempt()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        failed = next((report for report in reports if report.failed), None)
+        if not failed or not case_log.is_to_repeat("sdk/python", case, attempt, number, last_line(failed)):
+            break
+        # Fixtures of the test itself are made anew.
+        item._initrequest()
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    skipped = all(report.skipped for report in reports if report.when == "call")
+    outcome = "failed" if failed else "skipped" if skipped else "passed"
+    case_log.write("sdk/python", case, attempt.seconds(), outcome)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def last_line(report):
+    return report.longreprtext.strip().rpartition("\n")[2]
 
 
 @pytest.hookimpl(hookwrapper=True)
