@@ -9,11 +9,10 @@ import os
 import shutil
 import signal
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from wire import fields_context, inside
+from wire import PATIENCE, fields_context, inside, rest
 
 
 class FieldsTest(unittest.TestCase):
@@ -42,8 +41,9 @@ class FieldsTest(unittest.TestCase):
         return outcome
 
     def interrupted(self, code):
+        """Interrupts a cell that says when it has begun."""
         self.context.begin(code)
-        time.sleep(0.3)
+        self.context.wait_for("go")
         os.kill(self.context.ready["pid"], signal.SIGINT)
         outcome = self.context.finish()
         self.assertFalse(outcome.done["ok"])
@@ -104,17 +104,17 @@ class Bash(FieldsTest):
         self.assertEqual(self.run_ok("x='" + "é" * 50_000 + "'; echo ${#x}").text(), "50000\n")
 
     def test_interrupts(self):
-        for code in ("while :; do :; done", "f() { for ((;;)); do x=$((x + 1)); done; }\nf\necho no"):
+        for code in ("echo go; while :; do :; done", "f() { echo go; for ((;;)); do x=$((x + 1)); done; }\nf\necho no"):
             self.assertEqual(self.interrupted(code)["value"], "130")
             self.assertEqual(self.run_ok("echo on").text(), "on\n")
         os.kill(self.context.ready["pid"], signal.SIGINT)
-        time.sleep(0.1)
+        rest(self.context.ready["pid"])
         self.assertEqual(self.run_ok("echo idle").text(), "idle\n")
 
     def test_context_ends_with_its_host(self):
         other = fields_context("bash")
         other.sock.close()
-        self.assertEqual(other.process.wait(10), 0)
+        self.assertEqual(other.process.wait(PATIENCE), 0)
         other.close()
 
 
@@ -147,7 +147,7 @@ class R(FieldsTest):
         self.assertEqual(self.run_ok("1").all("display"), [])
 
     def test_interrupt(self):
-        self.assertEqual(self.interrupted("repeat {}")["name"], "Interrupted")
+        self.assertEqual(self.interrupted("cat('go\\n'); flush(stdout()); repeat {}")["name"], "Interrupted")
         self.assertEqual(self.run_ok("6 * 7").plain, "[1] 42")
 
 
@@ -171,7 +171,7 @@ class Java(FieldsTest):
         self.assertIn("incompatible types", self.fails('int y = "s";').error["value"])
 
     def test_interrupt(self):
-        self.assertEqual(self.interrupted("while (true) {}")["name"], "Interrupted")
+        self.assertEqual(self.interrupted("System.out.println(\"go\"); System.out.flush(); while (true) {}")["name"], "Interrupted")
         self.assertEqual(self.run_ok("6 * 7").plain, "42")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shlex
 import signal
 import socket
@@ -11,7 +12,8 @@ import time
 from pathlib import Path
 
 RUNTIMES = Path(__file__).resolve().parent.parent
-PATIENCE = float(os.environ.get("BELLJAR_TEST_PATIENCE") or 20)
+# Only to end a test that hangs.
+PATIENCE = float(os.environ.get("BELLJAR_TEST_PATIENCE") or 60)
 
 
 def python_command():
@@ -137,6 +139,17 @@ def python_context():
     return wire
 
 
+def rest(pid):
+    """Waits until no signal is on its way to a process and it waits for a message again."""
+    def rests():
+        with open(f"/proc/{pid}/status") as file:
+            status = dict(line.split(":", 1) for line in file)
+        pending = int(status["SigPnd"], 16) | int(status["ShdPnd"], 16)
+        return not pending and status["State"].split()[0] == "S"
+
+    wait_until(rests)
+
+
 def wait_until(condition):
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -215,6 +228,19 @@ class Fields(Wire):
     def run(self, code, **options):
         self.begin(code, **options)
         return self.finish()
+
+    def wait_for(self, text):
+        """Waits until a cell has printed this, to its stream or as an event."""
+        said = ""
+
+        def is_said():
+            nonlocal said
+            said += (self.process.stdout.read() or b"").decode()
+            if self.unread or select.select([self.sock], [], [], 0)[0]:
+                said += self.receive().get("text", "")
+            return text in said
+
+        wait_until(is_said)
 
     def finish(self):
         events = self.until("done")
