@@ -1,5 +1,7 @@
-//! A PostgreSQL server that lives as long as the test's process.
+//! A PostgreSQL server that lives as long as the test's process, or as long as the run
+//! of `cargo nextest` that the process belongs to.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,29 +9,84 @@ use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
 const PREFIX: &str = "belljar-pg-";
+
+/// Set by `cargo nextest` for each test, which has a process of its own.
+const RUN_ID: &str = "NEXTEST_RUN_ID";
+
+/// Keeps a server for a run: ends it, and removes its directory, when the runner has
+/// ended. `$1` is the runner's process id, `$2` the directory, the rest is the server.
+const KEEPER: &str = r#"
+runner=$1 dir=$2
+shift 2
+"$@" &
+server=$!
+while kill -0 "$runner" && kill -0 "$server"; do sleep 0.5; done
+kill -QUIT "$server"
+wait "$server"
+rm -rf "$dir"
+"#;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One server, reached by a socket in a directory of its own; no port.
 #[derive(Debug)]
 pub struct Postgres {
-    dir: TempDir,
-    server: Child,
+    dir: PathBuf,
+    lifetime: Lifetime,
     schemas: AtomicU32,
 }
 
+#[derive(Debug)]
+enum Lifetime {
+    /// Ends with this value.
+    Owned { server: Child, _dir: TempDir },
+    /// Ends with the run of `cargo nextest`.
+    Run,
+}
+
 impl Postgres {
-    /// The server of this process, started by whoever asks first.
+    /// The server of this process, or of the run of `cargo nextest`: the first test that
+    /// asks for it starts it.
     ///
     /// # Panics
     /// If there is none to be had: then nothing can be tested.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| {
-            Self::start().unwrap_or_else(|error| panic!("no PostgreSQL: {error:#}"))
+            let server = match std::env::var(RUN_ID) {
+                Ok(run) => Self::of_run(&run),
+                Err(_) => Self::start(),
+            };
+            server.unwrap_or_else(|error| panic!("no PostgreSQL: {error:#}"))
         })
+    }
+
+    /// Joins the server of a run, and starts it if this is the first test that needs it. A
+    /// server takes a second to start, and nextest gives each test a process.
+    fn of_run(run: &str) -> anyhow::Result<Self> {
+        let dir = std::env::temp_dir().join(format!("{PREFIX}run-{run}"));
+        std::fs::create_dir_all(&dir)?;
+        let lock = File::create(dir.join("lock"))?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let (lifetime, schemas) = (Lifetime::Run, AtomicU32::new(0));
+        let postgres = Self { dir, lifetime, schemas };
+        let ready = postgres.dir.join("ready");
+        if !ready.exists() {
+            let programs = programs()?;
+            let server = postgres.initialize(&programs, "fsync=off")?;
+            let runner = rustix::process::getppid().context("the test has no runner")?;
+            let mut keeper = Command::new("setsid");
+            keeper.args(["sh", "-c", KEEPER, "sh"]).arg(runner.to_string()).arg(&postgres.dir);
+            keeper.arg(server.get_program()).args(server.get_args()).current_dir("/");
+            keeper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            keeper.spawn().context("cannot start the server")?;
+            postgres.wait(&programs)?;
+            File::create(ready)?;
+        }
+        Ok(postgres)
     }
 
     /// A server that dies with this process, however that ends.
@@ -45,32 +102,41 @@ impl Postgres {
 
     fn start_with(fsync: &str) -> anyhow::Result<Self> {
         sweep();
-        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
         let programs = programs()?;
-        let data = dir.path().join("data");
+        let (dir, schemas) = (made.path().to_owned(), AtomicU32::new(0));
+        // Until the server has started, there is none to end.
+        let mut postgres = Self { dir, lifetime: Lifetime::Run, schemas };
+        let mut command = postgres.initialize(&programs, fsync)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = spawn_for_good(command)?;
+        postgres.lifetime = Lifetime::Owned { server, _dir: made };
+        postgres.wait(&programs)?;
+        Ok(postgres)
+    }
+
+    /// Makes the server's files. Answers the command that starts it.
+    fn initialize(&self, programs: &Path, fsync: &str) -> anyhow::Result<Command> {
         if rustix::process::geteuid().is_root() {
-            give_to_postgres(dir.path())?;
+            give_to_postgres(&self.dir)?;
         }
+        let data = self.dir.join("data");
         let made = as_postgres(&programs.join("initdb"))
             .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"])
             .arg("--locale=C")
             .arg("--pgdata")
             .arg(&data)
-            .current_dir(dir.path())
+            .current_dir(&self.dir)
             .output()
             .context("cannot run initdb")?;
         let said = String::from_utf8_lossy(&made.stderr).into_owned();
         anyhow::ensure!(made.status.success(), "initdb failed: {said}");
         let mut command = as_postgres(&programs.join("postgres"));
-        command.arg("-D").arg(&data).arg("-k").arg(dir.path()).current_dir(dir.path());
+        command.arg("-D").arg(&data).arg("-k").arg(&self.dir).current_dir(&self.dir);
         for setting in ["listen_addresses=", fsync, "max_connections=200"] {
             command.args(["-c", setting]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = spawn_for_good(command)?;
-        let postgres = Self { dir, server, schemas: AtomicU32::new(0) };
-        postgres.wait(&programs)?;
-        Ok(postgres)
+        Ok(command)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the server tells nobody when it is ready")]
@@ -80,7 +146,7 @@ impl Postgres {
             let ready = Command::new(programs.join("pg_isready"))
                 .arg("--quiet")
                 .arg("--host")
-                .arg(self.dir.path())
+                .arg(&self.dir)
                 .status()?;
             if ready.success() {
                 return Ok(());
@@ -96,9 +162,9 @@ impl Postgres {
     /// If the server does not make one.
     pub fn schema(&self) -> String {
         let number = self.schemas.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test_{number}");
+        let name = format!("test_{}_{number}", std::process::id());
         self.run(&format!("create schema {name}")).unwrap_or_else(|error| panic!("{error:#}"));
-        let dir = self.dir.path().display();
+        let dir = self.dir.display();
         format!("postgres://postgres@localhost/postgres?host={dir}&options[search_path]={name}")
     }
 
@@ -108,7 +174,7 @@ impl Postgres {
             .args(["--quiet", "--no-psqlrc", "--username=postgres", "--dbname=postgres"])
             .args(["--set=ON_ERROR_STOP=1", "--command", sql])
             .arg("--host")
-            .arg(self.dir.path())
+            .arg(&self.dir)
             .output()?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         anyhow::ensure!(done.status.success(), "`{sql}`: {said}");
@@ -118,8 +184,10 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        if let Lifetime::Owned { server, .. } = &mut self.lifetime {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
     }
 }
 
