@@ -64,8 +64,9 @@ pub enum EngineError {
     #[error("cannot reclaim what an earlier belljar left, or lease user ids")]
     Lease(#[source] io::Error),
     #[error(
-        "cannot make cgroups for sandboxes; inside a container, the root group must hold no \
-         processes (move them to a group of their own), and the tree must be writable"
+        "cannot make cgroups for sandboxes; inside a container, and in a group that was delegated \
+         to a user, the root group must hold no other processes (move them to a group of their \
+         own), and the tree must be writable"
     )]
     Groups(#[source] io::Error),
     #[error("cannot prepare the guest program")]

@@ -42,6 +42,9 @@ pub struct Hierarchies {
     pub(super) devices: Option<PathBuf>,
     /// The directory of all our groups, below each hierarchy's root.
     ours: String,
+    /// Whether the unified root is a group that was delegated to this user, and not
+    /// the host's own root.
+    is_delegated: bool,
 }
 
 /// Controllers that Belljar limits or counts with.
@@ -49,13 +52,22 @@ const WANTED: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
 
 const OURS: &str = "belljar";
 
+/// The extended attribute by which systemd marks the group of a unit with `Delegate=`.
+const DELEGATE_MARK: &str = "user.delegate";
+
+/// The leaf of a delegated group that the engine's own process moves to.
+const SUPERVISOR: &str = "supervisor";
+
 impl Hierarchies {
-    /// Reads `/proc/self/mountinfo` and the version 2 root.
+    /// Reads `/proc/self/mountinfo` and the version 2 root. For an ordinary user, that
+    /// root is the group that was delegated to this process, if there is one.
     pub fn detect() -> io::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-        let controllers =
-            |root: &Path| fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
-        let mut found = Self::parse(&mounts, controllers);
+        let mut found = Self::parse(&mounts, controllers_of);
+        if !rustix::process::geteuid().is_root() {
+            let own = fs::read_to_string("/proc/self/cgroup")?;
+            found.use_delegated(&own, is_marked, controllers_of);
+        }
         found.counts_swap = found
             .site("memory")
             .is_some_and(|site| site.v2 || site.root.join("memory.memsw.limit_in_bytes").exists());
@@ -63,9 +75,14 @@ impl Hierarchies {
     }
 
     fn parse(mountinfo: &str, controllers: impl Fn(&Path) -> String) -> Self {
-        let ours = OURS.to_owned();
-        let mut found =
-            Self { unified: None, v1: Vec::new(), counts_swap: false, devices: None, ours };
+        let mut found = Self {
+            unified: None,
+            v1: Vec::new(),
+            counts_swap: false,
+            devices: None,
+            ours: OURS.to_owned(),
+            is_delegated: false,
+        };
         for line in mountinfo.lines() {
             let Some((left, right)) = line.split_once(" - ") else { continue };
             let Some(root) = left.split(' ').nth(4).map(PathBuf::from) else { continue };
@@ -73,11 +90,7 @@ impl Hierarchies {
             let (kind, options) = (right.next(), right.nth(1).unwrap_or(""));
             match kind {
                 Some("cgroup2") if found.unified.is_none() => {
-                    let mut names = wanted(controllers(&root).split_whitespace());
-                    if names.iter().any(|name| name == "cpu") {
-                        // Version 2 counts CPU time in the cpu controller.
-                        names.push("cpuacct".to_owned());
-                    }
+                    let names = wanted_v2(&controllers(&root));
                     found.unified = Some(Site { root, v2: true, controllers: names });
                 }
                 Some("cgroup") => {
@@ -92,6 +105,46 @@ impl Hierarchies {
             }
         }
         found
+    }
+
+    /// Takes the group that was delegated to this user as the root, where `own` is
+    /// `/proc/self/cgroup`: the one that this process is in, or the one above it, when
+    /// it is in a leaf already. One that lacks a controller is not used: a limit would
+    /// be missing.
+    fn use_delegated(
+        &mut self,
+        own: &str,
+        is_marked: impl Fn(&Path) -> bool,
+        controllers: impl Fn(&Path) -> String,
+    ) {
+        let Some(site) = self.unified.as_mut().filter(|site| site.has_controllers()) else {
+            return;
+        };
+        let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return };
+        let own = site.root.join(path);
+        let below = own.ancestors().take_while(|dir| **dir != site.root);
+        if let Some(group) = below.take(2).find(|dir| is_marked(dir)) {
+            let controllers = wanted_v2(&controllers(group));
+            if WANTED.iter().all(|name| controllers.iter().any(|found| found == name)) {
+                *site = Site { root: group.to_owned(), v2: true, controllers };
+                self.is_delegated = true;
+            }
+        }
+    }
+
+    /// Moves this process out of the delegated group into a leaf of it: a group with
+    /// controllers for others may hold no process itself. systemd leaves this to
+    /// whom it delegates to.
+    fn leave_delegated(&self) -> io::Result<()> {
+        let Some(site) = self.unified.as_ref().filter(|_| self.is_delegated) else { return Ok(()) };
+        let own = fs::read_to_string("/proc/self/cgroup")?;
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        if !site.root.ends_with(path) {
+            return Ok(());
+        }
+        let leaf = site.root.join(SUPERVISOR);
+        fs::create_dir_all(&leaf)?;
+        write(&leaf.join("cgroup.procs"), "0")
     }
 
     /// Hangs our groups below a name that stands for `text` alone.
@@ -132,6 +185,7 @@ impl Hierarchies {
 
     /// Makes the groups of an engine, so that sandboxes can be made below.
     pub fn create_engine(&self, number: u32) -> io::Result<()> {
+        self.leave_delegated()?;
         for site in self.all_sites() {
             let ours = site.root.join(&self.ours);
             let engine = site.root.join(self.engine(number));
@@ -213,6 +267,25 @@ impl Hierarchies {
     }
 }
 
+fn controllers_of(group: &Path) -> String {
+    fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default()
+}
+
+/// Version 2 counts CPU time in the cpu controller.
+fn wanted_v2(controllers: &str) -> Vec<String> {
+    let mut names = wanted(controllers.split_whitespace());
+    if names.iter().any(|name| name == "cpu") {
+        names.push("cpuacct".to_owned());
+    }
+    names
+}
+
+fn is_marked(group: &Path) -> bool {
+    let mut value = [0; 8];
+    let length = rustix::fs::getxattr(group, DELEGATE_MARK, &mut value);
+    length.is_ok_and(|length| value.get(..length) == Some(b"1"))
+}
+
 fn wanted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.filter(|name| WANTED.contains(name)).map(str::to_owned).collect()
 }
@@ -246,10 +319,45 @@ mod tests {
 
     #[test]
     fn a_unified_host_has_them_on_version_2() {
-        let line = "24 23 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
-        let found = Hierarchies::parse(line, |_| "cpuset cpu io memory pids".to_owned());
+        let found = Hierarchies::parse(UNIFIED, |_| "cpuset cpu io memory pids".to_owned());
         assert!(found.site("cpuacct").unwrap().v2);
         assert_eq!(found.unified.unwrap().enable(), "+cpu +memory +pids");
         assert!(found.v1.is_empty());
+    }
+
+    const UNIFIED: &str = "24 23 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+    const UNIT: &str = "/sys/fs/cgroup/user.slice/unit.service";
+
+    /// What is found by a process in the group `own`, below a unit that may be delegated.
+    fn found_from(own: &str, delegated: bool, controllers: &str) -> Hierarchies {
+        let mut found = Hierarchies::parse(UNIFIED, |_| "cpu memory pids".to_owned());
+        let is_marked = |dir: &Path| delegated && dir == Path::new(UNIT);
+        found.use_delegated(&format!("0::{own}\n"), is_marked, |_| controllers.to_owned());
+        found
+    }
+
+    #[test]
+    fn delegated_group_becomes_the_root() {
+        for own in ["/user.slice/unit.service", "/user.slice/unit.service/supervisor"] {
+            let found = found_from(own, true, "cpuset cpu memory pids\n");
+            assert!(found.is_delegated);
+            assert_eq!(found.site("cpuacct").unwrap().root, Path::new(UNIT));
+            assert_eq!(found.unified.unwrap().enable(), "+cpu +memory +pids");
+        }
+    }
+
+    #[test]
+    fn other_groups_do_not() {
+        let all = "cpu memory pids";
+        let of_a_session = "/user.slice/unit.service/app.slice/terminal.scope";
+        for found in [
+            found_from(of_a_session, true, all),
+            found_from("/user.slice/unit.service", false, all),
+            // It could not limit the CPU.
+            found_from("/user.slice/unit.service", true, "memory pids"),
+        ] {
+            assert!(!found.is_delegated);
+            assert_eq!(found.unified.unwrap().root, Path::new("/sys/fs/cgroup"));
+        }
     }
 }
