@@ -3,13 +3,13 @@
 //! `.ci/run` prepares the machine and calls `cargo xtask gate`; `.ci/nightly` does
 //! the same with `cargo xtask nightly`.
 
-mod cases;
-mod plan;
+pub(crate) mod cases;
+pub(crate) mod plan;
 mod quality;
 mod record;
 mod runner;
 mod stages;
-mod steal;
+pub(crate) mod steal;
 mod unit;
 
 use std::env;

@@ -6,6 +6,7 @@ mod datasets;
 mod examples;
 mod gate;
 mod layers;
+mod planted;
 mod size;
 mod unsafety;
 mod workspace;
@@ -30,6 +31,7 @@ cargo xtask gate --plan       print which stages the gate would run now, and why
 cargo xtask gate-times        print the stages' seconds of the last five gates side by side
 cargo xtask nightly [STAGE...]  run the nightly's stages; .ci/nightly prepares the machine first
 cargo xtask nightly --list    print the names of the nightly's stages
+cargo xtask planted [CRATE...]  break a line in each crate and check that the gate catches it
 cargo xtask target            print the folder that cargo builds into
 cargo xtask size              print the size of the guest binary
 cargo xtask datasets DIR      write made-up data for `just measure-datasets` (0.6 GB)
@@ -74,6 +76,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         ["nightly", ..] => gate::nightly(root, &arguments[1..]),
+        ["planted", ..] => planted::run(root, &target_folder()?, &arguments[1..]),
         ["target"] => {
             println!("{}", target_folder()?.display());
             Ok(())

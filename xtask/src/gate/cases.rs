@@ -87,6 +87,10 @@ impl Cases {
         self.0.is_empty()
     }
 
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &Case> {
+        self.0.iter().filter(|case| case.outcome == Outcome::Failed)
+    }
+
     pub(crate) fn retries(&self) -> impl Iterator<Item = &Case> {
         self.0.iter().filter(|case| case.outcome == Outcome::Retried)
     }
