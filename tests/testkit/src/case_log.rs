@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -36,7 +36,8 @@ impl CaseOutcome {
 #[derive(Debug)]
 pub struct CaseLog {
     suite: String,
-    file: Option<File>,
+    /// Opened for each line: suites count the descriptors that an engine leaves open.
+    path: Option<PathBuf>,
 }
 
 impl CaseLog {
@@ -47,11 +48,8 @@ impl CaseLog {
     }
 
     pub(crate) fn at(path: Option<&Path>, suite: impl Into<String>) -> io::Result<Self> {
-        let open = |path| OpenOptions::new().create(true).append(true).open(path);
-        let file = path.map(open).transpose().map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot open the case log: {error}"))
-        })?;
-        Ok(Self { suite: suite.into(), file })
+        path.map(open).transpose()?;
+        Ok(Self { suite: suite.into(), path: path.map(Path::to_owned) })
     }
 
     /// Appends the last attempt at a case.
@@ -74,9 +72,15 @@ impl CaseLog {
     }
 
     fn append(&self, line: &Value) -> io::Result<()> {
-        let Some(mut file) = self.file.as_ref() else { return Ok(()) };
-        file.write_all(format!("{line}\n").as_bytes())
+        let Some(path) = self.path.as_deref() else { return Ok(()) };
+        open(path)?.write_all(format!("{line}\n").as_bytes())
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot open the case log: {error}"))
+    })
 }
 
 #[cfg(test)]
