@@ -171,10 +171,12 @@ impl Turns {
 mod tests {
     use super::*;
 
+    /// The clock stands still until every task waits for it: nothing here depends on
+    /// how fast the machine is.
     const SOON: Duration = Duration::from_millis(20);
     const LONG: Duration = Duration::from_secs(5);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_other_tenant_is_next_however_many_wait_before() {
         let turns = Turns::new((100, 1000));
         let first = turns.wait("flood", LONG).await.unwrap();
@@ -201,7 +203,7 @@ mod tests {
         assert!(at <= 1, "{seen:?}");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn while_others_ask_nobody_has_more_than_half() {
         let turns = Turns::new((100, 1000));
         turns.set_most(4);
@@ -226,7 +228,7 @@ mod tests {
         assert!(turns.wait("flood", SOON).await.is_ok());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn whoever_waits_too_long_leaves_and_nothing_is_lost() {
         let turns = Turns::new((1, 10));
         let first = turns.wait("a", LONG).await.unwrap();

@@ -8,14 +8,15 @@ use async_nats::jetstream;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use belljar_bus::platform::STREAM;
 use belljar_control::publisher;
-use belljar_doorbell::{Doorbell, Stream, Waiting};
+use belljar_doorbell::{Doorbell, OutboxError, Stream, Waiting};
 use belljar_store::{Message, Store};
 use belljar_testkit::{Nats, Postgres};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Only to end a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn store() -> Store {
     let store = Store::connect(&Postgres::shared().schema(), 8).await.unwrap();
@@ -41,6 +42,19 @@ async fn running(store: &Store, nats: &Nats) -> JoinHandle<()> {
     tokio::spawn(publisher::run(store.clone(), doorbell(nats).await))
 }
 
+/// Asks until NATS answers: a server that is slow counts as away.
+async fn answered<T>(mut ask: impl AsyncFnMut() -> Result<T, OutboxError>) -> T {
+    let began = Instant::now();
+    loop {
+        match ask().await {
+            Err(OutboxError::Away) if began.elapsed() < PATIENCE => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
 async fn drained(store: &Store) {
     let began = Instant::now();
     loop {
@@ -57,7 +71,8 @@ async fn streams(nats: &Nats) -> jetstream::Context {
     let servers: Vec<async_nats::ServerAddr> =
         nats.urls().iter().map(|url| url.parse().unwrap()).collect();
     let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
-    jetstream::new(options.connect(servers).await.unwrap())
+    let client = options.request_timeout(Some(PATIENCE)).connect(servers).await.unwrap();
+    jetstream::context::ContextBuilder::new().timeout(PATIENCE).build(client)
 }
 
 /// What the stream has, as somebody reads it: ids and numbers, in order.
@@ -99,10 +114,8 @@ async fn what_is_written_is_published_once_and_in_order() {
     assert_once(&found, 0..250);
     assert!(found.is_sorted_by_key(|(_, number)| *number), "{found:?}");
     // And what is written later, by itself.
-    let began = Instant::now();
     tell(&store, 250..251).await;
     drained(&store).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_once(&kept(&nats).await, 0..251);
     publisher.abort();
 }
@@ -122,16 +135,13 @@ async fn a_publisher_that_dies_before_it_says_so_publishes_nothing_twice() {
     let (nats, store) = (Nats::start().unwrap(), store().await);
     tell(&store, 0..150).await;
     let doorbell = doorbell(&nats).await;
-    let began = Instant::now();
-    while doorbell.look().await.is_err() {
-        assert!(began.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    doorbell.make_stream().await.unwrap();
+    answered(async || doorbell.look().await).await;
+    answered(async || doorbell.make_stream().await).await;
     for _ in 0..3 {
         let outgoing = store.outgoing(100).await.unwrap();
         let messages: Vec<_> = outgoing.messages.iter().map(waiting).collect();
-        assert_eq!(doorbell.publish_outbox(&messages).await.unwrap(), Stream::Whole);
+        let stream = answered(async || doorbell.publish_outbox(&messages).await).await;
+        assert_eq!(stream, Stream::Whole);
         // All are acknowledged, and it dies.
         drop(outgoing);
         assert_eq!(store.waiting().await.unwrap().0, 150);
@@ -181,12 +191,11 @@ async fn one_of_three_servers_dies_and_nothing_stops() {
 async fn while_all_servers_are_away_rows_wait_and_nobody_else_does() {
     let (mut nats, store) = (Nats::cluster().unwrap(), store().await);
     let publisher = running(&store, &nats).await;
-    tell(&store, 0..20).await;
+    let present = time_of_one(&store, 0..200).await;
     drained(&store).await;
     (0..3).for_each(|n| nats.kill(n));
-    let began = Instant::now();
-    tell(&store, 20..200).await;
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let away = time_of_one(&store, 200..380).await;
+    assert!(away < 5 * present, "{away:?} to write a row, and {present:?} with NATS");
     assert_eq!(store.waiting().await.unwrap().0, 180);
     // Nobody holds the rows while there is nobody to take them.
     let began = Instant::now();
@@ -201,8 +210,21 @@ async fn while_all_servers_are_away_rows_wait_and_nobody_else_does() {
     }
     (0..3).for_each(|n| nats.restart(n).unwrap());
     drained(&store).await;
-    assert_once(&kept(&nats).await, 0..200);
+    assert_once(&kept(&nats).await, 0..380);
     publisher.abort();
+}
+
+/// Writes rows; returns the median of what each took, which hardly changes when the
+/// machine stands still now and then.
+async fn time_of_one(store: &Store, numbers: std::ops::Range<u32>) -> Duration {
+    let mut times = Vec::new();
+    for number in numbers {
+        let began = Instant::now();
+        tell(store, number..number + 1).await;
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
 }
 
 #[tokio::test]
