@@ -77,14 +77,14 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(50);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn who_says_nothing_is_sent_away() {
         let (_silent, served) = tokio::io::duplex(64);
         let error = Impatient::new(served, PATIENCE).read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn who_has_spoken_may_think() {
         let (mut client, served) = tokio::io::duplex(64);
         let mut served = Impatient::new(served, PATIENCE);
