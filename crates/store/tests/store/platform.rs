@@ -1,6 +1,6 @@
 //! What control writes: admissions, and what nodes say.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
 use belljar_store::{
@@ -66,6 +66,11 @@ fn word<'a>(
 ) -> Word<'a> {
     let (number, epoch) = (number(node), node.epoch);
     Word { number, epoch, sequence, lease: LEASE, is_whole: true, present, ended }
+}
+
+/// So many have passed, by this process's clock and not the database's.
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap()
 }
 
 fn present(id: &SandboxId) -> Present<'_> {
@@ -283,11 +288,16 @@ async fn what_ran_is_charged_once_by_its_nodes_clock() {
     store.end(&two, None, EndReason::Lost).await.unwrap();
     assert_eq!(charges(&store).await.len(), 1);
     let four = id(node, 4);
+    let outside = Instant::now();
     admit(&store, node, &four, None).await;
+    let inside = Instant::now();
     tokio::time::sleep(Duration::from_millis(50)).await;
+    let least = milliseconds(inside);
     store.end(&four, None, EndReason::Killed).await.unwrap();
+    let most = milliseconds(outside);
     let (ran, cost) = charges(&store).await[1];
-    assert!((50..10_000).contains(&ran) && cost == ran * 14, "{ran} ms for {cost}");
+    let is_so = (least - 1..=most + 1).contains(&ran) && cost == ran * 14;
+    assert!(is_so, "{ran} ms, not {least} to {most}, for {cost}");
     assert!(store.set_price("sandbox_second", 0).await.unwrap());
     let three = id(node, 3);
     admit(&store, node, &three, None).await;
@@ -304,23 +314,33 @@ async fn what_is_lost_is_charged_no_longer_than_its_node_was_there() {
     let store = store().await;
     let quota = Quota { sandboxes: 9, longest_life: LEASE };
     store.put_tenant("one", None, quota).await.unwrap();
-    let lease = Duration::from_millis(300);
-    let registration =
-        Registration { name: "n", address: "http://n", tiers: &[Tier::Jail], slots: 9, lease };
+    let registration = Registration {
+        name: "n",
+        address: "http://n",
+        tiers: &[Tier::Jail],
+        slots: 9,
+        lease: LEASE,
+    };
     let node = store.register(&registration).await.unwrap();
     let (one, two) = (id(node, 1), id(node, 2));
     admit(&store, node, &one, None).await;
     admit(&store, node, &two, None).await;
     let paused = Present { is_paused: true, ..present(&two) };
     let there = [present(&one), paused];
-    let word = Word { lease, ..word(node, 1, &there, &[]) };
-    store.hear(&word).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    let outside = Instant::now();
+    store.hear(&word(node, 1, &there, &[])).await.unwrap();
+    let inside = Instant::now();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let least = milliseconds(inside);
+    // From here on the node is not there, and nobody is charged.
+    store.renew(node, Duration::ZERO).await.unwrap();
+    let most = milliseconds(outside);
+    tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(store.give_up(Duration::ZERO).await.unwrap().len(), 2);
     let mut ran: Vec<_> = charges(&store).await.into_iter().map(|(ran, _)| ran).collect();
     ran.sort_unstable();
     // The second stood still.
     assert_eq!(ran.len(), 2);
     assert_eq!(ran[0], 1500);
-    assert!((1750..=1850).contains(&ran[1]), "{ran:?}");
+    assert!((1499 + least..=1501 + most).contains(&ran[1]), "{ran:?}, {least} to {most} more");
 }
