@@ -2,7 +2,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::pidfd_send_signal;
 
@@ -32,19 +32,26 @@ fn a_socket_is_found_by_its_two_ends_alone() {
     assert!(find(&socket, at, "[::1]:1".parse().unwrap()).is_err());
 }
 
+/// The quickest of many: what else the machine does is no part of it. Looking through
+/// all sockets takes longer than this, the more the more there are.
 #[test]
-fn asking_takes_microseconds() {
+fn asking_is_quicker_than_looking_through_all_sockets() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     let client = TcpStream::connect(at).unwrap();
     let (socket, local) = (open().unwrap(), client.local_addr().unwrap());
-    let mut best = u128::MAX;
+    let others: Vec<_> = (0..100).map(|_| TcpStream::connect(at).unwrap()).collect();
+    let (mut asked, mut looked) = (Duration::MAX, Duration::MAX);
     for _ in 0..200 {
         let start = Instant::now();
         find(&socket, local, at).unwrap().unwrap();
-        best = best.min(start.elapsed().as_micros());
+        asked = asked.min(start.elapsed());
+        let start = Instant::now();
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        looked = looked.min(start.elapsed());
+        assert!(table.lines().count() > others.len());
     }
-    assert!(best < 100, "{best} µs");
+    assert!(asked < looked, "{asked:?}, and {looked:?} for all");
 }
 
 #[test]
