@@ -140,7 +140,7 @@ async fn whoever_does_not_read_is_waited_for_only_so_long_and_told_what_it_misse
     assert!(missing > 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whoever_leaves_holds_nothing_back() {
     let cell = cell();
     drop(cell.listen());
