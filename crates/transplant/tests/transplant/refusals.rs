@@ -1,6 +1,7 @@
 //! What is refused, and that whoever is refused goes on unharmed.
 
 use belljar_transplant::{Limits, Process, Refusal, capture, implant};
+use rustix::process::{Signal, kill_process};
 
 use crate::zygote::{Context, Walls, Zygote};
 
@@ -54,8 +55,10 @@ fn open_descriptors_are_named() {
 fn a_context_that_is_busy() {
     let Some(zygote) = Zygote::start() else { return };
     let context = zygote.context(Walls::None);
-    context.run("import time");
-    context.send("time.sleep(0.3)");
+    context.run(
+        "import signal; go = [signal.SIGUSR1]; _ = signal.pthread_sigmask(signal.SIG_BLOCK, go)",
+    );
+    context.send("signal.sigwait(go) == go[0]");
     let refusal = loop {
         match capture(&context.process, &zygote.reference, None, &Limits::default()) {
             // It may not have begun yet.
@@ -64,7 +67,8 @@ fn a_context_that_is_busy() {
         }
     };
     assert!(matches!(refusal, Refusal::Busy), "{refusal}");
-    assert_eq!(context.answer(), "None");
+    kill_process(context.process.pid(), Signal::USR1).unwrap();
+    assert_eq!(context.answer(), "True");
 }
 
 #[test]

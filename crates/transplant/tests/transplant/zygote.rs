@@ -11,6 +11,9 @@ use belljar_transplant::{Image, Limits, Process, Reference, Refusal, capture, im
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::Pid;
 
+/// Only to end a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 const SCRIPT: &str = include_str!("zygote.py");
 
 pub(crate) struct Zygote {
@@ -66,7 +69,7 @@ impl Zygote {
 
     pub(crate) fn context(&self, walls: Walls) -> Context {
         let (stream, theirs) = UnixStream::pair().unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let word: &[u8] = if walls == Walls::None { b"fork" } else { b"confine" };
         let pid = ask(&self.control, word, Some(theirs.as_fd()));
         drop(theirs);
@@ -149,7 +152,7 @@ impl Context {
 fn wait_for(condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain");
+        assert!(begun.elapsed() < PATIENCE, "waited in vain");
         std::thread::yield_now();
     }
 }
