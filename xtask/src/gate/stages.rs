@@ -227,7 +227,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("fuzz", &["just fuzz decode 300", "just fuzz bodies 300", "just fuzz-datasets 300"]),
     always("bench", &["just bench", "just bench-warm"]),
     always("v2", &["just v2"]),
-    always("planted", &["cargo xtask planted"]),
+    always("planted", &[".ci/planted"]),
 ];
 
 #[cfg(test)]
