@@ -205,6 +205,7 @@ impl Fixture {
                 Tier::Oci(_) if tier.shares_kernel() => {
                     Err(Lack::Tier("its interpreters come from no zygote, so none fits another's"))
                 }
+                Tier::Jail => self.warmth(),
                 _ => when(self.has_contexts(), Lack::Here("the warm template is not built")),
             },
             Feature::Saves => when(
@@ -224,6 +225,9 @@ impl Fixture {
 
     fn warmth(&self) -> Has {
         match self.tier {
+            Tier::Jail if !self.node.engine().facts().privileged => {
+                Err(Lack::Here("the engine is not root, which alone has zygotes"))
+            }
             Tier::Jail => when(self.has_contexts(), Lack::Here("the warm template is not built")),
             Tier::Process => Err(Lack::Tier("has no root of its own for a template")),
             Tier::Oci(_) if self.tier.shares_kernel() => {
