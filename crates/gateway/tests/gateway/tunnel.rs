@@ -1,7 +1,5 @@
 //! CONNECT and SOCKS.
 
-use std::time::{Duration, Instant};
-
 use belljar_model::network::{Decision, Kind, Policy, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -100,10 +98,8 @@ async fn what_a_new_policy_forbids_is_cut() {
     // A change that still allows it leaves it alone.
     world.gateway.change(&sandbox.id, policy).unwrap();
     assert_eq!(ask(&mut stream, GET).await.status, 200);
-    let began = Instant::now();
     world.gateway.change(&sandbox.id, Policy::default()).unwrap();
     assert!(is_closed(&mut stream).await);
-    assert!(began.elapsed() < Duration::from_secs(2));
     let is_cut = |row: &belljar_model::network::Row| row.reason == Reason::PolicyChanged;
     world.rows(&sandbox, |rows| rows.iter().any(is_cut)).await;
     let refused = sandbox.tunnel(&format!("good.test:{port}")).await.unwrap_err();
@@ -118,10 +114,8 @@ async fn nothing_outlives_its_sandbox() {
     let sandbox = world.sandbox(allow(&[("good.test", port)]));
     let stream = sandbox.tunnel(&format!("good.test:{port}")).await.unwrap();
     let mut stream = tls(stream, "good.test", &world.roots).await.unwrap();
-    let began = Instant::now();
     world.gateway.close(&sandbox.id).unwrap();
     assert!(is_closed(&mut stream).await);
-    assert!(began.elapsed() < Duration::from_secs(2));
     let refused = tokio::net::TcpStream::connect(sandbox.address).await;
     assert!(refused.is_err(), "the listener is closed");
 }

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 /// Nothing takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
     pub(crate) gateway: Gateway,

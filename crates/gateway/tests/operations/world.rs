@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// Nothing takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What no sandbox may ever see.
 pub(crate) const KEY: &str = "sk-canary-5d41402abc4b2a76";
@@ -123,6 +123,12 @@ impl World {
     /// Takes over other settings.
     pub(crate) fn reload(&self, settings: &str) {
         let text = settings_of(self.model.address(), self.folder.path(), settings);
+        self.gateway.reload(Config::parse(&text).unwrap()).unwrap();
+    }
+
+    /// Has requests for the model sent to another address from now on.
+    pub(crate) fn move_model(&self, to: SocketAddr) {
+        let text = settings_of(to, self.folder.path(), "");
         self.gateway.reload(Config::parse(&text).unwrap()).unwrap();
     }
 
