@@ -146,7 +146,7 @@ async fn nodes_are_shown_and_drained() {
     let office = Office::new();
     office.run(&["node", "list"]).expect_status(0).expect_words(&["no node has come yet"]);
     let store = office.store().await;
-    register(&store, "n1", Duration::from_secs(30)).await;
+    register(&store, "n1", Duration::from_secs(3600)).await;
     register(&store, "n2", Duration::ZERO).await;
     store.give_up(std::time::Duration::ZERO).await.unwrap();
     let ran = office.run(&["node", "list"]);

@@ -13,6 +13,9 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::harness::{Place, can_jail};
 
+/// Only to end a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 struct Terminal {
     master: File,
     slave: OwnedFd,
@@ -53,7 +56,7 @@ impl Terminal {
     /// Waits for `text` after what was seen before.
     #[track_caller]
     fn expect(&mut self, text: &str) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(at) = self.seen.find(text) {
                 self.seen.drain(..at + text.len());

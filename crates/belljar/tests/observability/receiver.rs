@@ -4,9 +4,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::server::PATIENCE;
 
 pub(crate) struct Receiver {
     pub(crate) url: String,
@@ -51,9 +52,8 @@ impl Receiver {
     pub(crate) fn wait(&self, enough: impl Fn(&[Span]) -> bool) -> Vec<Span> {
         let (spans, came) = &*self.spans;
         let lacking = |spans: &mut Vec<Span>| !enough(spans);
-        let patience = Duration::from_secs(20);
         let (spans, waited) =
-            came.wait_timeout_while(spans.lock().unwrap(), patience, lacking).unwrap();
+            came.wait_timeout_while(spans.lock().unwrap(), PATIENCE, lacking).unwrap();
         assert!(!waited.timed_out(), "only these came: {spans:#?}");
         spans.clone()
     }

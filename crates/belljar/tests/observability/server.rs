@@ -14,8 +14,8 @@ use crate::openmetrics::{self, Scraped};
 
 const KEY: &str = "e2b_dddddddddddddddddddddddddddddddddddddddd";
 
-/// How long a server may take to say where it listens.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Only to end a test that hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
     child: Child,
@@ -125,9 +125,9 @@ impl Server {
         openmetrics::parse(&answer.body).unwrap_or_else(|error| panic!("{error}\n{}", answer.body))
     }
 
-    /// Scrapes until it shows what is asked for; fails the test after 20 seconds.
+    /// Scrapes until it shows what is asked for.
     pub(crate) fn scrape_until(&self, shown: impl Fn(&Scraped) -> bool) -> Scraped {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let scraped = self.scrape();
             if shown(&scraped) {
