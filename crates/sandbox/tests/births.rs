@@ -4,33 +4,48 @@
 //! Has its own `main`, because the spawner is this same executable.
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test: it ends where it fails, and says what it did"
+    clippy::print_stderr,
+    reason = "a test: it ends where it fails, and says what it lacks"
 )]
 
 use std::error::Error;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use belljar_model::{RootFs, Runtime, SandboxId, Spec, Tier};
 use belljar_sandbox::{Backend as _, Config, Engine, Runtimes, StartError, Weakened, hook};
+use libtest_mimic::{Arguments, Trial};
 
-fn main() {
+/// Only to end a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn main() -> ExitCode {
     hook();
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: containers are made by root");
-        return;
+    let mut arguments = Arguments::from_args();
+    // The stages of one process have the same directory.
+    arguments.test_threads = Some(1);
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && !arguments.list {
+        eprintln!("SKIPPED: containers are made by root");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let stage = Stage::new();
-        stage.failures().await;
-        stage.given_up().await;
-        stage.ended_with_the_engine().await;
-    });
-    println!("births: ok");
+    let trials = vec![
+        trial("failures", async |stage: &Stage| stage.failures().await),
+        trial("given_up", async |stage: &Stage| stage.given_up().await),
+        trial("ended_with_the_engine", async |stage: &Stage| stage.ended_with_the_engine().await),
+    ];
+    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(!is_root)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: &str, case: impl AsyncFnOnce(&Stage) + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(case(&Stage::new()));
+        Ok(())
+    })
 }
 
 /// A directory for one engine after another, with an empty layer to stand on.
@@ -49,6 +64,9 @@ const VERSION: &str = "[ \"$1\" = --version ] && echo crun version 1.20.0 && exi
 
 /// Writes a number where the pid is expected.
 const CLAIM: &str = "while [ $# -gt 0 ]; do [ $1 = --pid-file ] && echo $N > $2; shift; done";
+
+/// Says that it has begun, and does nothing for long.
+const HANGS: &str = "touch \"$0.begun\"; sleep 1000";
 
 impl Stage {
     fn new() -> Self {
@@ -71,6 +89,15 @@ impl Stage {
     fn spec(&self) -> Spec {
         let root = RootFs { layers: vec![self.dir.join("layer")], binds: Vec::new() };
         Spec::new(Tier::Oci(Runtime::Crun), root)
+    }
+
+    /// Waits until a runtime that hangs has begun.
+    async fn begun(&self) {
+        let (mark, since) = (self.dir.join("runtime.begun"), Instant::now());
+        while fs::remove_file(&mark).is_err() {
+            assert!(since.elapsed() < PATIENCE, "no runtime begins");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// What is said when a runtime does as `script` says.
@@ -125,27 +152,26 @@ impl Stage {
 
     /// A sandbox that nobody waits for any more is not made, and its id is free.
     async fn given_up(&self) {
-        let engine = self.engine("sleep 1000").await;
+        let engine = self.engine(HANGS).await;
         let (spec, whole) = (self.spec(), Weakened::default());
-        for _ in 0..3 {
-            let made = engine.create(id(2), &spec, &whole);
-            let soon = Duration::from_millis(100);
-            assert!(tokio::time::timeout(soon, made).await.is_err(), "it did not hang");
+        // The end of each was asked for before the next, and requests keep order.
+        for number in [2, 2, 2, 3] {
+            tokio::select! {
+                made = engine.create(id(number), &spec, &whole) => panic!("it ended: {made:?}"),
+                () = self.begun() => {}
+            }
         }
-        // The end of the last was asked for before this, and requests keep order.
-        let other = engine.create(id(3), &spec, &whole);
-        assert!(tokio::time::timeout(Duration::from_millis(100), other).await.is_err());
         engine.stop().await;
         self.is_clean("given up");
     }
 
     async fn ended_with_the_engine(&self) {
-        let engine = self.engine("sleep 1000").await;
+        let engine = self.engine(HANGS).await;
         let (spec, whole) = (self.spec(), Weakened::default());
         let others = engine.clone();
         let waiting =
             tokio::spawn(async move { others.create(id(4), &spec, &whole).await.map(drop) });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        self.begun().await;
         engine.stop().await;
         let told = waiting.await.unwrap().expect_err("a sandbox was made of nothing");
         assert!(matches!(told, StartError::SpawnerGone), "{told:?}");

@@ -69,7 +69,8 @@ pub(crate) async fn data_that_has_to_be_copied_is_sampled_and_the_model_is_told(
     let model = scripted(SCRIPT).await;
     let asked = asked(place, &model, RECORDS, &others).await;
     assert!(asked.stderr.contains(", data copied"), "{}", asked.stderr);
-    let line = asked.stdout.lines().find(|line| line.contains("['east'")).unwrap();
+    let line = asked.stdout.lines().find(|line| line.contains("['east'"));
+    let line = line.unwrap_or_else(|| panic!("{}{}", asked.stdout, asked.stderr));
     let mut words = line.split_whitespace();
     let kept: usize = words.next().unwrap().parse().unwrap();
     let mean: f64 = words.next().unwrap().parse().unwrap();

@@ -1,11 +1,13 @@
 //! Runs, with real sandboxes, a real journal, and a scripted model over the real wire.
 //!
 //! Has its own `main`: the process that makes sandboxes is this same executable, and so
-//! is the worker that is killed. An argument chooses cases by a part of their name.
+//! is the worker that is killed. Takes the arguments of any other test; all cases of one
+//! process share a server.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a test: it ends where it fails, and says what it did"
+    clippy::print_stderr,
+    reason = "a test: it ends where it fails, and says what it did or lacks"
 )]
 
 mod again;
@@ -25,9 +27,13 @@ mod steer;
 mod trouble;
 mod world;
 
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
+use libtest_mimic::{Arguments, Trial};
+use tokio::runtime::Runtime;
 
 use world::World;
 
@@ -36,7 +42,10 @@ type Case = for<'a> fn(&'a World) -> LocalBoxFuture<'a, ()>;
 /// Names each case after its function.
 macro_rules! cases {
     ($($module:ident::$name:ident),+ $(,)?) => {
-        &[$((stringify!($name), |world| Box::pin($module::$name(world)))),+]
+        &[$((
+            concat!(stringify!($module), "::", stringify!($name)),
+            |world| Box::pin($module::$name(world)),
+        )),+]
     };
 }
 
@@ -102,27 +111,54 @@ const CASES: &[(&str, Case)] = cases![
 /// No case takes longer; one that does hangs.
 const LONGEST: Duration = Duration::from_secs(1800);
 
-fn main() {
+thread_local! {
+    static RUNTIME: Runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// Started by the first case, and anew after one that failed.
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+fn main() -> ExitCode {
     belljar_testkit::hook();
-    let mut arguments = std::env::args().skip(1);
-    let first = arguments.next();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    if first.as_deref() == Some(crash::WORKER) {
-        return runtime.block_on(crash::worker(&arguments.collect::<Vec<_>>()));
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(crash::WORKER) {
+        RUNTIME.with(|runtime| runtime.block_on(crash::worker(&words.collect::<Vec<_>>())));
+        return ExitCode::SUCCESS;
     }
-    if let Some(lacks) = belljar_testkit::lacking(world::TEMPLATE) {
-        println!("SKIPPED: these tests need {lacks}");
-        return;
+    let mut arguments = Arguments::from_args();
+    // The cases share a world, which is this thread's.
+    arguments.test_threads = Some(1);
+    let lacks = belljar_testkit::lacking(world::TEMPLATE);
+    if let Some(lacks) = lacks.as_ref().filter(|_| !arguments.list) {
+        eprintln!("SKIPPED: these tests need {lacks}");
     }
-    let wanted = first.filter(|name| !name.starts_with('-')).unwrap_or_default();
-    runtime.block_on(async {
-        let world = World::start().await;
-        for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&wanted)) {
-            let begin = Instant::now();
+    let trial = |(name, case): &(&str, Case)| {
+        let (name, case) = ((*name).to_owned(), *case);
+        let label = name.clone();
+        let run = move || {
+            run(&label, case);
+            Ok(())
+        };
+        Trial::test(name, run).with_ignored_flag(lacks.is_some())
+    };
+    let conclusion = libtest_mimic::run(&arguments, CASES.iter().map(trial).collect());
+    if let Some(world) = WORLD.take() {
+        RUNTIME.with(|runtime| runtime.block_on(world.stop()));
+    }
+    conclusion.exit_code()
+}
+
+/// Runs one case. Fails by a panic.
+fn run(name: &str, case: Case) {
+    RUNTIME.with(|runtime| {
+        runtime.block_on(async {
+            let world = match WORLD.take() {
+                Some(world) => world,
+                None => World::start().await,
+            };
             let done = tokio::time::timeout(LONGEST, case(&world)).await;
             done.unwrap_or_else(|_| panic!("{name} is not over after {LONGEST:?}"));
-            println!("{name}: ok, {:.2} s", begin.elapsed().as_secs_f64());
-        }
-        world.stop().await;
+            WORLD.set(Some(world));
+        });
     });
 }

@@ -1,24 +1,28 @@
 //! The client against a real server with real sandboxes, over a network and
 //! within the process: the same cases both ways.
 //!
-//! Has its own `main`: the process that makes sandboxes is this same executable.
-//! An argument chooses cases by a part of their name.
+//! Has its own `main`: the process that makes sandboxes is this same executable. Takes
+//! the arguments of any other test; all cases of one process share a server.
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test: it ends where it fails, and says what it did"
+    clippy::print_stderr,
+    reason = "a test: it ends where it fails, and says what it lacks"
 )]
 
 mod keys;
 mod life;
 mod once;
 
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use belljar_api::sandbox::CreateSandbox;
 use belljar_client::{Client, Dial, Sandbox, Trust, Within};
 use belljar_testkit::Served;
 use futures_util::future::LocalBoxFuture;
+use libtest_mimic::{Arguments, Trial};
+use tokio::runtime::Runtime;
 
 /// One way to a server.
 pub(crate) struct Stage<'a> {
@@ -39,7 +43,10 @@ type Case = for<'a> fn(&'a Stage<'a>) -> LocalBoxFuture<'a, ()>;
 /// Names each case after its function.
 macro_rules! cases {
     ($($module:ident::$name:ident),+ $(,)?) => {
-        &[$((stringify!($name), |stage| Box::pin($module::$name(stage)))),+]
+        &[$((
+            concat!(stringify!($module), "::", stringify!($name)),
+            |stage| Box::pin($module::$name(stage)),
+        )),+]
     };
 }
 
@@ -65,36 +72,62 @@ const CASES: &[(&str, Case)] = cases![
 ];
 
 /// No case takes longer; one that does hangs.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(600);
 
-fn main() {
+thread_local! {
+    static RUNTIME: Runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// Started by the first case, and anew after one that failed.
+    static SERVED: RefCell<Option<Served>> = const { RefCell::new(None) };
+}
+
+fn main() -> ExitCode {
     belljar_testkit::hook();
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: sandboxes of a server need root");
-        return;
+    let mut arguments = Arguments::from_args();
+    // The cases share a server, which is this thread's.
+    arguments.test_threads = Some(1);
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && !arguments.list {
+        eprintln!("SKIPPED: sandboxes of a server need root");
     }
-    let wanted = std::env::args().nth(1).filter(|name| !name.starts_with('-'));
-    let wanted = wanted.unwrap_or_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let served = Served::start().await.unwrap();
-        for way in [Way::Dial, Way::Within] {
-            for (name, case) in CASES.iter().filter(|(name, _)| name.contains(&wanted)) {
-                let begin = Instant::now();
+    let mut trials = Vec::new();
+    for way in [Way::Dial, Way::Within] {
+        for &(name, case) in CASES {
+            let name = format!("{}::{name}", if way == Way::Dial { "dial" } else { "within" });
+            trials.push(trial(name, async move |served| {
                 let stage = Stage { served: &served, way, client: client(&served, way, 0) };
-                let done = tokio::time::timeout(LONGEST, case(&stage)).await;
-                done.unwrap_or_else(|_| panic!("{name} is not over after {LONGEST:?}"));
-                println!("{way:?} {name}: ok, {:.2} s", begin.elapsed().as_secs_f64());
-            }
+                case(&stage).await;
+                served
+            }));
         }
-        let name = "answers_outlast_the_server";
-        if name.contains(&wanted) {
-            once::answers_outlast_the_server(served).await.stop().await.unwrap();
-            println!("{name}: ok");
-        } else {
-            served.stop().await.unwrap();
-        }
-    });
+    }
+    let last = "dial::once::answers_outlast_the_server".to_owned();
+    trials.push(trial(last, once::answers_outlast_the_server));
+    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(!is_root)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Some(served) = SERVED.take() {
+        RUNTIME.with(|runtime| runtime.block_on(served.stop())).unwrap();
+    }
+    conclusion.exit_code()
+}
+
+/// Runs a case, which hands its server on to the next one. Fails by a panic.
+fn trial(name: String, case: impl AsyncFnOnce(Served) -> Served + Send + 'static) -> Trial {
+    let label = name.clone();
+    Trial::test(name, move || {
+        RUNTIME.with(|runtime| {
+            runtime.block_on(async {
+                let served = match SERVED.take() {
+                    Some(served) => served,
+                    None => Served::start().await.unwrap(),
+                };
+                let served = tokio::time::timeout(LONGEST, case(served)).await;
+                let late = |_| panic!("{label} is not over after {LONGEST:?}");
+                SERVED.set(Some(served.unwrap_or_else(late)));
+            });
+        });
+        Ok(())
+    })
 }
 
 /// The first tenant, or the second.

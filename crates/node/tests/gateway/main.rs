@@ -1,10 +1,12 @@
 //! A sandbox's way out, from the node's side: who made each connection, what
 //! programs find in their environment, and what happens when the gateway dies.
 //!
-//! Has its own `main`: the spawner and the gateway are this same executable.
+//! Has its own `main`: the spawner and the gateway are this same executable. The variable
+//! `BELLJAR_TIER` chooses another tier than `jail`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test: it ends where it fails, and says what it did"
 )]
 
@@ -12,6 +14,7 @@ mod stand_in;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,33 +27,47 @@ use belljar_node::{
 };
 use belljar_sandbox::ListenError;
 use belljar_template::{Store, Template};
+use libtest_mimic::{Arguments, Trial};
 use tokio::sync::broadcast;
 
-fn main() {
+fn main() -> ExitCode {
     belljar_node::hook();
     if std::env::args_os().next().is_some_and(|name| name == PROCESS) {
-        return stand_in::run();
+        stand_in::run();
+        return ExitCode::SUCCESS;
     }
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: namespaces of sandboxes are entered by root");
-        return;
+    let mut arguments = Arguments::from_args();
+    // The stages of one process have the same directory.
+    arguments.test_threads = Some(1);
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root && !arguments.list {
+        eprintln!("SKIPPED: namespaces of sandboxes are entered by root");
     }
-    let tiers = std::env::args().nth(1).unwrap_or_else(|| "jail".to_owned());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        for tier in tiers.split(',') {
+    let trials = vec![
+        trial("refused", async |stage: &Stage| stage.refused().await),
+        trial("attribution", async |stage: &Stage| stage.attribution().await),
+        trial("cells", async |stage: &Stage| stage.cells().await),
+        trial("environment", async |stage: &Stage| stage.environment().await),
+        trial("tokens_and_policies", async |stage: &Stage| stage.tokens_and_policies().await),
+        trial("death", async |stage: &Stage| stage.death().await),
+        trial("close", async |stage: &Stage| stage.close().await),
+    ];
+    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(!is_root)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A case with a node and a gateway of its own.
+fn trial(name: &str, case: impl AsyncFnOnce(&Stage) + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let tier = std::env::var("BELLJAR_TIER").unwrap_or_else(|_| "jail".to_owned());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
             let stage = Stage::new(tier.parse().unwrap()).await;
-            stage.refused().await;
-            stage.attribution().await;
-            stage.cells().await;
-            stage.environment().await;
-            stage.tokens_and_policies().await;
-            stage.death().await;
-            stage.close().await;
+            case(&stage).await;
             stage.node.clone().stop().await;
-            println!("gateway on {tier}: ok");
-        }
-    });
+        });
+        Ok(())
+    })
 }
 
 struct Stage {
