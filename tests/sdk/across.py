@@ -31,7 +31,7 @@ def run(cluster, nodes):
     wrong, seen, opened = [], [], threading.Event()
     listening = threading.Thread(target=listen, args=(cluster, seen, opened), daemon=True)
     listening.start()
-    opened.wait(10)
+    opened.wait(60)
     made = [create(cluster, number) for number in range(SANDBOXES)]
     try:
         if len({id[:MARK] for id in made}) != nodes:
@@ -44,7 +44,7 @@ def run(cluster, nodes):
     finally:
         for id in made:
             ask(cluster.data, cluster.key, "DELETE", f"/sandboxes/{id}")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (missing := unheard(made, seen)) and time.monotonic() < deadline:
         time.sleep(0.1)
     wrong += [f"events: {what}" for what in missing]

@@ -144,16 +144,19 @@ async def linger():
         except Exception as error:
             tell(broken=name, error=f"{type(error).__name__}: {error}")
 
-    cell = sandbox.run_code("import time; time.sleep(2); 42", request_timeout=PATIENCE)
-    command = sandbox.commands.run("sleep 2; echo -n 42", request_timeout=PATIENCE)
-    endless = sandbox.commands.run("sleep 100; echo -n 42", timeout=0, request_timeout=PATIENCE)
+    begun = [asyncio.Event() for _ in range(3)]
+    heard = [lambda _, event=event: event.set() for event in begun]
+    code = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(2); 42"
+    cell = sandbox.run_code(code, on_stderr=heard[0], request_timeout=PATIENCE)
+    command = sandbox.commands.run("echo begun >&2; sleep 2; echo -n 42", on_stderr=heard[1], request_timeout=PATIENCE)
+    endless = sandbox.commands.run("echo begun >&2; sleep 100; echo -n 42", on_stderr=heard[2], timeout=0, request_timeout=PATIENCE)
     work = asyncio.gather(
         one("cell", cell, lambda found: found.text),
         one("command", command, lambda found: found.stdout),
         one("endless", endless, lambda found: found.stdout),
     )
-    # Until they have reached the server.
-    await asyncio.sleep(0.7)
+    for event in begun:
+        await event.wait()
     tell(lingering=True)
     await work
 

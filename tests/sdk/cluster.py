@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
-from server import Server, alive, descendants, free_port, groups
+from server import Server, alive, descendants, free_port, given, groups
 
 NODES = 3
 # PostgreSQL refuses to run as root.
@@ -130,8 +130,8 @@ class Cluster(Server):
                 left.append(f"{process.args[:2]} did not end within 30 s")
                 process.kill()
                 process.wait()
-        deadline = time.monotonic() + 5
-        while (remains := [*alive(before), *filter(os.path.exists, cgroups)]) and time.monotonic() < deadline:
+        deadline = given() + 5
+        while (remains := [*alive(before), *filter(os.path.exists, cgroups)]) and given() < deadline:
             time.sleep(0.1)
         if not before or not cgroups:
             left.append("no process or cgroup of the nodes was found, so nothing was checked")

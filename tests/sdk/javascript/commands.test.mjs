@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { CommandExitError, InvalidArgumentError, NotFoundError, Sandbox, TimeoutError } from 'e2b'
-import { covers, fresh, shared, until } from './support.mjs'
+import { covers, fresh, shared, unique, until } from './support.mjs'
 
 const sandbox = shared(Sandbox)
 const create = fresh(Sandbox)
@@ -34,17 +34,21 @@ covers('Commands.run')('variables of the sandbox reach commands and give way to 
 
 covers('Commands.run', 'CommandHandle.wait')('output streams while the command runs', async () => {
   const seen = []
-  const handle = await sandbox().commands.run('echo one; sleep 1; echo two', {
+  const heard = `/tmp/${unique()}`
+  // It goes on only when its first line was heard.
+  const handle = await sandbox().commands.run(`echo one; until [ -e ${heard} ]; do sleep 0.02; done; echo two`, {
     background: true,
-    onStdout: (text) => seen.push([Date.now(), text]),
+    onStdout: async (text) => {
+      seen.push(text)
+      await sandbox().files.write(heard, '')
+    },
   })
   await handle.wait()
-  assert.equal(seen.map(([, text]) => text).join(''), 'one\ntwo\n')
-  assert(seen.at(-1)[0] - seen[0][0] > 700)
+  assert.equal(seen.join(''), 'one\ntwo\n')
 })
 
 covers('Commands.run')('a command that takes too long times out', async () => {
-  await assert.rejects(sandbox().commands.run('sleep 30', { timeoutMs: 1000 }), TimeoutError)
+  await assert.rejects(sandbox().commands.run('sleep 600', { timeoutMs: 1000 }), TimeoutError)
 })
 
 covers('Commands.run', 'Commands.list', 'Commands.kill')('a running command is listed until it is killed', async () => {
@@ -65,9 +69,11 @@ covers('CommandHandle.kill')('a handle kills its command', async () => {
 })
 
 covers('Commands.connect', 'CommandHandle.disconnect')('a command survives a disconnect and can be met again', async () => {
-  const handle = await sandbox().commands.run('sleep 1.5; echo still here', { background: true })
+  const met = `/tmp/${unique()}`
+  const handle = await sandbox().commands.run(`until [ -e ${met} ]; do sleep 0.02; done; echo still here`, { background: true })
   await handle.disconnect()
   const again = await sandbox().commands.connect(handle.pid)
+  await sandbox().files.write(met, '')
   assert.equal((await again.wait()).stdout, 'still here\n')
   await assert.rejects(sandbox().commands.connect(999_999), NotFoundError)
 })

@@ -67,7 +67,7 @@ export const refuses = recorder('refuses')
 export function shared(Sandbox) {
   let sandbox
   before(async () => {
-    sandbox = await Sandbox.create({ timeoutMs: 120_000 })
+    sandbox = await Sandbox.create({ timeoutMs: 600_000 })
   })
   after(() => sandbox?.kill())
   return () => sandbox
@@ -79,7 +79,7 @@ export function fresh(Sandbox) {
   after(() => Promise.all(made.map((sandbox) => sandbox.kill())))
   return async (...args) => {
     const options = typeof args.at(-1) === 'object' ? args.pop() : {}
-    const sandbox = await Sandbox.create(...args, { timeoutMs: 60_000, ...options })
+    const sandbox = await Sandbox.create(...args, { timeoutMs: 300_000, ...options })
     made.push(sandbox)
     return sandbox
   }
@@ -87,7 +87,8 @@ export function fresh(Sandbox) {
 
 export const unique = () => `sdk-${randomUUID().slice(0, 12)}`
 
-export async function until(condition, what = 'it', seconds = 10) {
+/** Waits for a condition. The limit is only there to end a test that hangs. */
+export async function until(condition, what = 'it', seconds = 60) {
   const deadline = Date.now() + seconds * 1000
   for (;;) {
     const value = await condition()

@@ -15,7 +15,7 @@ covers('Filesystem.watchDir', 'WatchHandle.stop')('every kind of change is seen 
     `new ${Event.CREATE}`, `new ${Event.WRITE}`, `there ${Event.WRITE}`, `there ${Event.CHMOD}`,
     `there ${Event.RENAME}`, `gone ${Event.CREATE}`, `new ${Event.REMOVE}`,
   ]
-  await until(() => wanted.every((event) => seen.includes(event)), `all of ${wanted} in ${seen}`, 5)
+  await until(() => wanted.every((event) => seen.includes(event)), `all of ${wanted} in ${seen}`)
   await handle.stop()
   const count = seen.length
   await sandbox().files.write(`${at}/after`, 'x')
@@ -34,8 +34,8 @@ covers('Filesystem.watchDir')('a recursive watch sees below and can bring the en
   ]
   await sandbox().files.write(`${at}/sub/file`, '12345')
   await sandbox().files.makeDir(`${at}/later`)
-  await until(() => flat.some((event) => event.name === 'later'), 'the outer event', 5)
-  const write = await until(() => deep.find((event) => event.name === 'sub/file' && event.type === Event.WRITE), 'the inner event', 5)
+  await until(() => flat.some((event) => event.name === 'later'), 'the outer event')
+  const write = await until(() => deep.find((event) => event.name === 'sub/file' && event.type === Event.WRITE), 'the inner event')
   assert.equal(write.entry.path, `${at}/sub/file`)
   assert(flat.every((event) => !event.name.includes('/')))
   for (const handle of handles) await handle.stop()

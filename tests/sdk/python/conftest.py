@@ -25,7 +25,7 @@ def first_column(name):
 @pytest.fixture(scope="module")
 def sandbox():
     """One sandbox for all tests of a file; each works in names of its own."""
-    sandbox = Sandbox.create(timeout=120)
+    sandbox = Sandbox.create(timeout=600)
     yield sandbox
     sandbox.kill()
 
@@ -36,7 +36,7 @@ def fresh():
     made = []
 
     def create(*args, **kwargs):
-        kwargs.setdefault("timeout", 60)
+        kwargs.setdefault("timeout", 300)
         sandbox = Sandbox.create(*args, **kwargs)
         made.append(sandbox)
         return sandbox
@@ -48,7 +48,7 @@ def fresh():
 
 @pytest.fixture(scope="module")
 def interpreter():
-    sandbox = Interpreter.create(timeout=120)
+    sandbox = Interpreter.create(timeout=600)
     yield sandbox
     sandbox.kill()
 

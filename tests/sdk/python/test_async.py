@@ -14,7 +14,7 @@ covers = pytest.mark.covers
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def box():
-    box = await AsyncInterpreter.create(timeout=120)
+    box = await AsyncInterpreter.create(timeout=600)
     yield box
     await box.kill()
 
@@ -70,7 +70,7 @@ async def test_a_watch_is_a_stream(box):
 
     handle = await box.files.watch_dir("/home/user/watched", on_event, recursive=True)
     await box.files.write("/home/user/watched/sub/file", "x")
-    await asyncio.wait_for(written.wait(), 5)
+    await asyncio.wait_for(written.wait(), 60)
     await handle.stop()
     count = len(seen)
     await box.files.write("/home/user/watched/after", "x")
@@ -89,7 +89,7 @@ async def test_a_terminal(box):
 
     terminal = await box.pty.create(PtySize(rows=24, cols=80), on_data=on_data)
     await box.pty.send_stdin(terminal.pid, b"echo $((6 * 7))-\n")
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 60)
     assert await box.pty.kill(terminal.pid) is True
 
 
@@ -105,7 +105,7 @@ async def test_contexts_run_beside_each_other(box):
 
 @covers("Sandbox.create", "Sandbox.connect", "Sandbox.kill", "Sandbox.list", "SandboxPaginator.next_items")
 async def test_sandboxes_come_and_go_together():
-    boxes = await asyncio.gather(*(AsyncSandbox.create(timeout=60, metadata={"async": "yes"}) for _ in range(4)))
+    boxes = await asyncio.gather(*(AsyncSandbox.create(timeout=300, metadata={"async": "yes"}) for _ in range(4)))
     assert len({box.sandbox_id for box in boxes}) == 4
     listed = {info.sandbox_id for info in await AsyncSandbox.list().next_items()}
     assert {box.sandbox_id for box in boxes} <= listed

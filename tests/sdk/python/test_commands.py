@@ -1,6 +1,7 @@
 """Commands: what they print, how they end, and what can be done to them while they run."""
 
 import time
+import uuid
 
 import pytest
 from e2b import CommandExitException, NotFoundException, TimeoutException
@@ -63,18 +64,23 @@ def test_a_missing_directory_and_a_missing_user_are_named(sandbox):
 
 @covers("Commands.run", "CommandHandle.wait")
 def test_output_streams_while_the_command_runs(sandbox):
-    seen = []
-    handle = sandbox.commands.run("echo one; sleep 1; echo two", background=True)
-    handle.wait(on_stdout=lambda text: seen.append((time.monotonic(), text)))
-    assert "".join(text for _, text in seen) == "one\ntwo\n"
-    assert seen[-1][0] - seen[0][0] > 0.7
+    seen, heard = [], f"/tmp/{uuid.uuid4()}"
+
+    def on_stdout(text):
+        seen.append(text)
+        sandbox.files.write(heard, "")
+
+    # It goes on only when its first line was heard.
+    handle = sandbox.commands.run(f"echo one; until [ -e {heard} ]; do sleep 0.02; done; echo two", background=True)
+    handle.wait(on_stdout=on_stdout)
+    assert "".join(seen) == "one\ntwo\n"
 
 
 @covers("Commands.run")
 def test_a_command_that_takes_too_long_times_out_and_is_ended(sandbox):
     with pytest.raises(TimeoutException):
-        sandbox.commands.run("exec -a too-long sleep 30", timeout=1)
-    deadline = time.monotonic() + 5
+        sandbox.commands.run("exec -a too-long sleep 600", timeout=1)
+    deadline = time.monotonic() + 60
     while any("too-long" in " ".join(process.args) for process in sandbox.commands.list()):
         assert time.monotonic() < deadline, "the command outlived its time"
 
@@ -108,10 +114,12 @@ def test_a_handle_kills_its_command_once(sandbox):
 
 @covers("Commands.connect", "CommandHandle.disconnect")
 def test_a_command_survives_a_disconnect_and_can_be_met_again(sandbox):
-    handle = sandbox.commands.run("sleep 1.5; echo still here", background=True)
+    met = f"/tmp/{uuid.uuid4()}"
+    handle = sandbox.commands.run(f"until [ -e {met} ]; do sleep 0.02; done; echo still here", background=True)
     handle.disconnect()
     again = sandbox.commands.connect(handle.pid)
     assert again.pid == handle.pid
+    sandbox.files.write(met, "")
     assert again.wait().stdout == "still here\n"
 
 

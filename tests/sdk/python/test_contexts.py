@@ -1,7 +1,7 @@
 """What becomes of code when its context, its interpreter or its client goes."""
 
 import threading
-import time
+import uuid
 
 import pytest
 from e2b.exceptions import SandboxException, TimeoutException
@@ -26,7 +26,7 @@ class Later(threading.Thread):
             self.error = error
 
     def result(self):
-        self.join(30)
+        self.join(60)
         assert not self.is_alive(), "still running"
         if self.error:
             raise self.error
@@ -36,9 +36,9 @@ class Later(threading.Thread):
 def long_code(interpreter, **where):
     """Code that runs until something ends it, and has begun."""
     begun = threading.Event()
-    code = "import time; print('begun', flush=True); time.sleep(60)"
+    code = "import time; print('begun', flush=True); time.sleep(600)"
     running = Later(interpreter.run_code, code, on_stdout=lambda _: begun.set(), **where)
-    assert begun.wait(20)
+    assert begun.wait(60)
     return running
 
 
@@ -71,10 +71,17 @@ def test_an_interpreter_that_dies_is_replaced(interpreter, death, word):
 
 @covers("Interpreter.run_code")
 def test_a_death_between_executions_is_told_by_the_next_error(interpreter):
-    code = "import os, threading; precious = 1; threading.Timer(0.2, lambda: os._exit(0)).start()"
-    assert interpreter.run_code(code).error is None
-    # Nobody can see it die from outside; it takes no longer than this.
-    time.sleep(1)
+    end = f"/tmp/{uuid.uuid4()}"
+    code = (
+        "import os, threading, time\nprecious = 1\ndef die():\n"
+        f"    while not os.path.exists('{end}'): time.sleep(0.02)\n    os._exit(0)\n"
+        "threading.Thread(target=die).start()\nos.getpid()"
+    )
+    begun = interpreter.run_code(code)
+    assert begun.error is None
+    # Between two executions, and seen from inside.
+    interpreter.files.write(end, "")
+    interpreter.commands.run(f"while [ -e /proc/{int(begun.text)} ]; do sleep 0.02; done")
     error = interpreter.run_code("precious").error
     assert error.name == "NameError" and "was restarted" in error.traceback
     assert "was restarted" not in interpreter.run_code("precious").error.traceback
@@ -94,11 +101,14 @@ def test_executions_take_turns_in_a_context(interpreter):
 @covers("Interpreter.run_code")
 def test_who_leaves_the_queue_does_not_disturb_who_runs(interpreter):
     begun = threading.Event()
-    code = "import time; print('begun', flush=True); time.sleep(4); 'finished'"
+    end = f"/tmp/{uuid.uuid4()}"
+    wait = f"while not os.path.exists('{end}'): time.sleep(0.02)"
+    code = f"import os, time\nprint('begun', flush=True)\n{wait}\n'finished'"
     first = Later(interpreter.run_code, code, on_stdout=lambda _: begun.set())
-    assert begun.wait(20)
+    assert begun.wait(60)
     with pytest.raises(TimeoutException):
         interpreter.run_code("1", timeout=1)
+    interpreter.files.write(end, "")
     assert first.result().text == "finished"
 
 
@@ -106,7 +116,7 @@ def test_who_leaves_the_queue_does_not_disturb_who_runs(interpreter):
 def test_code_that_only_prints_is_interrupted_too(interpreter):
     with pytest.raises(TimeoutException):
         interpreter.run_code("while True: print('more')", timeout=1)
-    assert interpreter.run_code("1 + 1", timeout=20).text == "2"
+    assert interpreter.run_code("1 + 1", timeout=60).text == "2"
 
 
 @covers("Interpreter.run_code")
@@ -117,14 +127,14 @@ def test_a_language_that_is_not_there_is_named(interpreter):
 
 @covers("Interpreter.run_code", "Sandbox.create_snapshot")
 def test_a_copy_has_the_same_contexts_and_its_own_environment():
-    original = Sandbox.create(timeout=60, envs={"WHO": "original"})
+    original = Sandbox.create(timeout=300, envs={"WHO": "original"})
     copy = None
     try:
         context = original.create_code_context(cwd="/tmp")
         original.run_code("here = 1", context=context)
         last = original.run_code("there = 2")
         snapshot = original.create_snapshot()
-        copy = Sandbox.create(snapshot.snapshot_id, timeout=60, envs={"WHO": "copy"})
+        copy = Sandbox.create(snapshot.snapshot_id, timeout=300, envs={"WHO": "copy"})
         assert context.id in [each.id for each in copy.list_code_contexts()]
         assert copy.run_code("here", context=context).text == "1"
         execution = copy.run_code("import os; there, os.environ['WHO']")
@@ -138,7 +148,7 @@ def test_a_copy_has_the_same_contexts_and_its_own_environment():
 
 @covers("Interpreter.run_code")
 def test_the_end_of_a_sandbox_is_no_end_of_code():
-    sandbox = Sandbox.create(timeout=60)
+    sandbox = Sandbox.create(timeout=300)
     running = long_code(sandbox)
     sandbox.kill()
     with pytest.raises(TimeoutException, match="sandbox was killed"):

@@ -17,7 +17,7 @@ from e2b.exceptions import (
 covers = pytest.mark.covers
 
 
-def until(condition, seconds=10):
+def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -28,12 +28,14 @@ def until(condition, seconds=10):
 def test_a_sandbox_lives_from_create_to_kill(fresh):
     before = datetime.now(timezone.utc)
     sandbox = fresh(timeout=90, metadata={"purpose": "life"})
+    making = datetime.now(timezone.utc) - before
     info = sandbox.get_info()
     assert info.sandbox_id == sandbox.sandbox_id and info.sandbox_id.isalnum()
     assert info.metadata == {"purpose": "life"} and info.state is SandboxState.RUNNING
     assert info.cpu_count >= 1 and info.memory_mb >= 64
-    assert abs(info.started_at - before) < timedelta(seconds=10)
-    assert timedelta(seconds=80) < info.end_at - info.started_at <= timedelta(seconds=91)
+    second = timedelta(seconds=1)
+    assert -second < info.started_at - before < making + second
+    assert 89 * second < info.end_at - info.started_at < 91 * second + making
     assert sandbox.is_running() is True
     assert sandbox.kill() is True
     assert sandbox.is_running() is False
@@ -70,7 +72,7 @@ def test_killing_a_stranger_is_false():
 @covers("Sandbox.kill", "Commands.run")
 def test_a_kill_ends_what_runs_and_the_sdk_says_so(fresh):
     sandbox = fresh()
-    handle = sandbox.commands.run("sleep 60", background=True)
+    handle = sandbox.commands.run("sleep 600", background=True)
     sandbox.kill()
     with pytest.raises(SandboxNotRunningException):
         handle.wait()
@@ -89,11 +91,11 @@ def test_another_client_meets_the_same_sandbox(fresh):
 
 @covers("Sandbox.connect")
 def test_connecting_only_ever_extends_the_deadline(fresh):
-    sandbox = fresh(timeout=60)
+    sandbox = fresh(timeout=300)
     end = sandbox.get_info().end_at
     sandbox.connect(timeout=5)
     assert sandbox.get_info().end_at >= end
-    sandbox.connect(timeout=600)
+    sandbox.connect(timeout=900)
     assert sandbox.get_info().end_at > end + timedelta(seconds=400)
 
 
@@ -105,10 +107,12 @@ def test_connecting_to_nothing_is_not_found():
 
 @covers("Sandbox.set_timeout")
 def test_a_timeout_can_grow_and_shrink_and_then_ends_the_sandbox(fresh):
-    sandbox = fresh(timeout=60)
+    sandbox = fresh()
+    before = datetime.now(timezone.utc)
     sandbox.set_timeout(300)
-    left = sandbox.get_info().end_at - datetime.now(timezone.utc)
-    assert timedelta(seconds=280) < left <= timedelta(seconds=301)
+    after = datetime.now(timezone.utc)
+    end = sandbox.get_info().end_at
+    assert before + timedelta(seconds=299) < end < after + timedelta(seconds=301)
     sandbox.set_timeout(1)
     until(lambda: not sandbox.is_running())
     with pytest.raises(SandboxNotFoundException):
@@ -123,7 +127,7 @@ def test_a_paused_sandbox_comes_back_with_its_files(fresh):
     assert sandbox.get_info().state is SandboxState.PAUSED
     assert sandbox.is_running() is False
     assert sandbox.pause() is False
-    again = Sandbox.connect(sandbox.sandbox_id, timeout=60)
+    again = Sandbox.connect(sandbox.sandbox_id, timeout=300)
     assert again.get_info().state is SandboxState.RUNNING
     assert again.files.read("note") == "kept"
     assert again.get_info().metadata == {"nap": "yes"}
@@ -200,8 +204,8 @@ def test_a_long_list_comes_in_pages(fresh):
 def test_metrics_tell_what_a_sandbox_uses(fresh):
     sandbox = fresh()
     sandbox.commands.run("head -c 20000000 /dev/urandom > /home/user/ballast")
-    until(lambda: sandbox.get_metrics(), 15)
-    until(lambda: sandbox.get_metrics()[-1].disk_used >= 20_000_000, 15)
+    until(lambda: sandbox.get_metrics())
+    until(lambda: sandbox.get_metrics()[-1].disk_used >= 20_000_000)
     metric = sandbox.get_metrics()[-1]
     assert metric.cpu_count >= 1 and metric.cpu_used_pct >= 0
     assert 0 < metric.mem_used <= metric.mem_total and metric.disk_used <= metric.disk_total

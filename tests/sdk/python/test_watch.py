@@ -9,7 +9,7 @@ from e2b.exceptions import FileNotFoundException, InvalidArgumentException, Sand
 covers = pytest.mark.covers
 
 
-def collect(handle, wanted, seconds=5):
+def collect(handle, wanted, seconds=60):
     """Events until the wanted (name, kind) pairs have all come."""
     seen, deadline = [], time.monotonic() + seconds
     while not wanted <= {(event.name, event.type) for event in seen}:
