@@ -33,9 +33,19 @@ impl Undecided {
     }
 }
 
+/// Leaves a function with [`Undecided`] unless something came in time.
+#[macro_export]
+macro_rules! ensure_in_time {
+    ($is_in_time:expr, $($said:tt)+) => {
+        if !$is_in_time {
+            return Err($crate::Undecided(format!($($said)+)).into());
+        }
+    };
+}
+
 /// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CaseVerdict {
     Passed,
     /// The case cannot run here.
     Skipped,
@@ -82,7 +92,7 @@ pub async fn run_case<T, F: Future<Output = ()>>(
     log: &CaseLog,
     case: &str,
     sleep: impl Fn(Duration) -> F,
-    run: impl AsyncFnMut() -> (T, Verdict),
+    run: impl AsyncFnMut() -> (T, CaseVerdict),
 ) -> io::Result<T> {
     let next = async |attempt: Attempt| attempt.next(&sleep).await;
     run_until_decided(log, case, |attempt| attempt.repeats_for_steal(), next, run).await
@@ -94,17 +104,18 @@ async fn run_until_decided<T>(
     case: &str,
     repeats_for_steal: impl Fn(&Attempt) -> Option<f64>,
     next: impl AsyncFn(Attempt) -> Attempt,
-    mut run: impl AsyncFnMut() -> (T, Verdict),
+    mut run: impl AsyncFnMut() -> (T, CaseVerdict),
 ) -> io::Result<T> {
     let mut attempt = Attempt::first();
     loop {
-        let (value, verdict) = run().await;
+        // A case may be as large as it likes, a suite's loop over them not.
+        let (value, verdict) = Box::pin(run()).await;
         let took = attempt.began.elapsed();
         let outcome = match verdict {
-            Verdict::Passed => CaseOutcome::Passed,
-            Verdict::Skipped => CaseOutcome::Skipped,
-            Verdict::Failed => CaseOutcome::Failed,
-            Verdict::Undecided(why) => {
+            CaseVerdict::Passed => CaseOutcome::Passed,
+            CaseVerdict::Skipped => CaseOutcome::Skipped,
+            CaseVerdict::Failed => CaseOutcome::Failed,
+            CaseVerdict::Undecided(why) => {
                 if let Some(steal) = repeats_for_steal(&attempt) {
                     print_retry(case, steal, &why);
                     log.retried(case, took, steal, &why)?;
@@ -145,7 +156,7 @@ mod tests {
 
     /// Runs a case that always ends like this, while the host steals this share. Returns
     /// the outcomes in the log.
-    fn outcomes(verdict: &Verdict, steal: f64) -> Vec<String> {
+    fn outcomes(verdict: &CaseVerdict, steal: f64) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let log = CaseLog::at(Some(&path), "suite").unwrap();
@@ -163,21 +174,21 @@ mod tests {
 
     #[test]
     fn an_undecided_case_is_repeated_twice_at_most() {
-        let late = Verdict::Undecided("late".to_owned());
+        let late = CaseVerdict::Undecided("late".to_owned());
         assert_eq!(outcomes(&late, 0.21), ["retried", "retried", "failed"]);
     }
 
     #[test]
     fn without_steal_nothing_is_repeated() {
-        let late = Verdict::Undecided("late".to_owned());
+        let late = CaseVerdict::Undecided("late".to_owned());
         assert_eq!(outcomes(&late, 0.2), ["failed"]);
     }
 
     #[test]
     fn a_decided_case_is_final_at_any_speed() {
-        assert_eq!(outcomes(&Verdict::Failed, 0.9), ["failed"]);
-        assert_eq!(outcomes(&Verdict::Passed, 0.9), ["passed"]);
-        assert_eq!(outcomes(&Verdict::Skipped, 0.9), ["skipped"]);
+        assert_eq!(outcomes(&CaseVerdict::Failed, 0.9), ["failed"]);
+        assert_eq!(outcomes(&CaseVerdict::Passed, 0.9), ["passed"]);
+        assert_eq!(outcomes(&CaseVerdict::Skipped, 0.9), ["skipped"]);
     }
 
     /// Nothing here ever waits.

@@ -78,9 +78,11 @@ impl CaseLog {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot open the case log: {error}"))
-    })
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot open the case log: {error}")))
 }
 
 #[cfg(test)]

@@ -1,20 +1,25 @@
 //! What tests and suites share: real services, started for a test and gone with it; the
-//! rule by which a case is run again; and the log of all cases.
+//! rule by which a case is run again; the log of all cases; and the traces of this program's
+//! own engines on the host.
 
 mod attempt;
 mod case_log;
 mod nats;
+mod own_engines;
 mod postgres;
+mod processes;
 mod s3;
 #[cfg(feature = "server")]
 mod served;
 mod starved;
 mod templates;
 
-pub use attempt::{Attempt, MAX_ATTEMPTS, Undecided, Verdict, print_retry, run_case};
+pub use attempt::{Attempt, CaseVerdict, MAX_ATTEMPTS, Undecided, print_retry, run_case};
 pub use case_log::{CaseLog, CaseOutcome};
 pub use nats::Nats;
+pub use own_engines::{OwnEngines, groups_of_engine, groups_of_sandbox, mounts_of_engines};
 pub use postgres::{Postgres, programs};
+pub use processes::{Process, Processes};
 pub use s3::S3;
 #[cfg(feature = "server")]
 pub use served::{Served, hook};
