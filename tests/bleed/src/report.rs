@@ -23,6 +23,14 @@ impl Outcome {
         matches!(self, Self::Bleed(_) | Self::Blind(_) | Self::Broken(_))
     }
 
+    /// The reason, where the probe showed nothing.
+    pub(crate) fn undecided(&self) -> Option<&str> {
+        match self {
+            Self::Blind(why) | Self::Broken(why) => Some(why),
+            Self::Clean | Self::Closed(_) | Self::Shared | Self::Bleed(_) => None,
+        }
+    }
+
     fn cell(&self) -> String {
         match self {
             Self::Clean => "clean".to_owned(),
