@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use belljar_testkit::{Undecided, ensure_in_time};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt as _, Full};
@@ -140,8 +141,12 @@ impl Answer {
 
     /// The answer, if its status is this one.
     pub(crate) fn expect(self, status: u16) -> anyhow::Result<Self> {
-        ensure!(self.status == status, "{} instead of {status}: {}", self.status, self.text());
-        Ok(self)
+        if self.status == status {
+            return Ok(self);
+        }
+        let said = format!("{} instead of {status}: {}", self.status, self.text());
+        // A server that fails has let nobody in.
+        if self.status >= 500 { Err(Undecided(said).into()) } else { bail!(said) }
     }
 
     pub(crate) fn is_success(&self) -> bool {
@@ -189,7 +194,9 @@ impl Stream {
             let left = end.saturating_duration_since(tokio::time::Instant::now());
             match self.next(left).await {
                 Next::Text => {}
-                other => bail!("{other:?} before {text:?}; seen: {}", self.seen),
+                other => {
+                    ensure_in_time!(false, "{other:?} before {text:?}; seen: {}", self.seen);
+                }
             }
         }
         Ok(())

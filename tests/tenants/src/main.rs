@@ -27,8 +27,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use belljar_testkit::{CaseLog, CaseVerdict, Undecided, run_case};
 use clap::Parser;
 
+use crate::cases::Case;
+use crate::planted::Planted;
 use crate::world::World;
 
 /// Attacks on the API, each with its control.
@@ -50,7 +53,7 @@ fn main() -> ExitCode {
     belljar_node::hook();
     let args = Args::parse();
     cases::authorization::BLESS.store(args.bless, std::sync::atomic::Ordering::Relaxed);
-    let planted = match planted::Planted::take() {
+    let planted = match Planted::take() {
         Ok(planted) => Arc::new(planted),
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -73,33 +76,77 @@ fn main() -> ExitCode {
 }
 
 /// Answers how many cases failed.
-async fn run(args: &Args, planted: &Arc<planted::Planted>) -> anyhow::Result<usize> {
+async fn run(args: &Args, planted: &Arc<Planted>) -> anyhow::Result<usize> {
+    let log = CaseLog::open("tenants")?;
     let (mut passed, mut failed) = (0, 0);
     for case in cases::ALL {
         if args.filter.as_deref().is_some_and(|filter| !case.id.contains(filter)) {
             continue;
         }
-        let begin = Instant::now();
-        // One server each: a case may use up a quota, or take a key away.
-        let world = World::start(case.quota, planted).await?;
-        let seen = match tokio::time::timeout(LONGEST, (case.run)(&world)).await {
-            Ok(seen) => seen,
-            Err(_) => Err(anyhow::anyhow!("not over after {LONGEST:?}")),
-        };
-        world.stop().await?;
-        let took = begin.elapsed().as_secs_f64();
-        match seen {
-            Ok(said) => {
-                passed += 1;
-                println!("{} pass {took:5.1} s  {}: {said}", case.id, case.title);
+        let seen = run_case(&log, case.id, tokio::time::sleep, async || {
+            let begin = Instant::now();
+            let seen = attempt(case, planted).await;
+            let took = begin.elapsed().as_secs_f64();
+            match &seen {
+                Ok(said) => println!("{} pass {took:5.1} s  {}: {said}", case.id, case.title),
+                Err(error) => {
+                    println!("{} FAIL {took:5.1} s  {}\n    {error:#}", case.id, case.title);
+                }
             }
-            Err(error) => {
-                failed += 1;
-                println!("{} FAIL {took:5.1} s  {}\n    {error:#}", case.id, case.title);
-            }
+            let verdict = verdict(&seen);
+            (seen, verdict)
+        });
+        match seen.await? {
+            Ok(_) => passed += 1,
+            Err(_) => failed += 1,
         }
     }
     anyhow::ensure!(passed + failed > 0, "no case has such an id");
     println!("{passed} passed, {failed} failed");
     Ok(failed)
+}
+
+async fn attempt(case: &Case, planted: &Arc<Planted>) -> anyhow::Result<String> {
+    // One server each: a case may use up a quota, or take a key away.
+    let world = World::start(case.quota, planted).await?;
+    let seen = match tokio::time::timeout(LONGEST, (case.run)(&world)).await {
+        Ok(seen) => seen,
+        Err(_) => Err(Undecided(format!("not over after {LONGEST:?}")).into()),
+    };
+    world.stop().await?;
+    seen
+}
+
+/// An answer that a tenant should not have had is final. A server that did not answer, or
+/// said that it could not, has shown nothing.
+fn verdict(seen: &anyhow::Result<String>) -> CaseVerdict {
+    let Err(error) = seen else { return CaseVerdict::Passed };
+    let is_late = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<tokio::time::error::Elapsed>()
+            || cause.is::<std::io::Error>()
+            || cause.is::<hyper::Error>()
+    };
+    if Undecided::is_in(error) || error.chain().any(is_late) {
+        CaseVerdict::Undecided(format!("{error:#}"))
+    } else {
+        CaseVerdict::Failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn only_silence_and_failures_of_the_server_are_undecided() {
+        let breach = verdict(&Err(anyhow::anyhow!("200 instead of 404")));
+        assert_eq!(breach, CaseVerdict::Failed);
+        let broken: std::io::Result<String> = Err(std::io::ErrorKind::ConnectionReset.into());
+        let broken = verdict(&broken.context("GET /v1/sandboxes"));
+        assert!(matches!(broken, CaseVerdict::Undecided(_)), "{broken:?}");
+        let late = verdict(&Err(Undecided("no row came".to_owned()).into()));
+        assert_eq!(late, CaseVerdict::Undecided("no row came".to_owned()));
+    }
 }

@@ -16,7 +16,7 @@ use belljar_control::{Control, Random};
 use belljar_node::PoolSize;
 use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
-use belljar_testkit::Postgres;
+use belljar_testkit::{Postgres, Undecided};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -102,7 +102,7 @@ impl Platform {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        anyhow::bail!("the platform does not become ready")
+        Err(Undecided("the platform does not become ready".to_owned()).into())
     }
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, bail, ensure};
 use belljar_bus::behalf::{Behalf, ClusterKey, HEADER, about};
 use belljar_store::Scope;
+use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use self::table::{ALL, Cell, LACKING, Need, ROUTES, Who, expected};
@@ -329,11 +330,11 @@ async fn cut(platform: &Platform) -> anyhow::Result<String> {
         for stream in &mut streams {
             ensure!(stream.status == 200, "{}", stream.status);
             while stream.next(Duration::from_secs(5)).await != Next::Closed {
-                ensure!(revoked.elapsed() < Duration::from_secs(5), "never cut off");
+                ensure_in_time!(revoked.elapsed() < Duration::from_secs(5), "never cut off");
             }
         }
         longest = longest.max(revoked.elapsed());
-        ensure!(longest < Duration::from_secs(2), "cut off after {longest:?}");
+        ensure_in_time!(longest < Duration::from_secs(2), "cut off after {longest:?}");
         gone.get("/v1/sandboxes").await?.expect(401)?;
     }
     // The control: a stream of a key that lives has gone on, and still tells.

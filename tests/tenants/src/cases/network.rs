@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use belljar_actions::Ceiling;
+use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use super::PLENTY;
@@ -117,7 +118,7 @@ async fn reaches_own_index(client: &Client) -> anyhow::Result<String> {
         match seen["status"].as_str() {
             Some("ready") => break,
             Some("error") => anyhow::bail!("the build failed: {seen}"),
-            _ => ensure!(Instant::now() < deadline, "the build takes long: {seen}"),
+            _ => ensure_in_time!(Instant::now() < deadline, "the build takes long: {seen}"),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -137,7 +138,7 @@ async fn rows(client: &Client, path: &str) -> anyhow::Result<Value> {
         if items.as_array().is_some_and(|items| !items.is_empty()) {
             return Ok(items);
         }
-        ensure!(Instant::now() < deadline, "no row came");
+        ensure_in_time!(Instant::now() < deadline, "no row came");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -14,6 +14,7 @@ use belljar_actions::{Actions, Config, Keys};
 use belljar_node::PoolSize;
 use belljar_server::{EngineGone, Listener, Server, Settings};
 use belljar_template::{Builder, Job, Options, Recipe, Runner, Silent, Store};
+use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -195,7 +196,7 @@ async fn until(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     while !is_so().await? {
-        ensure!(begin.elapsed() < PATIENCE, "waited in vain for {what}");
+        ensure_in_time!(begin.elapsed() < PATIENCE, "waited in vain for {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use super::network;
@@ -123,7 +124,10 @@ async fn deadlines(a: &Client) -> anyhow::Result<()> {
         Ok(if answer.status == 404 { Value::Null } else { answer.value()?["state"].clone() })
     };
     while state(&killed).await? != Value::Null || state(&paused).await? == "running" {
-        ensure!(begin.elapsed() < Duration::from_secs(10), "a deadline passed without effect");
+        ensure_in_time!(
+            begin.elapsed() < Duration::from_secs(10),
+            "a deadline passed without effect"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     ensure!(state(&paused).await? == "paused", "it was not paused");
@@ -137,7 +141,7 @@ async fn deadlines(a: &Client) -> anyhow::Result<()> {
     let answer = a.get(&path(&paused)).await?.expect(409)?;
     ensure!(answer.code()? == "sandbox_paused");
     while state(&woken).await? != "paused" {
-        ensure!(begin.elapsed() < Duration::from_secs(10), "it was not paused");
+        ensure_in_time!(begin.elapsed() < Duration::from_secs(10), "it was not paused");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     a.get(&path(&woken)).await?.expect(200)?;
@@ -167,7 +171,10 @@ async fn private_traffic(world: &World) -> anyhow::Result<()> {
     };
     let begin = Instant::now();
     while ask(&open, None).await? != 200 || ask(private, Some(token)).await? != 200 {
-        ensure!(begin.elapsed() < Duration::from_secs(15), "the servers inside do not answer");
+        ensure_in_time!(
+            begin.elapsed() < Duration::from_secs(15),
+            "the servers inside do not answer"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for wrong in [None, Some(""), Some("0000"), Some(&token[1..])] {

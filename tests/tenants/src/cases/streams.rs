@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use belljar_testkit::{Undecided, ensure_in_time};
 use serde_json::json;
 
 use crate::client::{Next, Stream};
@@ -85,7 +86,7 @@ pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
         ensure!(answer.status == 401 || lost, "{} {}", answer.status, answer.text());
     }
     let took = begin.elapsed();
-    ensure!(took <= SOON, "it took {took:?}");
+    ensure_in_time!(took <= SOON, "it took {took:?}");
     for revoked in [b, &spare] {
         revoked.get("/v1/sandboxes").await?.expect(401)?;
     }
@@ -106,7 +107,7 @@ async fn closed(stream: &mut Stream, begin: Instant) -> anyhow::Result<()> {
         let left = SOON.saturating_sub(begin.elapsed());
         match stream.next(left).await {
             Next::Closed => return Ok(()),
-            Next::Silence => anyhow::bail!("still open after {SOON:?}"),
+            Next::Silence => ensure_in_time!(false, "still open after {SOON:?}"),
             Next::Text => {}
         }
     }
@@ -116,12 +117,12 @@ async fn closed(stream: &mut Stream, begin: Instant) -> anyhow::Result<()> {
 async fn gone(id: &str, begin: Instant) -> anyhow::Result<()> {
     while begin.elapsed() < 2 * SOON {
         if !is_alive(id)? {
-            ensure!(begin.elapsed() <= SOON, "the sandbox was reaped late");
+            ensure_in_time!(begin.elapsed() <= SOON, "the sandbox was reaped late");
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    anyhow::bail!("the sandbox is still there")
+    Err(Undecided("the sandbox is still there".to_owned()).into())
 }
 
 /// Whether a process of the host is in a cgroup of this name.

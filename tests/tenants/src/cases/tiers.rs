@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use belljar_api::Operation;
+use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -107,7 +108,7 @@ pub(crate) async fn floors_hold(world: &World) -> anyhow::Result<String> {
         if answer.status == 422 {
             break;
         }
-        ensure!(begin.elapsed() < HEARD, "the floor was never heard of: {}", answer.text());
+        ensure_in_time!(begin.elapsed() < HEARD, "the floor was never heard of: {}", answer.text());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let before = jails(b).await?;
