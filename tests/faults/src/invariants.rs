@@ -94,17 +94,46 @@ impl Invariant {
             Self::I12 => promises::all_on_record(evidence),
         }
     }
+
+    /// What was not in time.
+    fn late(self, evidence: &Evidence) -> Vec<String> {
+        match self {
+            Self::I10 => promises::late_answers(evidence),
+            Self::I11 => promises::late_healing(evidence),
+            _ => Vec::new(),
+        }
+    }
 }
 
-/// Every violation of these, each with the name of what it violates.
-pub(crate) fn violations(of: &[Invariant], evidence: &Evidence) -> Vec<String> {
-    let mut found = Vec::new();
+/// The violations that were found, in words, each with the name of its invariant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Violations {
+    /// A promise that was broken; no host is so slow that it excuses these.
+    pub(crate) broken: Vec<String>,
+    /// Something that came after its time limit, or had not come by then.
+    pub(crate) late: Vec<String>,
+}
+
+impl Violations {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.broken.is_empty() && self.late.is_empty()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
+        self.broken.iter().chain(&self.late)
+    }
+}
+
+/// Judges the evidence by these invariants.
+pub(crate) fn violations(of: &[Invariant], evidence: &Evidence) -> Violations {
+    let mut found = Violations::default();
     for invariant in of {
-        let name = invariant.name();
+        let named = |what: String| format!("{}: {what}", invariant.name());
         match invariant.check(evidence) {
-            Ok(wrong) => found.extend(wrong.into_iter().map(|what| format!("{name}: {what}"))),
-            Err(missing) => found.push(format!("{name}: cannot be judged: {missing}")),
+            Ok(wrong) => found.broken.extend(wrong.into_iter().map(named)),
+            Err(missing) => found.broken.push(named(format!("cannot be judged: {missing}"))),
         }
+        found.late.extend(invariant.late(evidence).into_iter().map(named));
     }
     found
 }

@@ -2,7 +2,7 @@
 //! promises.
 //!
 //! ```text
-//! belljar-faults [filter] [--control] [--list] [--table] [--random SECONDS --seed N]
+//! belljar-faults [filter …] [--control] [--list] [--table] [--random SECONDS --seed N]
 //! ```
 //!
 //! A fault is a function: it starts what it needs, breaks something, and mends it.
@@ -31,19 +31,20 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use belljar_testkit::{CaseLog, CaseVerdict, run_case};
 use clap::Parser;
 
 use crate::case::Case;
 use crate::faults::{ALL, Fault};
-use crate::invariants::{planted, violations};
+use crate::invariants::{Violations, planted, violations};
 use crate::rig::Rig;
 
 /// Faults, and what must hold after each.
 #[derive(Debug, Parser)]
 #[command(name = "belljar-faults", version)]
 struct Args {
-    /// Only faults whose id contains this, such as F-37.
-    filter: Option<String>,
+    /// Only faults whose id contains one of these, such as F-37.
+    filters: Vec<String>,
     /// Without the defence: each must show a violation.
     #[arg(long)]
     control: bool,
@@ -111,33 +112,84 @@ async fn run(args: &Args) -> anyhow::Result<usize> {
     if let Some(seconds) = args.random {
         return Box::pin(random::run(&belljar, seconds, args.seed)).await;
     }
-    let wanted = |fault: &&Fault| {
-        let named = args.filter.as_deref().is_none_or(|filter| fault.id.contains(filter));
-        named && (!args.control || fault.control.is_some())
-    };
+    let wanted = wanted(args)?;
+    let log = CaseLog::open(if args.control { "faults/control" } else { "faults" })?;
     let (mut passed, mut failed) = (0, Vec::new());
-    for fault in ALL.iter().filter(wanted) {
-        let begin = Instant::now();
-        let seen = Box::pin(one(fault, args.control, &belljar)).await;
-        let took = begin.elapsed().as_secs_f64();
-        match seen {
-            Ok(said) => {
-                passed += 1;
-                println!("{:8} pass {took:5.1} s  {}: {said}", fault.id, fault.title);
+    for fault in wanted {
+        let seen = run_case(&log, fault.id, tokio::time::sleep, async || {
+            let begin = Instant::now();
+            let (seen, verdict) = Box::pin(one(fault, args.control, &belljar)).await;
+            let took = begin.elapsed().as_secs_f64();
+            match &seen {
+                Ok(said) => println!("{:8} pass {took:5.1} s  {}: {said}", fault.id, fault.title),
+                Err(error) => {
+                    println!("{:8} FAIL {took:5.1} s  {}\n    {error:#}", fault.id, fault.title);
+                }
             }
-            Err(error) => {
-                failed.push(fault.id);
-                println!("{:8} FAIL {took:5.1} s  {}\n    {error:#}", fault.id, fault.title);
-            }
+            (seen, verdict)
+        });
+        match seen.await? {
+            Ok(_) => passed += 1,
+            Err(_) => failed.push(fault.id),
         }
     }
-    ensure!(passed + failed.len() > 0, "no fault has such an id");
     println!("{passed} passed, {} failed {failed:?}", failed.len());
     Ok(failed.len())
 }
 
-/// Tries one, judges it, and leaves nothing.
-async fn one(fault: &Fault, is_control: bool, belljar: &Path) -> anyhow::Result<String> {
+/// The faults that were asked for. A filter that no fault fits is an error.
+fn wanted(args: &Args) -> anyhow::Result<Vec<&'static Fault>> {
+    let fits = |fault: &&Fault, filter: &str| {
+        fault.id.contains(filter) && (!args.control || fault.control.is_some())
+    };
+    if args.filters.is_empty() {
+        return Ok(ALL.iter().filter(|fault| fits(fault, "")).collect());
+    }
+    for filter in &args.filters {
+        ensure!(ALL.iter().any(|fault| fits(&fault, filter)), "no fault has the id {filter}");
+    }
+    let is_wanted = |fault: &&Fault| args.filters.iter().any(|filter| fits(fault, filter));
+    Ok(ALL.iter().filter(is_wanted).collect())
+}
+
+/// Tries one, judges it, and leaves nothing. A broken invariant is final; whatever else
+/// went wrong may be the host's doing.
+async fn one(
+    fault: &Fault,
+    is_control: bool,
+    belljar: &Path,
+) -> (anyhow::Result<String>, CaseVerdict) {
+    let seen = attempt(fault, is_control, belljar).await;
+    let verdict = match &seen {
+        Ok((_, found)) if is_control && !found.is_empty() => CaseVerdict::Passed,
+        Ok((_, found)) if !is_control && found.is_empty() => CaseVerdict::Passed,
+        Ok((_, found)) if !found.broken.is_empty() => CaseVerdict::Failed,
+        Ok((_, found)) => CaseVerdict::Undecided(match found.late.first() {
+            Some(late) => late.clone(),
+            None => "nothing went wrong without the defence".to_owned(),
+        }),
+        Err(error) => CaseVerdict::Undecided(format!("{error:#}")),
+    };
+    (seen.and_then(|(said, found)| told(is_control, said, &found)), verdict)
+}
+
+/// The result in words: with the defence nothing may be found, without it something must.
+fn told(is_control: bool, said: String, found: &Violations) -> anyhow::Result<String> {
+    let mut all = found.all().cloned();
+    if is_control {
+        let first = all.next();
+        let first = first.with_context(|| format!("nothing went wrong without it: {said}"))?;
+        return Ok(format!("as expected, {first}"));
+    }
+    ensure!(found.is_empty(), "{said}\n    {}", all.collect::<Vec<_>>().join("\n    "));
+    Ok(said)
+}
+
+async fn attempt(
+    fault: &Fault,
+    is_control: bool,
+    belljar: &Path,
+) -> anyhow::Result<(String, Violations)> {
     let rig = Rig::new(belljar)?;
     let mut case = Case::new(rig.clone());
     let run = if is_control { fault.control.context("it has no control")? } else { fault.run };
@@ -148,7 +200,7 @@ async fn one(fault: &Fault, is_control: bool, belljar: &Path) -> anyhow::Result<
     let patience = if is_control { Duration::from_secs(3) } else { case.patience };
     let judged = match &ran {
         Ok(_) => judge(&case, fault, patience).await,
-        Err(_) => Ok(Vec::new()),
+        Err(_) => Ok(Violations::default()),
     };
     if (ran.is_err() || judged.as_ref().is_ok_and(|found| !found.is_empty())) && !is_control {
         keep_logs(&rig, fault.id);
@@ -156,23 +208,17 @@ async fn one(fault: &Fault, is_control: bool, belljar: &Path) -> anyhow::Result<
     drop(case);
     let left = rig.clear();
     ensure!(left.is_empty(), "the rig left {left:?}");
-    let (said, found) = (ran?, judged?);
-    if is_control {
-        ensure!(!found.is_empty(), "nothing went wrong without the defence: {said}");
-        return Ok(format!("as expected, {}", found[0]));
-    }
-    ensure!(found.is_empty(), "{said}\n    {}", found.join("\n    "));
-    Ok(said)
+    Ok((ran?, judged?))
 }
 
 /// What is wrong and stays so.
-async fn judge(case: &Case, fault: &Fault, patience: Duration) -> anyhow::Result<Vec<String>> {
+async fn judge(case: &Case, fault: &Fault, patience: Duration) -> anyhow::Result<Violations> {
     let begin = Instant::now();
     loop {
         let found = match case.collect().await {
             Ok(evidence) => violations(fault.invariants, &evidence),
             Err(error) if begin.elapsed() > patience => return Err(error),
-            Err(error) => vec![format!("{error:#}")],
+            Err(error) => Violations { late: vec![format!("{error:#}")], ..Violations::default() },
         };
         if found.is_empty() || begin.elapsed() > patience {
             return Ok(found);

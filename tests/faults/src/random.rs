@@ -95,7 +95,7 @@ async fn judge(case: &Case) -> Vec<String> {
     let began = Instant::now();
     loop {
         let found = match case.collect().await {
-            Ok(evidence) => violations(&JUDGED, &evidence),
+            Ok(evidence) => violations(&JUDGED, &evidence).all().cloned().collect(),
             Err(error) => vec![format!("{error:#}")],
         };
         if found.is_empty() || began.elapsed() > PATIENCE {
