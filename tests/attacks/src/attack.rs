@@ -17,6 +17,9 @@ pub(crate) enum Seen {
     Held(String),
     /// It worked.
     Breach(String),
+    /// It was stopped, and something else took so long that it seems to hang: this decides
+    /// nothing on a host that did not have its cores.
+    Late(String),
     /// It cannot be staged on this host, and why.
     NotHere(String),
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use belljar_testkit::CaseOutcome;
 use serde_json::{Value, json};
 
 use crate::attack::{Attack, Control};
@@ -39,6 +40,27 @@ impl Outcome {
 
     fn passed(&self) -> bool {
         self.as_expected && self.wrong.is_empty()
+    }
+
+    /// Its name in the case log.
+    pub(crate) fn case(&self) -> String {
+        match &self.control {
+            None => self.id.to_owned(),
+            Some(off) => format!("{} {off}", self.id),
+        }
+    }
+
+    /// The reason of a failure, in one line.
+    pub(crate) fn why(&self) -> String {
+        self.wrong.first().unwrap_or(&self.said).clone()
+    }
+
+    pub(crate) fn logged(&self) -> CaseOutcome {
+        match (self.passed(), self.not_here) {
+            (false, _) => CaseOutcome::Failed,
+            (true, false) => CaseOutcome::Passed,
+            (true, true) => CaseOutcome::Skipped,
+        }
     }
 }
 
@@ -98,8 +120,7 @@ pub(crate) fn print(results: &Results, verbose: bool) -> bool {
 }
 
 fn line(run: &Outcome) -> String {
-    let control = run.control.as_ref().map(|off| format!(" {off}")).unwrap_or_default();
-    format!("{}{control} ({} ms): {}", run.id, run.took.as_millis(), run.said)
+    format!("{} ({} ms): {}", run.case(), run.took.as_millis(), run.said)
 }
 
 fn print_class(class: &str, attacks: &[&Attack], results: &Results) {

@@ -1,12 +1,13 @@
 //! Runs the selected attacks and their controls.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use belljar_model::Tier;
+use belljar_model::{RootFs, Spec, Tier};
 use belljar_node::{Defence, Node, Weakened};
-use belljar_testkit::Starved;
+use belljar_testkit::{Attempt, CaseLog, OwnEngines, print_retry};
 use tokio::task::JoinSet;
 
 use crate::Options;
@@ -22,12 +23,8 @@ use crate::harness::stage::{Ledger, Stage};
 use crate::harness::warm::{Made, Warm};
 use crate::report::{Outcome, Results};
 
-/// How often a run is tried that decided nothing while the machine did not have its
-/// cores.
-const TRIES: u32 = 3;
-
-/// No run may take longer.
-const LONGEST: Duration = Duration::from_secs(60);
+/// No run may take longer; one that does hangs.
+const LONGEST: Duration = Duration::from_secs(180);
 
 /// One run of one attack.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +50,8 @@ pub(crate) async fn run(
     let store = std::env::temp_dir().join("belljar-attacks-store");
     let template = belljar_template::host::prepare(&store).context("cannot make the template")?;
     let _lease = template.lease()?;
-    let node = Node::start(None).await?;
+    let state = tempfile::Builder::new().prefix("belljar-attacks-").tempdir()?;
+    let node = Node::start(Some(state.path())).await?;
     let canaries = Arc::new(Mutex::new(Canaries::set_out(planted)?));
     let is_staged = |attack: &&Attack| applies::attack(attack, options.tier).is_ok();
     let wants_warm = options.stage != Made::Plain
@@ -75,8 +73,10 @@ pub(crate) async fn run(
         warm.up(&node, options.stage).await?;
     }
     anyhow::ensure!(options.stage == Made::Plain || warm.is_some(), "there is no warm template");
+    let engines = Arc::new(find_engines(&node, state.path(), options.tier, &root).await?);
     let stage = Stage {
         node,
+        engines: engines.clone(),
         tier: options.tier,
         root,
         warm,
@@ -89,30 +89,58 @@ pub(crate) async fn run(
         bless: options.bless,
     };
     warm_up(&stage).await?;
-    let mut suite = Suite { oracle: Oracle::new(canaries), stage, results: Results::default() };
+    let log = CaseLog::open(log_name(options))?;
+    let oracle = Oracle::new(canaries, engines);
+    let mut suite = Suite { oracle, stage, results: Results::default(), log };
     let mut waiting: Vec<Job> = Vec::new();
     let staged: Vec<Attack> = attacks.iter().filter(is_staged).copied().collect();
     let (jobs, uncontrolled) = jobs(&staged, options);
     suite.results.uncontrolled = uncontrolled;
-    suite.results.runs.extend(attacks.iter().filter_map(|attack| {
-        let why = applies::attack(attack, options.tier).err()?;
-        Some(Outcome::elsewhere(attack.id, why))
-    }));
+    for attack in &attacks {
+        if let Err(why) = applies::attack(attack, options.tier) {
+            suite.finish(Outcome::elsewhere(attack.id, why))?;
+        }
+    }
     for job in jobs {
         if job.attack.stress {
-            suite.batch(std::mem::take(&mut waiting)).await;
-            suite.batch(vec![job]).await;
+            suite.batch(std::mem::take(&mut waiting)).await?;
+            suite.batch(vec![job]).await?;
         } else {
             waiting.push(job);
             if waiting.len() >= options.jobs {
-                suite.batch(std::mem::take(&mut waiting)).await;
+                suite.batch(std::mem::take(&mut waiting)).await?;
             }
         }
     }
-    suite.batch(waiting).await;
+    suite.batch(waiting).await?;
     suite.results.attacks = attacks;
     suite.results.took = begin.elapsed();
     Ok(suite.results)
+}
+
+/// Finds the traces of the engine by a sandbox, and shows that leftovers would be seen.
+async fn find_engines(
+    node: &Node,
+    state: &Path,
+    tier: Tier,
+    root: &RootFs,
+) -> anyhow::Result<OwnEngines> {
+    let sandbox = node.create(&Spec::new(tier, root.clone())).await?;
+    let engines = OwnEngines::find(state, sandbox.pid());
+    sandbox.destroy().await?;
+    let engines = engines?;
+    anyhow::ensure!(!engines.roots().is_empty(), "the engine has no cgroups");
+    engines.prove().context("leftovers would not be seen")?;
+    Ok(engines)
+}
+
+/// The suite's name in the case log: each tier and each stage is one.
+fn log_name(options: &Options) -> String {
+    match (options.tier, options.stage) {
+        (Tier::Jail, Made::Plain) => "attacks".to_owned(),
+        (Tier::Jail, made) => format!("attacks/{}", made.as_str()),
+        (tier, _) => format!("attacks/{tier}"),
+    }
 }
 
 /// Whatever is made lazily is made now, before anything is counted.
@@ -173,6 +201,7 @@ struct Suite {
     stage: Stage,
     oracle: Oracle,
     results: Results,
+    log: CaseLog,
 }
 
 /// A run that is over, before the oracle has spoken.
@@ -187,28 +216,34 @@ struct Report {
 }
 
 impl Suite {
-    /// Runs jobs, and those again that decided nothing while the machine did not have
-    /// its cores.
-    async fn batch(&mut self, mut jobs: Vec<Job>) {
-        let mut tried = 1;
+    /// Runs jobs, and those again that decided nothing while the host stole the CPU.
+    async fn batch(&mut self, mut jobs: Vec<Job>) -> anyhow::Result<()> {
+        let mut attempt = Attempt::first();
         while !jobs.is_empty() {
-            let starved = Starved::begin();
             let judged = self.side_by_side(std::mem::take(&mut jobs)).await;
-            let may_repeat = tried < TRIES && starved.is_too_much();
+            let steal = attempt.repeats_for_steal();
             for (job, judgement, outcome) in judged {
-                if judgement == Judgement::Undecided && may_repeat {
-                    println!("again: {}: {}", job.attack.id, outcome.said);
-                    jobs.push(job);
-                } else {
-                    self.results.runs.push(outcome);
+                match steal {
+                    Some(steal) if judgement == Judgement::Undecided => {
+                        let (case, why) = (outcome.case(), outcome.why());
+                        print_retry(&case, steal, &why);
+                        self.log.retried(&case, outcome.took, steal, &why)?;
+                        jobs.push(job);
+                    }
+                    _ => self.finish(outcome)?,
                 }
             }
             if !jobs.is_empty() {
-                println!("the host kept {:.0} % of the CPU", 100.0 * starved.share());
-                Starved::wait(tokio::time::sleep).await;
+                attempt = attempt.next(tokio::time::sleep).await;
             }
-            tried += 1;
         }
+        Ok(())
+    }
+
+    fn finish(&mut self, outcome: Outcome) -> anyhow::Result<()> {
+        self.log.ended(&outcome.case(), outcome.took, outcome.logged())?;
+        self.results.runs.push(outcome);
+        Ok(())
     }
 
     /// Runs jobs side by side, then asks the oracle. What it finds on the host
@@ -314,7 +349,7 @@ fn judge(report: &Report, found: &[String]) -> Judgement {
         (Ok(Seen::Breach(_)), Mode::Real) => false,
         (Ok(Seen::Held(_)), Mode::Real) => report.neighbour.is_some(),
         // A control whose attack came too late.
-        (Ok(Seen::Held(_)), _) | (Err(_), _) => true,
+        (Ok(Seen::Held(_)), _) | (Ok(Seen::Late(_)) | Err(_), _) => true,
         (Ok(Seen::Breach(_) | Seen::NotHere(_)), _) => false,
     };
     if is_undecided && found.is_empty() { Judgement::Undecided } else { Judgement::Decided }
@@ -326,6 +361,7 @@ fn outcome(report: Report, wrong: Vec<String>) -> Outcome {
         Ok(Seen::NotHere(why)) => (format!("not here: {why}"), true),
         Ok(Seen::Held(text)) => (format!("HELD {text}"), !expects_breach),
         Ok(Seen::Breach(text)) => (format!("BREACH {text}"), expects_breach),
+        Ok(Seen::Late(text)) => (format!("LATE {text}"), false),
         Err(error) => (format!("{error:#}"), false),
     };
     Outcome {

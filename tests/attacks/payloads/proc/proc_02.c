@@ -3,7 +3,7 @@
 #include "proc/outlive.h"
 
 int main(int argc, char **argv) {
-    long seconds = number(argc, argv, 1, 5, 8);
+    long seconds = number(argc, argv, 1, 5, 60);
     deafen();
     NOTE("deaf now");
     sleep_ms(seconds * 1000);

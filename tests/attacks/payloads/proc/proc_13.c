@@ -1,9 +1,7 @@
-// args: sleep | stop | spin | child | relay | detach
+// args: <seconds> sleep | stop | spin | child | relay | detach
 // PROC-13: six ways to dodge a time limit. Idle ways (sleep, stop) need the wall
-// limit, busy ones the CPU limit of the whole call. All end by themselves after 4 s.
+// limit, busy ones the CPU limit of the whole call. All end by themselves after that.
 #include "proc/outlive.h"
-
-#define SPAN 4000
 
 // Each runner stays under any limit per process and hands over to the next.
 static void relay(uint64_t end) {
@@ -15,8 +13,9 @@ static void relay(uint64_t end) {
 }
 
 int main(int argc, char **argv) {
-    const char *mode = word(argc, argv, 1, "sleep");
-    uint64_t end = now_ms() + SPAN;
+    long span = number(argc, argv, 1, 4, 60) * 1000;
+    const char *mode = word(argc, argv, 2, "sleep");
+    uint64_t end = now_ms() + (uint64_t)span;
     signal(SIGXCPU, SIG_IGN);
     if (is(mode, "spin")) {
         burn(end);
@@ -24,7 +23,7 @@ int main(int argc, char **argv) {
         pid_t me = getpid();
         if (fork() == 0) {
             setsid();
-            sleep_ms(SPAN);
+            sleep_ms(span);
             kill(me, SIGCONT);
             _exit(0);
         }
@@ -43,6 +42,6 @@ int main(int argc, char **argv) {
         }
     }
     while (now_ms() < end) sleep_ms(50);
-    BREACH("%s went on for %d ms", mode, SPAN);
+    BREACH("%s went on for %ld ms", mode, span);
     return 0;
 }

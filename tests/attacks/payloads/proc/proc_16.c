@@ -4,7 +4,7 @@
 #include "proc/outlive.h"
 
 int main(int argc, char **argv) {
-    long seconds = number(argc, argv, 1, 3, 5);
+    long seconds = number(argc, argv, 1, 3, 60);
     pid_t pid = fork();
     if (pid < 0) return unstaged("fork %s", ename(errno));
     if (pid == 0) {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use belljar_model::{Tier, User};
 use belljar_node::Command;
+use belljar_testkit::Processes;
 
 use crate::attack::{Act, Attack, Control, Seen, verdict};
 use crate::harness::processes;
@@ -128,6 +129,10 @@ fn hostile(script: &str) -> Command {
     Command { env: HOSTILE.map(pair).into(), ..Command::shell(script) }
 }
 
+fn below(pid: u32) -> Vec<u32> {
+    Processes::now().below(pid).iter().map(|process| process.pid).collect()
+}
+
 /// A call's variables are that call's, and no process's of the host's.
 async fn environment(stage: Stage) -> anyhow::Result<Seen> {
     let sandbox = stage.sandbox(|_| {}).await?;
@@ -135,9 +140,8 @@ async fn environment(stage: Stage) -> anyhow::Result<Seen> {
     let ready = call.until("ready ").await?;
     ensure!(ready.contains(MARKER), "the call does not have its own variables: {ready}");
     // What the code runs is below the guest; everything else is the host's.
-    let inside =
-        if stage.tier.shares_kernel() { processes::below(sandbox.pid()) } else { Vec::new() };
-    let marked: Vec<u32> = processes::with_environment(MARKER);
+    let inside = if stage.tier.shares_kernel() { below(sandbox.pid()) } else { Vec::new() };
+    let marked: Vec<u32> = processes::with_environment(&stage.engines, MARKER);
     let outside: Vec<_> = marked.iter().filter(|pid| !inside.contains(pid)).collect();
     let another = stage.exec(&sandbox, &Command::shell("env")).await?;
     call.call.kill();
@@ -149,9 +153,9 @@ async fn environment(stage: Stage) -> anyhow::Result<Seen> {
 }
 
 /// The search finds what it looks for.
-async fn seen_environment(_: Stage) -> anyhow::Result<Seen> {
+async fn seen_environment(stage: Stage) -> anyhow::Result<Seen> {
     let mut child = std::process::Command::new("sleep").arg("5").env("X", MARKER).spawn()?;
-    let found = processes::with_environment(MARKER).contains(&child.id());
+    let found = processes::with_environment(&stage.engines, MARKER).contains(&child.id());
     child.kill()?;
     child.wait()?;
     Ok(if found {

@@ -11,7 +11,7 @@ use belljar_node::Command;
 use belljar_node::Defence::{CallKill, CpuTimer, Landlock, Rlimits, UidSplit, WallTimer};
 
 use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
-use crate::harness::files::{self, LIMIT};
+use crate::harness::files::{self, HANG_LIMIT, LIMIT};
 use crate::harness::findings::Findings;
 use crate::harness::host::Groups;
 use crate::harness::stage::{Ran, Stage};
@@ -84,14 +84,20 @@ pub(crate) fn attacks() -> Vec<Attack> {
 }
 
 const DEAF: Payload = payload("proc/proc_02.c")
-    .args(&["3"])
+    .args_from(|stage| vec![overstay(stage).to_string()])
     .tune(|spec| spec.limits.wall = Duration::from_secs(1))
     .judge(|ran| {
-        if ran.end.reason == EndReason::TimeoutWall && ran.end.usage.wall < Duration::from_secs(5) {
+        if ran.end.reason == EndReason::TimeoutWall {
             return Ok(Seen::Held(format!("ended after {:?}", ran.end.usage.wall)));
         }
         verdict(ran)
     });
+
+/// The seconds after which a program that overstays has got away with it: without the
+/// defence soon, with it only if nobody comes at all.
+fn overstay(stage: &Stage) -> u32 {
+    if stage.is_control() { 3 } else { 45 }
+}
 
 /// What a sandbox must still do when an attack on it is over.
 async fn still_serves(stage: &Stage, sandbox: &belljar_node::Sandbox) -> anyhow::Result<bool> {
@@ -126,7 +132,7 @@ async fn zombies(stage: Stage, args: &[&str], pids: u32) -> anyhow::Result<Seen>
     findings.verdict(&ran)?;
     let begin = std::time::Instant::now();
     let mut after = Groups::of(&sandbox).number("pids.current");
-    while after > before && begin.elapsed() < Duration::from_secs(2) {
+    while after > before && begin.elapsed() < HANG_LIMIT {
         tokio::time::sleep(Duration::from_millis(20)).await;
         after = Groups::of(&sandbox).number("pids.current");
     }
@@ -209,7 +215,8 @@ async fn dodged_limits(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let cpu = Duration::from_millis(500);
     let sandbox = stage.sandbox(|spec| spec.limits.cpu = Some(cpu)).await?;
-    let mut command = stage.place(&sandbox, "proc/proc_13.c", &["mode"]).await?;
+    let seconds = overstay(&stage).to_string();
+    let mut command = stage.place(&sandbox, "proc/proc_13.c", &[&*seconds, "mode"]).await?;
     for (mode, reason) in [
         ("sleep", EndReason::TimeoutWall),
         ("stop", EndReason::TimeoutWall),
@@ -221,12 +228,15 @@ async fn dodged_limits(stage: Stage) -> anyhow::Result<Seen> {
         command.argv.pop();
         command.argv.push(mode.into());
         let by_wall = reason == EndReason::TimeoutWall;
-        command.wall = by_wall.then_some(Duration::from_millis(600));
+        // By its CPU time, however long it takes to use that up.
+        command.wall = Some(Duration::from_millis(if by_wall { 600 } else { 60_000 }));
         let ran = stage.exec(&sandbox, &command).await?;
         findings.expect(ran.end.reason == reason, mode, ran.ending());
         let used = ran.end.usage.cpu;
-        let fair = by_wall || (used >= cpu && used < cpu * 3);
-        findings.expect(fair, "the bill is near the limit", format!("{mode}: {used:?}"));
+        findings.expect(by_wall || used >= cpu, "the bill is its limit", format!("{used:?}"));
+        // Whoever looks at the clock must be given the CPU, too.
+        let near = by_wall || used < cpu * 3;
+        findings.expect_in_time(near, "or little more", format!("{mode}: {used:?}"));
         if findings.is_breached() {
             break;
         }

@@ -116,24 +116,28 @@ const BURSTS: Payload = payload("res/res_22.c").args(&["2", "64"]).judge(|ran| {
     Ok(findings.seen())
 });
 
-/// How long the host may take to start a program, whatever a sandbox does.
-const HOST_START: Duration = Duration::from_millis(500);
+/// Compares how long the host takes to start a program with how long it took before.
+fn starts_on(findings: &mut Findings, before: Duration, now: Duration) {
+    let is_so = now < before * host::SLOWER_START;
+    findings.expect_in_time(is_so, "the host starts programs", format!("{before:?}, then {now:?}"));
+}
 
 async fn fork_bomb(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
+    let before = host::usual_start().await?;
     for mode in ["once", "stubborn"] {
         let sandbox = stage.sandbox(few).await?;
         let command = stage.place(&sandbox, "res/res_01.c", &[mode, "200"]).await?;
         let running = stage.start(&sandbox, &command).await?;
-        let (ran, slowest) = tokio::join!(running.finish(), host::slowest_start(20));
-        let (ran, slowest) = (ran?, slowest?);
+        let (ran, start) = tokio::join!(running.finish(), host::usual_start());
+        let (ran, start) = (ran?, start?);
         findings.add(by_pids(&ran)?);
         if findings.is_breached() {
             break;
         }
         let typed = ran.end.reason == EndReason::Pids;
         findings.expect(typed, "it ended for its processes", ran.ending());
-        findings.expect(slowest < HOST_START, "the host starts programs", format!("{slowest:?}"));
+        starts_on(&mut findings, before, start);
     }
     Ok(findings.seen())
 }

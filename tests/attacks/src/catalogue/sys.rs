@@ -31,7 +31,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         one("SYS-04", payload("sys/sys_04.c"), Control::Without(&[ProcHiding])),
         one(
             "SYS-05",
-            payload("sys/sys_05.c").args_from(|_| forbidden()),
+            payload("sys/sys_05.c").args_from(forbidden),
             Control::Each(&[&[ProcHiding], &[ProcHiding, UidSplit, Landlock]]),
         ),
         driven("SYS-06", |stage| Box::pin(names(stage)), Control::Without(&[NeutralNames])),
@@ -93,8 +93,8 @@ fn processors() -> usize {
 
 /// Texts that only the host knows. Secrets themselves are not given away: a
 /// process can always read its own arguments.
-fn forbidden() -> Vec<String> {
-    vec!["/run/belljar".to_owned(), "CANARY_PROVIDER_KEY".to_owned()]
+fn forbidden(stage: &Stage) -> Vec<String> {
+    vec![stage.engines.state().display().to_string(), "CANARY_PROVIDER_KEY".to_owned()]
 }
 
 fn machine() -> Vec<String> {
@@ -120,7 +120,8 @@ async fn names(stage: Stage) -> anyhow::Result<Seen> {
     let layer = stage.root.layers[0].display().to_string();
     let id = sandbox.id().to_string();
     let hostname = read("/proc/sys/kernel/hostname");
-    let args = [&*id, &*layer, "/run/belljar", &*hostname];
+    let state = stage.engines.state().display().to_string();
+    let args = [&*id, &*layer, &*state, &*hostname];
     let ran = stage.run(&sandbox, "sys/sys_06.c", &args).await?;
     // The namespaces must not be the host's.
     let inside = ran.after("NOTE namespaces:").join(" ");

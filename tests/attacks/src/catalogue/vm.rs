@@ -11,6 +11,7 @@ use belljar_model::User;
 use belljar_node::{Command, Leftovers, Sandbox};
 
 use crate::attack::{Act, Attack, Control, Seen, payload, verdict};
+use crate::harness::files::HANG_LIMIT;
 use crate::harness::stage::Stage;
 
 pub(crate) fn attacks() -> Vec<Attack> {
@@ -193,9 +194,8 @@ async fn devices(stage: Stage) -> anyhow::Result<Seen> {
     Ok(all.swap_remove(index))
 }
 
-/// Every way to die: seen within two seconds, and nothing is left.
+/// Every way to die: it is told, and nothing is left.
 async fn deaths(stage: Stage) -> anyhow::Result<Seen> {
-    const SOON: Duration = Duration::from_secs(2);
     let inside = "echo c > /proc/sysrq-trigger; echo o > /proc/sysrq-trigger; kill -9 1; \
         reboot -f 2>/dev/null; sleep 1; echo alive";
     let sandbox = stage.sandbox(|_| {}).await?;
@@ -207,7 +207,9 @@ async fn deaths(stage: Stage) -> anyhow::Result<Seen> {
             Ok(ran) if ran.text().contains("alive") => survived += 1,
             // It ended: then that has been told.
             _ => {
-                tokio::time::timeout(SOON, gone).await.context("the machine's end is not told")?;
+                tokio::time::timeout(HANG_LIMIT, gone)
+                    .await
+                    .context("the machine's end is not told")?;
                 break;
             }
         }
@@ -218,7 +220,7 @@ async fn deaths(stage: Stage) -> anyhow::Result<Seen> {
     let begin = Instant::now();
     let killed = std::process::Command::new("kill").args(["-9", &pid]).status()?;
     ensure!(killed.success(), "the monitor could not be killed");
-    tokio::time::timeout(SOON, gone).await.context("the monitor's death is not told")?;
+    tokio::time::timeout(HANG_LIMIT, gone).await.context("the monitor's death is not told")?;
     let took = begin.elapsed();
     ensure!(!Path::new(&format!("/proc/{pid}/exe")).exists(), "the monitor is still there");
     Ok(Seen::Held(format!("{survived} tries from inside did nothing; a kill is told in {took:?}")))
@@ -227,11 +229,13 @@ async fn deaths(stage: Stage) -> anyhow::Result<Seen> {
 /// The host is asked for files of a disk that the code wrote to: it never looks at
 /// that disk itself.
 async fn disk(stage: Stage) -> anyhow::Result<Seen> {
+    let state = stage.engines.state().display().to_string();
     let mounts = || {
-        let text = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
         let loops = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
-        let backed = loops.filter(|entry| entry.path().join("loop/backing_file").exists()).count();
-        (text.lines().count(), backed)
+        let files = loops.map(|entry| entry.path().join("loop/backing_file"));
+        let files = files.filter_map(|file| std::fs::read_to_string(file).ok());
+        let backed = files.filter(|file| file.contains(&state)).count();
+        (stage.engines.mounts(), backed)
     };
     let before = mounts();
     let sandbox = stage.sandbox(|_| {}).await?;

@@ -10,8 +10,8 @@ use belljar_node::{FileError, Listing, Sandbox};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::timeout;
 
-/// Longer than any answer may take, even on a small machine that others use.
-pub(crate) const SOON: Duration = Duration::from_secs(3);
+/// What is not over by then hangs, also on a small machine that others use.
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(30);
 
 /// Downloads at most this much unless an act says otherwise.
 pub(crate) const LIMIT: u64 = 16 << 20;
@@ -23,7 +23,7 @@ pub(crate) async fn download(
     limit: u64,
 ) -> anyhow::Result<Result<Vec<u8>, FileError>> {
     let mut target = Vec::new();
-    let done = timeout(SOON, sandbox.download(User::User, path, limit, &mut target)).await;
+    let done = timeout(HANG_LIMIT, sandbox.download(User::User, path, limit, &mut target)).await;
     let done = done.with_context(|| format!("download of {} hangs", path.escape_ascii()))?;
     Ok(done.map(|_| target))
 }
@@ -34,7 +34,7 @@ pub(crate) async fn upload(
     bytes: &[u8],
 ) -> anyhow::Result<Result<u64, FileError>> {
     let mut source = bytes;
-    let done = timeout(SOON, sandbox.upload(User::User, path, 0o644, &mut source)).await;
+    let done = timeout(HANG_LIMIT, sandbox.upload(User::User, path, 0o644, &mut source)).await;
     done.with_context(|| format!("upload to {} hangs", path.escape_ascii()))
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn list(
     sandbox: &Sandbox,
     path: &[u8],
 ) -> anyhow::Result<Result<Listing, FileError>> {
-    let done = timeout(SOON, sandbox.list(User::User, path, 1)).await;
+    let done = timeout(HANG_LIMIT, sandbox.list(User::User, path, 1)).await;
     done.with_context(|| format!("list of {} hangs", path.escape_ascii()))
 }
 

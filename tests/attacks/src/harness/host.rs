@@ -1,14 +1,13 @@
 //! What the host sees of sandboxes and of itself.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_node::Sandbox;
-
-use crate::harness::oracle::{group_roots, groups_of, processes};
+use belljar_testkit::{OwnEngines, Process, groups_of_sandbox};
 
 /// The control groups of one sandbox, one in each hierarchy.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub(crate) struct Groups(Vec<PathBuf>);
 
 impl Groups {
     pub(crate) fn of(sandbox: &Sandbox) -> Self {
-        Self(group_roots().iter().flat_map(|root| groups_of(root, sandbox.id().as_str())).collect())
+        Self(groups_of_sandbox(sandbox.id().as_str()))
     }
 
     /// A counter of the sandbox, in whichever hierarchy it is.
@@ -48,17 +47,6 @@ impl Groups {
         pids.dedup();
         pids
     }
-
-    /// How many groups there are now, calls' included.
-    pub(crate) fn count() -> usize {
-        group_roots().iter().map(|root| dirs_below(root)).sum()
-    }
-}
-
-fn dirs_below(dir: &Path) -> usize {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let dirs = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
-    dirs.map(|path| 1 + dirs_below(&path)).sum()
 }
 
 /// Memory of a process that is in use now.
@@ -77,10 +65,10 @@ pub(crate) fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
-/// The pids of processes whose name is `name`.
-pub(crate) fn named(name: &str) -> Vec<u32> {
-    let comm = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    processes().filter(|&pid| comm(pid).trim() == name).collect()
+/// The pids of our sandboxes' processes whose name is `name`.
+pub(crate) fn named(engines: &OwnEngines, name: &str) -> Vec<u32> {
+    let found = engines.processes().into_iter().filter(|process| process.name == name);
+    found.map(|process| process.pid).collect()
 }
 
 /// The groups of a process, one line for each hierarchy.
@@ -90,9 +78,7 @@ pub(crate) fn groups_of_process(pid: u32) -> String {
 
 /// Whether a process is there and not merely a zombie.
 pub(crate) fn lives(pid: u32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    Process::read(pid).is_some_and(|process| process.is_alive())
 }
 
 /// Sends SIGKILL to one process that the caller knows to be its own.
@@ -103,27 +89,41 @@ pub(crate) fn kill(pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The longest that the host takes to run a trivial program, of a few tries.
-pub(crate) async fn slowest_start(tries: u32) -> anyhow::Result<Duration> {
-    let measure = move || -> anyhow::Result<Duration> {
-        let mut slowest = Duration::ZERO;
-        for _ in 0..tries {
+/// How much longer the host may take to run a program while an attack goes on, beside
+/// what it took before.
+pub(crate) const SLOWER_START: u32 = 100;
+
+/// The time that the host takes to run a trivial program: the median of some tries, so
+/// that it does not matter if one of them had to wait for a core.
+pub(crate) async fn usual_start() -> anyhow::Result<Duration> {
+    const TRIES: usize = 21;
+    let measure = || -> anyhow::Result<Duration> {
+        let mut times = Vec::new();
+        for _ in 0..TRIES {
             let begin = Instant::now();
             let status = Command::new("/bin/true").stdin(Stdio::null()).status()?;
             anyhow::ensure!(status.success(), "the host's own program failed");
-            slowest = slowest.max(begin.elapsed());
+            times.push(begin.elapsed());
         }
-        Ok(slowest)
+        times.sort();
+        Ok(times[TRIES / 2])
     };
     tokio::task::spawn_blocking(measure).await?.context("the host cannot start a program")
 }
 
-/// System V segments of the host's own namespace.
+/// System V segments in the host's own namespace that a sandbox has made: by the user id
+/// of their creator, which programs of the host never have.
 pub(crate) fn segments() -> usize {
-    fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default().lines().count()
+    const FIRST_USER: u32 = 0x1000_0000;
+    let text = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let mut lines = text.lines();
+    let mut columns = lines.next().unwrap_or_default().split_whitespace();
+    let Some(at) = columns.position(|column| column == "cuid") else { return 0 };
+    let creator = |line: &str| line.split_whitespace().nth(at)?.parse::<u32>().ok();
+    lines.filter_map(creator).filter(|user| *user >= FIRST_USER).count()
 }
 
-/// Objects of one kind that the kernel keeps.
+/// Objects of one kind that the kernel keeps, for whomever.
 pub(crate) fn slab(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/slabinfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;

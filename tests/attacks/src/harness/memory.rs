@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
-use crate::harness::oracle::processes;
+use belljar_testkit::Processes;
 
 /// Every process of a sandbox, the guest included, as the host counts. The
 /// engine may have its groups anywhere; they bear the sandbox's id all the same.
@@ -12,7 +12,7 @@ pub(crate) fn processes_of(id: &str) -> Vec<u32> {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         groups.contains(id)
     };
-    processes().filter(is_its).collect()
+    Processes::now().iter().map(|process| process.pid).filter(is_its).collect()
 }
 
 /// Where in a process these bytes are; and how much was looked at.

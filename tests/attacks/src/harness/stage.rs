@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use belljar_model::limits::MIB;
 use belljar_model::{End, Limits, RootFs, Spec, Tier, User};
-use belljar_node::{Call, Command, Defence, Event, Input, Node, Sandbox, Weakened};
+use belljar_node::{Call, Command, Defence, Event, Input, Node, NodeError, Sandbox, Weakened};
+use belljar_testkit::OwnEngines;
 
 use crate::harness::canary::Canaries;
 use crate::harness::programs::Programs;
@@ -17,6 +18,8 @@ use crate::harness::warm::{Made, Warm};
 #[derive(Debug, Clone)]
 pub(crate) struct Stage {
     pub(crate) node: Node,
+    /// What this program's engines leave on the host; all have one state directory.
+    pub(crate) engines: Arc<OwnEngines>,
     /// What the sandboxes are.
     pub(crate) tier: Tier,
     /// The `host` template, or one of layers for machines.
@@ -95,6 +98,11 @@ impl Stage {
     /// The same stage with other defences off, for controls of one's own.
     pub(crate) fn without(&self, defences: &[Defence]) -> Self {
         Self { weakened: Weakened::without_all(defences), ..self.clone() }
+    }
+
+    /// Starts a node for one act alone.
+    pub(crate) async fn start_node(&self) -> Result<Node, NodeError> {
+        Node::start(Some(self.engines.state())).await
     }
 
     /// Whether something is switched off.

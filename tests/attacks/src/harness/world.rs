@@ -36,8 +36,8 @@ const SERVED: [&str; 6] = [
 /// Stands for the world's own address, in what names lead to.
 pub(crate) const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// A row is there that soon after what it is about.
-const SOON: Duration = Duration::from_secs(3);
+/// A row that is not there by then does not come.
+const HANG_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -212,7 +212,7 @@ impl World {
         let begin = Instant::now();
         loop {
             let found = self.rows(of.id()).iter().filter(|row| is_one(row)).count();
-            if found >= many || begin.elapsed() > SOON {
+            if found >= many || begin.elapsed() > HANG_LIMIT {
                 return found;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

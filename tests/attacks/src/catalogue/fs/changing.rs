@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::attack::{Seen, verdict};
-use crate::harness::files::{self, Broken, LIMIT, SOON, Then};
+use crate::harness::files::{self, Broken, HANG_LIMIT, LIMIT, Then};
 use crate::harness::findings::Findings;
 use crate::harness::stage::{Running, Stage};
 
@@ -137,8 +137,9 @@ async fn broken_off(stage: &Stage, findings: &mut Findings) -> anyhow::Result<()
         let dropped = timeout(Duration::from_millis(30), upload).await.is_err();
         sandbox.resume()?;
         ensure!(dropped, "a paused guest took it all");
-        let later = timeout(SOON, stage.exec(&sandbox, &Command::new(["/bin/true"]))).await;
-        let serves = matches!(&later, Ok(Ok(ran)) if ran.end.reason == EndReason::Done);
+        let later = timeout(HANG_LIMIT, stage.exec(&sandbox, &Command::new(["/bin/true"]))).await;
+        let later = later.context("a call after an upload that was broken off hangs")?;
+        let serves = matches!(&later, Ok(ran) if ran.end.reason == EndReason::Done);
         findings.expect(serves, "an upload that is broken off hurts no other", "it does");
         if !serves {
             break;
@@ -161,7 +162,7 @@ async fn upload_until(
         let source: &mut (dyn tokio::io::AsyncRead + Unpin + Send) =
             if round.is_multiple_of(4) { &mut broken } else { &mut whole };
         // A stalled one is dropped in the middle.
-        let patience = if round.is_multiple_of(8) { Duration::from_millis(50) } else { SOON };
+        let patience = if round.is_multiple_of(8) { Duration::from_millis(50) } else { HANG_LIMIT };
         let path = b"/tmp/fs17/target";
         let _ = timeout(patience, sandbox.upload(User::User, path, 0o644, source)).await;
         round += 1;

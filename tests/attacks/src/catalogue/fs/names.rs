@@ -8,7 +8,7 @@ use belljar_node::{Command, Sandbox};
 use tokio::time::timeout;
 
 use crate::attack::{Seen, verdict};
-use crate::harness::files::{self, LIMIT, SOON};
+use crate::harness::files::{self, HANG_LIMIT, LIMIT};
 use crate::harness::findings::Findings;
 use crate::harness::stage::{Ran, Stage};
 
@@ -75,10 +75,10 @@ async fn answer(
     sandbox: &Sandbox,
     command: &Command,
 ) -> anyhow::Result<Result<Ran, String>> {
-    let started = timeout(SOON, stage.start(sandbox, command)).await;
+    let started = timeout(HANG_LIMIT, stage.start(sandbox, command)).await;
     match started.context("a start hangs")? {
         Ok(running) => {
-            let ran = timeout(SOON, running.finish()).await.context("a call hangs")??;
+            let ran = timeout(HANG_LIMIT, running.finish()).await.context("a call hangs")??;
             Ok(Ok(ran))
         }
         Err(error) => Ok(Err(format!("{error:#}"))),

@@ -73,8 +73,8 @@ pub(super) async fn hostile(stage: Stage) -> anyhow::Result<Seen> {
 fn concise(findings: Findings, held: String) -> Findings {
     let mut short = Findings::default();
     match findings.seen() {
-        Seen::Breach(text) => short.breach(text),
         Seen::Held(_) | Seen::NotHere(_) => short.held(held),
+        other => short.add(other),
     }
     short
 }

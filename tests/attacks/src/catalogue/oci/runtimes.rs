@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use belljar_model::{Runtime, SandboxId, Tier};
 use belljar_sandbox::{Backend as _, Config, Engine, Runtimes, StartError, Weakened};
+use belljar_testkit::groups_of_sandbox;
 use serde_json::Value;
 
 use crate::attack::Seen;
@@ -17,11 +18,11 @@ use crate::harness::stage::Stage;
 /// What a runtime is told to do, compared with what was agreed to.
 pub(super) async fn bundle(stage: Stage) -> anyhow::Result<Seen> {
     let sandbox = stage.sandbox(|_| {}).await?;
-    let config = config_of(sandbox.id().as_str())?;
+    let config = config_of(&stage, sandbox.id().as_str())?;
     for never in ["hooks", "annotations"] {
         ensure!(config.get(never).is_none(), "the bundle has {never}");
     }
-    let lines = lines(&config, &sandbox_words(&config, sandbox.id().as_str()));
+    let lines = lines(&config, &sandbox_words(&stage, &config, sandbox.id().as_str()));
     let name = format!("config-{}.txt", stage.tier.as_str().replace('/', "-"));
     golden::compare(&name, &lines, stage.bless)
 }
@@ -29,15 +30,15 @@ pub(super) async fn bundle(stage: Stage) -> anyhow::Result<Seen> {
 /// A bundle with a hook is not the one that was agreed to.
 pub(super) async fn other_bundle(stage: Stage) -> anyhow::Result<Seen> {
     let sandbox = stage.sandbox(|_| {}).await?;
-    let mut config = config_of(sandbox.id().as_str())?;
+    let mut config = config_of(&stage, sandbox.id().as_str())?;
     config["hooks"] = serde_json::json!({"prestart": [{"path": "/tmp/evil"}]});
-    let lines = lines(&config, &sandbox_words(&config, sandbox.id().as_str()));
+    let lines = lines(&config, &sandbox_words(&stage, &config, sandbox.id().as_str()));
     golden::compare(&format!("config-{}.txt", stage.tier.as_str().replace('/', "-")), &lines, false)
 }
 
 /// The bundle of a sandbox that runs, found by its name.
-fn config_of(id: &str) -> anyhow::Result<Value> {
-    let mut dirs = vec![PathBuf::from("/run/belljar")];
+fn config_of(stage: &Stage, id: &str) -> anyhow::Result<Value> {
+    let mut dirs = vec![stage.engines.state().to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -55,12 +56,14 @@ fn config_of(id: &str) -> anyhow::Result<Value> {
 }
 
 /// What is another in every run: ids, directories.
-fn sandbox_words(config: &Value, id: &str) -> Vec<(String, &'static str)> {
+fn sandbox_words(stage: &Stage, config: &Value, id: &str) -> Vec<(String, &'static str)> {
     let first = &config["linux"]["uidMappings"][0]["hostID"];
     let root = config["root"]["path"].as_str().map(Path::new).and_then(Path::parent);
     let base = root.map(|dir| dir.display().to_string()).unwrap_or_default();
     let mut words = vec![(first.to_string(), "FIRST-ID")];
     words.extend((!base.is_empty()).then_some((base, "BASE")));
+    // Where the state of root's engines is when nobody says otherwise.
+    words.push((stage.engines.state().display().to_string(), "/run/belljar"));
     words.push((id.to_owned(), "ID"));
     words
 }
@@ -201,7 +204,5 @@ async fn try_one(
 
 /// Groups that have the name that these sandboxes get.
 fn groups() -> BTreeSet<PathBuf> {
-    let id = SandboxId::from_random([7; 16]);
-    let roots = crate::harness::oracle::group_roots();
-    roots.iter().flat_map(|root| crate::harness::oracle::groups_of(root, id.as_str())).collect()
+    groups_of_sandbox(SandboxId::from_random([7; 16]).as_str()).into_iter().collect()
 }

@@ -9,7 +9,7 @@ use belljar_node::{Command, Event};
 
 use super::twins::has_fixed_fields;
 use crate::attack::{Seen, verdict};
-use crate::harness::files::{self, LIMIT};
+use crate::harness::files::{self, HANG_LIMIT, LIMIT};
 use crate::harness::findings::Findings;
 use crate::harness::host::{self, Groups};
 use crate::harness::stage::Stage;
@@ -60,13 +60,13 @@ pub(super) async fn unread(stage: Stage) -> anyhow::Result<Seen> {
     let groups = Groups::of(&sandbox);
     let ensured = groups.members(call.number());
     ensure!(!ensured.is_empty() || begin.elapsed() > wall, "the call ended too soon");
-    let late = begin + wall + Duration::from_secs(3);
+    let late = begin + wall + HANG_LIMIT;
     while !groups.members(call.number()).is_empty() && Instant::now() < late {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let took = begin.elapsed();
     let left = groups.members(call.number());
-    findings.expect(left.is_empty(), "it ends unread", format!("{left:?} after {took:?}"));
+    findings.expect_in_time(left.is_empty(), "it ends unread", format!("{left:?} after {took:?}"));
     let grown = host::own_resident().saturating_sub(before);
     findings.expect(grown < FLAT, "nothing piles up", grown);
     let said = files::download(&sandbox, b"/tmp/out07.count", LIMIT).await??;

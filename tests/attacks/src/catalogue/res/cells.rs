@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use belljar_model::limits::MIB;
 use belljar_model::{EndReason, Spec};
-use belljar_node::{Command, Node};
+use belljar_node::Command;
 
 use crate::attack::Seen;
 use crate::harness::findings::Findings;
@@ -85,7 +85,7 @@ pub(super) async fn all(stage: Stage) -> anyhow::Result<Seen> {
     if stage.warm.is_none() {
         return Ok(Seen::NotHere("the warm template is not built".to_owned()));
     }
-    let pooled = Stage { node: Node::start(None).await?, ..stage.clone() };
+    let pooled = Stage { node: stage.start_node().await?, ..stage.clone() };
     stage.warm()?.up(&pooled.node, Made::Pooled).await?;
     for made in Made::WARM {
         for greed in &GREEDS {
@@ -116,7 +116,7 @@ async fn one(
     findings.expect(peak <= LIMIT, "no more memory than its own", format!("{how}: {peak}"));
     let written = ran.end.usage.written_bytes;
     findings.expect(written <= DISK, "no more than the disk", format!("{how}: {written}"));
-    findings.expect(took < Duration::from_secs(15), "in time", format!("{how}: {took:?}"));
+    findings.in_time(took, "in time");
     // The guest is spared, and the sandbox serves on once the interpreter is gone.
     context.end().await;
     let later = stage.exec(&sandbox, &Command::new(["/bin/true"])).await?;

@@ -9,12 +9,11 @@ use belljar_model::limits::MIB;
 use belljar_node::Sandbox;
 use tokio::task::JoinSet;
 
-use super::{HOST_START, by_memory, by_pids};
+use super::{by_memory, by_pids, starts_on};
 use crate::attack::Seen;
-use crate::harness::files::SOON;
+use crate::harness::files::HANG_LIMIT;
 use crate::harness::findings::Findings;
 use crate::harness::host::{self, Groups};
-use crate::harness::oracle::spawner;
 use crate::harness::stage::{Running, Stage};
 
 /// Starts one call in each of several sandboxes and waits until all hold what
@@ -70,6 +69,7 @@ fn oom_score(pid: u32) -> i32 {
 /// Twelve sandboxes sit at their limit; one more tries a bomb.
 pub(super) async fn of_processes(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
+    let before = host::usual_start().await?;
     let mut sandboxes = Vec::new();
     for _ in 0..12 {
         sandboxes.push(stage.sandbox(|spec| spec.limits.pids = 64).await?);
@@ -78,8 +78,7 @@ pub(super) async fn of_processes(stage: Stage) -> anyhow::Result<Seen> {
     let holders = holders(&stage, &sandboxes, "res/res_01.c", &["brim", "60", "3"]).await?;
     let ran = stage.run(&bomber, "res/res_01.c", &["stubborn", "200"]).await?;
     findings.add(by_pids(&ran)?);
-    let slowest = host::slowest_start(20).await?;
-    findings.expect(slowest < HOST_START, "the host starts programs", format!("{slowest:?}"));
+    starts_on(&mut findings, before, host::usual_start().await?);
     for holder in holders {
         let ran = holder.finish().await?;
         findings.verdict(&ran)?;
@@ -95,14 +94,14 @@ pub(super) async fn one_after_another(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     cycles(&stage, CYCLES / 4).await?;
     stage.at_rest().await?;
-    let before = Figures::now();
+    let before = Figures::now(&stage);
     cycles(&stage, CYCLES * 3 / 4).await?;
     // The last ones are still being put away when their lanes end.
     let begin = Instant::now();
-    let mut after = Figures::now();
-    while !after.within(&before) && begin.elapsed() < SOON {
+    let mut after = Figures::now(&stage);
+    while !after.within(&before) && begin.elapsed() < HANG_LIMIT {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        after = Figures::now();
+        after = Figures::now(&stage);
     }
     findings.expect(after.within(&before), "nothing grows", format!("{before:?} {after:?}"));
     findings.held(format!("{CYCLES} sandboxes came and went"));
@@ -142,14 +141,14 @@ struct Figures {
 }
 
 impl Figures {
-    fn now() -> Self {
-        let spawner = spawner().unwrap_or(0);
+    fn now(stage: &Stage) -> Self {
+        let spawner = stage.engines.spawner();
         Self {
             own_memory: host::own_resident(),
             spawner_memory: host::resident(spawner),
             own_files: host::open_files(std::process::id()),
             spawner_files: host::open_files(spawner),
-            groups: Groups::count(),
+            groups: stage.engines.count_groups(),
             segments: host::segments(),
         }
     }

@@ -65,19 +65,29 @@ pub(super) async fn of_the_manager(stage: Stage) -> anyhow::Result<Seen> {
     Ok(findings.seen())
 }
 
-/// Names that are not there are remembered at the asker's expense.
+/// What the host may keep of the names: fewer than the sandbox had memory for.
+const KEPT_NAMES: u64 = 600_000;
+
+/// Names that are not there are remembered at the asker's expense. Only the whole host's
+/// names can be counted, and programs of the host look for names, too: a sandbox that
+/// leaves them behind does so each time.
 pub(super) async fn misses(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
-    let before = host::slab("dentry");
-    let sandbox = stage.sandbox(|spec| spec.limits.memory_bytes = LIMIT).await?;
-    let ran = stage.run(&sandbox, "res/res_15.c", &["1000000", "3"]).await?;
-    findings.add(by_memory(&ran, LIMIT)?);
-    stage.destroy(sandbox).await?;
-    if let (Some(before), Some(after)) = (before, host::slab("dentry")) {
-        // Misses below shared directories stay until the kernel wants them
-        // back, but never more than the sandbox had memory for.
-        let grown = after.saturating_sub(before);
-        findings.expect(grown < 600_000, "the host keeps few of them", format!("{grown} more"));
+    let mut grown = Vec::new();
+    for _ in 0..3 {
+        let before = host::slab("dentry");
+        let sandbox = stage.sandbox(|spec| spec.limits.memory_bytes = LIMIT).await?;
+        let ran = stage.run(&sandbox, "res/res_15.c", &["1000000", "3"]).await?;
+        findings.add(by_memory(&ran, LIMIT)?);
+        stage.destroy(sandbox).await?;
+        // Misses below shared directories stay until the kernel wants them back.
+        let Some((before, after)) = before.zip(host::slab("dentry")) else { break };
+        grown.push(after.saturating_sub(before));
+        if after.saturating_sub(before) < KEPT_NAMES || findings.is_breached() {
+            break;
+        }
     }
+    let few = grown.last().is_none_or(|grown| *grown < KEPT_NAMES);
+    findings.expect(few, "the host keeps few of them", format!("{grown:?} more"));
     Ok(findings.seen())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use belljar_model::Spec;
 use belljar_model::limits::MIB;
-use belljar_node::{Command, Context, Leftovers, Node, Origin, Weakened};
+use belljar_node::{Command, Context, Leftovers, Origin, Weakened};
 
 use crate::attack::{Seen, verdict};
 use crate::harness::findings::Findings;
@@ -237,7 +237,7 @@ pub(super) async fn unconfined(stage: Stage) -> anyhow::Result<Seen> {
 /// Whether every group of a process that is ours at all is the sandbox's.
 fn is_counted(pid: u32, id: &str) -> (bool, String) {
     let groups = host::groups_of_process(pid);
-    let ours: Vec<_> = groups.lines().filter(|line| line.contains("/belljar/")).collect();
+    let ours: Vec<_> = groups.lines().filter(|line| line.contains("/belljar")).collect();
     let all = !ours.is_empty() && ours.iter().all(|line| line.contains(id));
     (all, groups)
 }
@@ -246,7 +246,7 @@ fn is_counted(pid: u32, id: &str) -> (bool, String) {
 /// what is charged for their first one.
 pub(super) async fn counted(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
-    let pooled = Stage { node: Node::start(None).await?, ..stage.clone() };
+    let pooled = Stage { node: stage.start_node().await?, ..stage.clone() };
     stage.warm()?.up(&pooled.node, Made::Pooled).await?;
     for made in Made::WARM {
         let stage = if made == Made::Pooled { &pooled } else { &stage };

@@ -9,7 +9,6 @@ use belljar_node::Origin;
 use crate::attack::{Seen, verdict};
 use crate::harness::findings::Findings;
 use crate::harness::host::Groups;
-use crate::harness::oracle::spawner;
 use crate::harness::stage::Stage;
 use crate::harness::warm::Made;
 
@@ -46,7 +45,7 @@ pub(super) async fn all(stage: Stage) -> anyhow::Result<Seen> {
     let groups = Groups::of(&sandbox);
     let zygotes = groups.zygotes();
     let mut pids = zygotes.clone();
-    pids.extend(spawner());
+    pids.push(stage.engines.spawner());
     pids.push(std::process::id());
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     findings.verdict(&stage.cell(&context, "zyg/zyg_06.py", &pids).await?)?;

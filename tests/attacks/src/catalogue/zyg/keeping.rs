@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use belljar_model::{EndReason, Spec};
 use belljar_node::Defence::NetNamespace;
-use belljar_node::{MOST_FORKS, Node, NodeError, Origin, WarmError};
+use belljar_node::{MOST_FORKS, NodeError, Origin, WarmError};
 use tokio::task::JoinSet;
 
 use crate::attack::{Seen, verdict};
@@ -23,7 +23,7 @@ struct Alone {
 
 impl Alone {
     async fn start(stage: &Stage) -> anyhow::Result<Self> {
-        let stage = Stage { node: Node::start(None).await?, ..stage.clone() };
+        let stage = Stage { node: stage.start_node().await?, ..stage.clone() };
         let warm = stage.warm()?;
         warm.up(&stage.node, Made::Forked).await?;
         let spec = Spec { root: warm.root(), ..stage.spec() };
@@ -182,7 +182,7 @@ pub(super) async fn poisoned(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let source = std::fs::read_to_string(stage.programs.path("zyg/zyg_13.py")?)?;
     let args = serde_json::Value::from(targets(&stage));
-    let node = Node::start(None).await?;
+    let node = stage.start_node().await?;
     let mut warmth = stage.warm()?.warmth()?;
     warmth.code = format!("import sys\nsys.argv = {args}\n{source}");
     node.warm_up(warmth, None).await.context("the hostile warm-up did not even start")?;
