@@ -51,6 +51,9 @@ pub(crate) struct Args {
     victim: Option<PathBuf>,
     #[arg(long, hide = true)]
     sweeper: bool,
+    /// The state directory of engines that the kill test starts
+    #[arg(long, hide = true)]
+    pub(crate) state: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,19 @@ pub(crate) enum Mode {
     Victim(PathBuf),
     /// Started by the kill test, as the next command would be.
     Sweeper,
+}
+
+impl Mode {
+    /// The name in the case log of a mode that is one case by itself.
+    pub(crate) fn single_case(&self) -> Option<&'static str> {
+        match self {
+            Self::Churn(_) => Some("churn"),
+            Self::KillTest(_) => Some("kill-test"),
+            Self::Fleet(_) => Some("fleet"),
+            Self::Transfer => Some("transfer"),
+            Self::Suite | Self::Victim(_) | Self::Sweeper => None,
+        }
+    }
 }
 
 impl Args {

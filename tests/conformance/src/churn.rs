@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use belljar_model::EndReason;
-use belljar_node::{Command, Node};
+use belljar_node::Command;
 use tokio::task::JoinSet;
 
 use crate::Verdict;
@@ -14,7 +14,7 @@ use crate::fixture::Fixture;
 use crate::residue::{self, Footprint, Ours};
 use crate::verbs::until;
 
-/// Everything that could grow, where it can be told from other engines' doings.
+/// Everything of our own engine that could grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Counts {
     processes: usize,
@@ -28,15 +28,15 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn take(ours: &Ours) -> anyhow::Result<Self> {
-        let footprint = Footprint::of_this_process()?;
+        let footprint = Footprint::of_this_process(ours.engines.state())?;
         Ok(Self {
-            processes: ours.processes()?.len(),
+            processes: ours.processes().len(),
             mounts: footprint.mounts,
             groups: ours.sandbox_groups(),
-            namespaces: residue::namespaces().len(),
-            state_files: residue::state_entries(),
+            namespaces: ours.namespaces().len(),
+            state_files: ours.engines.count_state(),
             descriptors: footprint.descriptors.len(),
-            spawner_descriptors: residue::descriptor_count(ours.spawner),
+            spawner_descriptors: residue::descriptor_count(ours.engines.spawner()),
         })
     }
 
@@ -45,7 +45,7 @@ impl Counts {
             ("processes", self.processes, after.processes),
             ("mounts", self.mounts, after.mounts),
             ("cgroup directories", self.groups, after.groups),
-            ("namespaces (host)", self.namespaces, after.namespaces),
+            ("namespaces", self.namespaces, after.namespaces),
             ("entries of the state directory", self.state_files, after.state_files),
             ("own descriptors", self.descriptors, after.descriptors),
             ("the spawner's descriptors", self.spawner_descriptors, after.spawner_descriptors),
@@ -55,20 +55,20 @@ impl Counts {
 
 pub(crate) async fn run(args: &Args, count: usize) -> anyhow::Result<Verdict> {
     let store = tempfile::tempdir().context("make a directory for the template")?;
-    let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Arc::new(Fixture::new(node, args.first(), store.path())?);
+    let state = tempfile::tempdir().context("make a directory for the engine")?;
+    let fixture = Arc::new(Fixture::start(state.path(), args.first(), store.path()).await?);
     let ours = Ours::find(&fixture).await?;
     // One round first: what the engine keeps for good is not growth.
     rounds(&fixture, args.parallel, args.parallel).await?;
     ours.sandboxes_gone(fixture.spec().limits.wall).await?;
     let before = Counts::take(&ours)?;
-    let resident = [residue::resident_kib(std::process::id()), residue::resident_kib(ours.spawner)];
+    let resident =
+        [residue::resident_kib(std::process::id()), residue::resident_kib(ours.engines.spawner())];
     let started = Instant::now();
     let mut times = rounds(&fixture, count, args.parallel).await?;
     let took = started.elapsed();
-    // Other engines come and go beside this one: what grew must go away again,
-    // theirs does when they are done.
-    let settled = until("no growth", Duration::from_secs(30), async || {
+    // The last ones are still being put away when their calls have ended.
+    let settled = until("no growth", Duration::from_secs(60), async || {
         let after = Counts::take(&ours)?;
         Ok(residue::no_growth(&before.rows(&after)).is_ok().then_some(after))
     })
@@ -90,7 +90,8 @@ pub(crate) async fn run(args: &Args, count: usize) -> anyhow::Result<Verdict> {
     for (name, before, after) in before.rows(&after) {
         println!("{name:32} {before:6} before {after:6} after");
     }
-    let now = [residue::resident_kib(std::process::id()), residue::resident_kib(ours.spawner)];
+    let now =
+        [residue::resident_kib(std::process::id()), residue::resident_kib(ours.engines.spawner())];
     println!("resident KiB, own and spawner's: {resident:?} before, {now:?} after");
     if let Some(fixture) = Arc::into_inner(fixture) {
         fixture.node.stop().await;

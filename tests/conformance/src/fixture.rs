@@ -1,6 +1,6 @@
 //! What a case runs on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,6 +14,8 @@ use crate::pace::Pace;
 #[derive(Debug)]
 pub(crate) struct Fixture {
     pub(crate) node: Node,
+    /// Where its engine, and every other of this program, has its state.
+    pub(crate) state: PathBuf,
     pub(crate) tier: Tier,
     pub(crate) template: Template,
     /// How much longer than bare everything may take.
@@ -31,13 +33,21 @@ struct Contexts {
 }
 
 impl Fixture {
-    pub(crate) fn new(node: Node, tier: Tier, store: &Path) -> anyhow::Result<Self> {
+    /// Starts an engine that shares its state directory with no other program's.
+    pub(crate) async fn start(state: &Path, tier: Tier, store: &Path) -> anyhow::Result<Self> {
+        let node = Node::start(Some(state)).await.context("start the engine")?;
         // Directories of the host cannot be shown in a machine of its own.
         let template = match tier {
             Tier::Microvm => belljar_warmed::template(),
             _ => belljar_template::host::prepare(store).context("prepare the template"),
         };
-        Ok(Self { node, tier, template: template?, pace: Pace::FULL, contexts: None })
+        let (state, pace) = (state.to_owned(), Pace::FULL);
+        Ok(Self { node, state, tier, template: template?, pace, contexts: None })
+    }
+
+    /// Starts another engine, beside the one that most cases use.
+    pub(crate) async fn another_node(&self) -> anyhow::Result<Node> {
+        Node::start(Some(&self.state)).await.context("start another engine")
     }
 
     /// Takes this template for contexts. Where an interpreter can be forked from
@@ -46,7 +56,7 @@ impl Fixture {
     pub(crate) async fn take_contexts(&mut self, template: Template) -> anyhow::Result<()> {
         let warm = self.tier == Tier::Jail;
         let node = if warm {
-            let node = Node::start(None).await.context("start the engine for contexts")?;
+            let node = self.another_node().await?;
             let warmth = belljar_warmed::warmth(&template)?;
             node.warm_up(warmth, None).await.context("warm the template up")?;
             node

@@ -50,10 +50,11 @@ const ENOUGH: usize = 20;
 
 pub(crate) async fn run(args: &Args, length: Duration) -> anyhow::Result<Verdict> {
     let store = tempfile::tempdir().context("make a directory for the template")?;
-    let node = Node::start(None).await.context("start the engine")?;
+    let state = tempfile::tempdir().context("make a directory for the engine")?;
+    let fixture = Fixture::start(state.path(), Tier::Jail, store.path()).await?;
+    let node = fixture.node.clone();
     let template = belljar_warmed::template()?;
     let members = members(args, &node, &template.root).await?;
-    let fixture = Fixture::new(node.clone(), Tier::Jail, store.path())?;
     let ours = Ours::find(&fixture).await?;
     let shelf = tempfile::tempdir().context("make a directory for saved sandboxes")?;
     let fleet = Arc::new(Fleet { node, python: belljar_warmed::python(&template)?, shelf });
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: &Args, length: Duration) -> anyhow::Result<Verdict
     let before = Counts::take(&ours)?;
     let log = sail(args, &fleet, &members, length).await;
     log.print();
-    let settled = until("no growth", Duration::from_secs(30), async || {
+    let settled = until("no growth", Duration::from_secs(60), async || {
         let after = Counts::take(&ours)?;
         Ok(residue::no_growth(&before.rows(&after)).is_ok().then_some(()))
     });

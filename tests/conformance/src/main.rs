@@ -32,7 +32,9 @@ mod transfer;
 mod verbs;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
+use belljar_testkit::{CaseLog, CaseOutcome};
 use clap::Parser as _;
 
 use crate::args::{Args, Mode};
@@ -59,15 +61,25 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match args.mode() {
+    let (mode, started) = (args.mode(), Instant::now());
+    let ran = runtime.block_on(async {
+        match &mode {
             Mode::Suite => suite::run(args).await,
-            Mode::Churn(count) => churn::run(args, count).await,
-            Mode::KillTest(count) => kills::run(args, count).await,
-            Mode::Fleet(length) => fleet::run(args, length).await,
+            Mode::Churn(count) => churn::run(args, *count).await,
+            Mode::KillTest(count) => kills::run(args, *count).await,
+            Mode::Fleet(length) => fleet::run(args, *length).await,
             Mode::Transfer => transfer::run(args).await,
-            Mode::Victim(store) => kills::be_victim(args, &store).await,
-            Mode::Sweeper => kills::be_sweeper().await,
+            Mode::Victim(store) => kills::be_victim(args, store).await,
+            Mode::Sweeper => kills::be_sweeper(args).await,
         }
-    })
+    });
+    if let Some(case) = mode.single_case() {
+        let outcome = match ran {
+            Ok(Verdict::Passed) => CaseOutcome::Passed,
+            Ok(Verdict::Failed) | Err(_) => CaseOutcome::Failed,
+        };
+        let log = CaseLog::open(format!("conformance/{}", args.first()))?;
+        log.ended(case, started.elapsed(), outcome)?;
+    }
+    ran
 }

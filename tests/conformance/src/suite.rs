@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_model::Tier;
-use belljar_node::{Node, NodeError};
+use belljar_node::NodeError;
 use belljar_sandbox::StartError;
-use belljar_testkit::Starved;
+use belljar_testkit::{CaseLog, CaseOutcome, CaseVerdict, run_case};
 
 use crate::Verdict;
 use crate::args::{Args, Wanted};
@@ -59,14 +59,34 @@ enum Outcome {
     NotHere(Lack),
 }
 
+impl Outcome {
+    fn logged(&self) -> CaseOutcome {
+        match self {
+            Self::Passed => CaseOutcome::Passed,
+            Self::Failed(_) => CaseOutcome::Failed,
+            Self::NotHere(_) => CaseOutcome::Skipped,
+        }
+    }
+
+    /// Every failure may be one of the host's, which did not give a case its time.
+    fn verdict(&self) -> CaseVerdict {
+        match self {
+            Self::Passed => CaseVerdict::Passed,
+            Self::Failed(error) => CaseVerdict::Undecided(format!("{error:#}")),
+            Self::NotHere(_) => CaseVerdict::Skipped,
+        }
+    }
+}
+
 struct Line {
     name: String,
     needs: &'static [Feature],
     outcome: Outcome,
 }
 
-/// How often a case is tried that failed while the machine did not have its cores.
-const TRIES: u32 = 4;
+/// The cases that look for what is left, once all others have run.
+const SANDBOXES_GONE: &str = "residue::sandboxes_leave_nothing";
+const ENGINE_GONE: &str = "residue::the_engine_leaves_nothing";
 
 /// No case takes longer; one that does hangs.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -121,9 +141,11 @@ fn is_unsupported(error: &anyhow::Error) -> bool {
 
 async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::Result<Results> {
     let filter = args.filter.as_deref();
-    let before = Footprint::of_this_process()?;
-    let node = Node::start(None).await.context("start the engine")?;
-    let mut fixture = Fixture::new(node, tier, store)?;
+    let state = tempfile::tempdir().context("make a directory for the engine")?;
+    // Before anything is counted: it keeps a file open.
+    let log = CaseLog::open(format!("conformance/{tier}"))?;
+    let before = Footprint::of_this_process(state.path())?;
+    let mut fixture = Fixture::start(state.path(), tier, store).await?;
     let ours = match Ours::find(&fixture).await {
         Ok(ours) => ours,
         Err(error) => {
@@ -156,37 +178,34 @@ async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::R
     let mut lines = Vec::new();
     for case in cases::all().filter(|case| wanted(case)) {
         let lack = case.needs.iter().find_map(|feature| fixture.has(*feature).err());
-        let mut tried = 1;
-        loop {
-            let (started, starved) = (Instant::now(), Starved::begin());
+        let name = case.full_name();
+        let line = run_case(&log, &name, tokio::time::sleep, async || {
+            let started = Instant::now();
             let outcome = match lack {
                 Some(lack) => Outcome::NotHere(lack),
                 None => judge(tokio::time::timeout(longest, (case.run)(&fixture)).await, longest),
             };
-            let is_undecided = matches!(outcome, Outcome::Failed(_)) && starved.is_too_much();
-            let line = Line { name: case.full_name(), needs: case.needs, outcome };
+            let verdict = outcome.verdict();
+            let line = Line { name: name.clone(), needs: case.needs, outcome };
             print_line(tier, &line, started.elapsed());
-            if !is_undecided || tried == TRIES {
-                lines.push(line);
-                break;
-            }
-            println!("    again: the host kept {:.0} % of the CPU", 100.0 * starved.share());
-            Starved::wait(tokio::time::sleep).await;
-            tried += 1;
-        }
+            (line, verdict)
+        });
+        lines.push(line.await?);
     }
     let features = Feature::ALL.iter().map(|feature| (*feature, fixture.has(*feature))).collect();
     fixture.cool_down().await;
     // What is left is looked for twice: with the engine alive, when only the
     // sandboxes must be gone, and after it, when everything must.
-    let residue = [
-        ("residue::sandboxes_leave_nothing", ours.sandboxes_gone(wall).await),
-        ("residue::the_engine_leaves_nothing", engine_gone(fixture, &ours, &before).await),
-    ];
-    for (name, result) in residue {
+    let started = Instant::now();
+    let mut residue = vec![(SANDBOXES_GONE, ours.sandboxes_gone(wall).await, started.elapsed())];
+    let started = Instant::now();
+    let gone = engine_gone(fixture, &ours, &before).await;
+    residue.push((ENGINE_GONE, gone, started.elapsed()));
+    for (name, result, took) in residue {
         let outcome = result.map_or_else(Outcome::Failed, |()| Outcome::Passed);
         let line = Line { name: name.to_owned(), needs: &[], outcome };
-        print_line(tier, &line, Duration::ZERO);
+        print_line(tier, &line, took);
+        log.ended(name, took, line.outcome.logged())?;
         lines.push(line);
     }
     Ok(results(tier, features, &lines))
@@ -222,14 +241,15 @@ fn results(tier: Tier, features: Vec<(Feature, Result<(), Lack>)>, lines: &[Line
 }
 
 async fn engine_gone(fixture: Fixture, ours: &Ours, before: &Footprint) -> anyhow::Result<()> {
+    let state = fixture.state.clone();
     fixture.node.stop().await;
     ours.engine_gone().await?;
-    until("descriptors and mounts as before", Duration::from_secs(5), async || {
-        let after = Footprint::of_this_process()?;
+    until("descriptors and mounts as before", Duration::from_secs(60), async || {
+        let after = Footprint::of_this_process(&state)?;
         Ok(after.is_within(before).then_some(()))
     })
     .await
-    .with_context(|| format!("before: {before:?}, now: {:?}", Footprint::of_this_process()))
+    .with_context(|| format!("before: {before:?}, now: {:?}", Footprint::of_this_process(&state)))
 }
 
 fn judge(

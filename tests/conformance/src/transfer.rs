@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use belljar_model::User;
 use belljar_model::limits::GIB;
-use belljar_node::{Node, Sandbox};
+use belljar_node::Sandbox;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -33,8 +33,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (source, copy) = (memory.path().join("source"), memory.path().join("copy"));
     let back = memory.path().join("back");
     let want = fill(&source)?;
-    let node = Node::start(None).await.context("start the engine")?;
-    let fixture = Fixture::new(node, args.first(), store.path())?;
+    let state = tempfile::tempdir().context("make a directory for the engine")?;
+    let fixture = Fixture::start(state.path(), args.first(), store.path()).await?;
     let sandbox = fixture
         .limited(|limits| {
             limits.disk_bytes = 2 * GIB;

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use belljar_model::limits::MIB;
 use belljar_model::{Bind, Spec, User};
-use belljar_node::{
-    Checkpoint, Command, ContextError, Node, NodeError, Origin, Sandbox, SaveError,
-};
+use belljar_node::{Checkpoint, Command, ContextError, NodeError, Origin, Sandbox, SaveError};
+use belljar_testkit::{OwnEngines, groups_of_engine};
 
 use crate::features::Feature;
 use crate::fixture::Fixture;
-use crate::residue::{Process, descendants, directories_below, engine_dirs, engine_of};
+use crate::residue::{descendants, directories_below};
 use crate::verbs::{at_home, errno, lossy, output, output_of, put, refused};
 use crate::{cases, same};
 
@@ -178,7 +177,7 @@ async fn a_copy_can_be_kept_on_a_disk(f: &Fixture) -> anyhow::Result<()> {
     std::fs::remove_file(&path)?;
     is_filled(&f.node.fork(&loaded).await?).await?;
     // Another engine, as another process would have.
-    let other = Node::start(None).await?;
+    let other = f.another_node().await?;
     let copy = other.fork(&loaded).await?;
     is_filled(&copy).await?;
     copy.destroy().await?;
@@ -254,7 +253,8 @@ async fn a_forged_copy_does_not_lead_out(f: &Fixture) -> anyhow::Result<()> {
                 bail!("{name}: {:?}", other.map(|copy| lossy(copy.home(User::User).as_bytes())))
             }
         }
-        for place in ["/tmp", "/run", "/run/belljar", "/"] {
+        let state = f.state.display().to_string();
+        for place in ["/tmp", "/run", state.as_str(), "/"] {
             for entry in std::fs::read_dir(place)?.flatten() {
                 let found = entry.file_name().to_string_lossy().into_owned();
                 ensure!(!found.contains(&mark), "{place}/{found}");
@@ -336,14 +336,15 @@ async fn a_warm_root_that_cannot_be_built_is_refused(f: &Fixture) -> anyhow::Res
     warmth.root.binds.push(Bind { source: "/usr".into(), target });
     let bad = Spec { root: warmth.root.clone(), ..f.spec() };
     let good = Spec { root: template.root.clone(), ..f.spec() };
-    let node = Node::start(None).await?;
+    let node = f.another_node().await?;
     node.warm_up(warmth, None).await?;
     let (groups, spawner) = {
         let sandbox = node.create(&good).await?;
-        let engine = engine_of(sandbox.pid()).context("no cgroup of the engine")?;
-        let spawner = Process::read(sandbox.pid()).context("no guest")?.parent;
+        let groups = groups_of_engine(sandbox.pid());
+        ensure!(!groups.is_empty(), "no cgroup of the engine");
+        let spawner = OwnEngines::find(&f.state, sandbox.pid())?.spawner();
         sandbox.destroy().await?;
-        (engine_dirs(&engine), spawner)
+        (groups, spawner)
     };
     // The zygote stays; nothing else may.
     let below = || {

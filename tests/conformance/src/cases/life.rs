@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use belljar_model::{EndReason, Tier, User};
 use belljar_node::{Command, Event, NodeError};
+use belljar_testkit::{Process, groups_of_sandbox};
 
 use crate::fixture::Fixture;
-use crate::residue::{Process, descriptor_count};
+use crate::residue::descriptor_count;
 use crate::verbs::{
     at_home, finish, get, output, output_of, put, python, run, until, until_printed,
 };
@@ -184,7 +185,7 @@ async fn an_end_does_not_hold_up_others(f: &Fixture) -> anyhow::Result<()> {
 async fn a_hundred_calls_leave_nothing(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     let pid = sandbox.pid();
-    let group = group_of(pid);
+    let group = groups_of_sandbox(sandbox.id().as_str());
     let measure = || {
         let groups = group.iter().map(|dir| crate::residue::directories_below(dir)).sum::<usize>();
         let children = crate::residue::descendants(pid).len();
@@ -209,19 +210,6 @@ async fn a_hundred_calls_leave_nothing(f: &Fixture) -> anyhow::Result<()> {
         .with_context(|| {
             format!("(descriptors, children, cgroups): {before:?} before, {:?} after", measure())
         })
-}
-
-/// The directories of the sandbox in each cgroup hierarchy.
-fn group_of(pid: u32) -> Vec<std::path::PathBuf> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let name = text.lines().find_map(|line| line.split("/belljar/").nth(1));
-    let name: Vec<_> = name.unwrap_or_default().split('/').take(2).collect();
-    match name[..] {
-        [engine, sandbox] => {
-            crate::residue::engine_dirs(engine).into_iter().map(|dir| dir.join(sandbox)).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 async fn a_root_that_is_not_there_is_refused(f: &Fixture) -> anyhow::Result<()> {

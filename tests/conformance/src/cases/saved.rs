@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
 use belljar_model::{Spec, Tier};
-use belljar_node::{Command, Context, ContextError, Leftovers, Node, Sandbox};
+use belljar_node::{Command, Context, ContextError, Leftovers, Sandbox};
 
 use super::copies::{filled, is_filled};
 use crate::fixture::Fixture;
@@ -99,14 +99,14 @@ async fn a_variable_survives_on_disk(f: &Fixture) -> anyhow::Result<()> {
 /// As after a restart of the server.
 async fn the_next_engine_brings_it_back(f: &Fixture) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let first = Node::start(None).await?;
+    let first = f.another_node().await?;
     let sandbox = first.create(&f.warm_spec()?).await?;
     let context = sandbox.context(f.python()?).await?;
     said(&context, "x = 'before'").await?;
     sandbox.suspend(&place.saved).await?;
     drop((sandbox, context));
     first.stop().await;
-    let second = Node::start(None).await?;
+    let second = f.another_node().await?;
     let back = second.resume_from(&place.saved, f.warm_spec()?).await?;
     same!(said(&context_of(&back)?, "print(x)").await?, "before", "its state");
     back.destroy().await?;
