@@ -1,7 +1,6 @@
 //! Everything else that is counted: objects, descriptors, log lines,
 //! connections.
 
-
 use belljar_model::EndReason;
 use belljar_node::{Command, Sandbox};
 use tokio::task::JoinSet;
