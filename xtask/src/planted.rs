@@ -12,7 +12,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
@@ -94,12 +94,12 @@ impl Planter<'_> {
     fn check_control(&self, planned: &Break) -> Result<()> {
         self.build(planned).context("it does not build without the break")?;
         for attempt in 1.. {
-            let begin = Instant::now();
+            let (begin, began) = (Instant::now(), SystemTime::now());
             let ran = self.execute(&planned.command)?;
             if ran.is_success() {
                 break;
             }
-            let stolen = self.meter.share(begin, Instant::now());
+            let stolen = self.meter.share(began, SystemTime::now());
             if stolen <= TOO_MUCH || attempt == CONTROL_ATTEMPTS {
                 bail!("`{}` fails without the break\n{}", planned.command, ran.last_lines());
             }

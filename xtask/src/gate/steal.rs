@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 /// Above this share, a failure that depends on time says nothing.
 pub(crate) const TOO_MUCH: f64 = 0.2;
@@ -15,7 +15,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Samples `/proc/stat` from its start until the program ends.
 #[derive(Debug, Clone)]
 pub(crate) struct StealMeter {
-    samples: Arc<Mutex<Vec<(Instant, Ticks)>>>,
+    samples: Arc<Mutex<Vec<(SystemTime, Ticks)>>>,
 }
 
 /// Clock ticks of all cores since boot.
@@ -45,16 +45,19 @@ impl StealMeter {
         else {
             return;
         };
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), ticks));
+        self.samples
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((SystemTime::now(), ticks));
     }
 
-    fn last(&self) -> Option<Instant> {
+    fn last(&self) -> Option<SystemTime> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         samples.last().map(|(at, _)| *at)
     }
 
     /// The share of the CPU time asked for between two moments that was stolen.
-    pub(crate) fn share(&self, from: Instant, to: Instant) -> f64 {
+    pub(crate) fn share(&self, from: SystemTime, to: SystemTime) -> f64 {
         if self.last().is_none_or(|last| last < to) {
             self.sample();
         }
@@ -101,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_moment_is_judged_by_the_samples_around_it() {
-        let start = Instant::now();
+        let start = SystemTime::now();
         let at =
             |seconds, busy, stolen| (start + Duration::from_secs(seconds), Ticks { busy, stolen });
         let samples = vec![at(0, 0, 0), at(10, 100, 0), at(20, 110, 90), at(3600, 200, 90)];
