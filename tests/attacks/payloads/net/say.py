@@ -124,10 +124,13 @@ class Talk:
                 return
             count -= len(data)
 
-    # Everything until the end, or for so long.
-    def rest(self, seconds=3):
+    # Everything until the end, or for so long; or until one of these texts has come.
+    def rest(self, seconds=3, texts=()):
         until = time.monotonic() + seconds
+        texts = [text.encode("latin-1") for text in texts]
         while not self.closed and time.monotonic() < until:
+            if any(text in self.got for text in texts):
+                return
             self.socket.settimeout(max(0.01, until - time.monotonic()))
             try:
                 self.take(self.socket.recv(65536))

@@ -79,6 +79,11 @@ impl Script {
         self.step(json!(["rest", seconds]))
     }
 
+    /// The same, but no longer than until one of these texts has come.
+    pub(crate) fn rest_until(self, seconds: f32, texts: &[&str]) -> Self {
+        self.step(json!(["rest", seconds, texts]))
+    }
+
     pub(crate) fn sleep(self, seconds: f32) -> Self {
         self.step(json!(["sleep", seconds]))
     }

@@ -63,7 +63,9 @@ pub(super) async fn echoes(stage: Stage, control: bool) -> anyhow::Result<Seen> 
         scripts.push(asks_model(kind, &token, &says(kind, false)));
         let body = super::message(&says(kind, true));
         let request = own("POST", "/v1/messages", &token, &body);
-        scripts.push(Script::gateway(format!("{kind}, streamed")).send(request).rest(2.0));
+        let over = ["message_stop", "event: error", "HTTP/1.1 4", "HTTP/1.1 5"];
+        let script = Script::gateway(format!("{kind}, streamed")).send(request);
+        scripts.push(script.rest_until(20.0, &over));
     }
     scripts.push(Script::gateway("plain").ask(own("GET", "/operations/plain/echo", &token, "")));
     let redirect = "/operations/plain/redirect?to=http://denied.test/hello";

@@ -309,7 +309,11 @@ pub(super) async fn mid_stream(stage: Stage, control: bool) -> anyhow::Result<Se
     let asks = |name: &str, token: &str| {
         let body = super::message(&json!({ "stream": true }));
         let request = own("POST", "/v1/messages", token, &body);
-        Script::gateway(name).send(request).exactly(200).mark(name).rest(60.0)
+        Script::gateway(name)
+            .send(request)
+            .exactly(200)
+            .mark(name)
+            .rest_until(40.0, &["event: error", "message_stop"])
     };
     if control {
         let token = mint(&sandbox, &["model"]).await?.token;
