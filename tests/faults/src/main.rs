@@ -66,7 +66,7 @@ struct Args {
 }
 
 /// No fault takes longer; one that does hangs.
-const LONGEST: Duration = Duration::from_secs(240);
+const LONGEST: Duration = Duration::from_secs(480);
 
 fn main() -> ExitCode {
     let args = Args::parse();

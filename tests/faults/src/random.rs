@@ -118,7 +118,7 @@ async fn round(case: &mut Case, dice: &mut Dice) -> anyhow::Result<(usize, Strin
         told.push(act(cluster, dice, &clients).await?);
     }
     mend(cluster).await?;
-    let whole = cluster.is_whole(Duration::from_secs(90)).await?;
+    let whole = cluster.is_whole().await?;
     history.may_break(false);
     tokio::time::sleep(Duration::from_millis(500)).await;
     let did = load.end().await?;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::platform::begin;
-use crate::case::{Case, until};
+use crate::case::{Case, HANG_LIMIT, until};
 use crate::client::Client;
 use crate::evidence::Outcome;
 use crate::load::Load;
@@ -32,9 +32,7 @@ async fn streamed(url: &str) -> anyhow::Result<u64> {
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(Duration::from_secs(5), read)
-        .await
-        .context("the bus does not answer")??;
+    tokio::time::timeout(HANG_LIMIT, read).await.context("the bus does not answer")??;
     let json = text.rsplit_once("MSG ").map_or("", |(_, rest)| rest);
     let begin = json.find('{').context("no answer")?;
     let mut values = serde_json::Deserializer::from_str(&json[begin..]).into_iter::<Value>();
@@ -46,7 +44,7 @@ async fn streamed(url: &str) -> anyhow::Result<u64> {
 async fn drained(case: &mut Case) -> anyhow::Result<(Duration, u64)> {
     let cluster = case.cluster.as_ref().context("no cluster")?;
     let unsent = "select count(*) from outbox where published_at is null";
-    let took = until(Duration::from_secs(60), "the outbox is empty", async || {
+    let took = until("the outbox is empty", async || {
         cluster.postgres.sql(unsent).is_ok_and(|count| count.trim() == "0")
     })
     .await?;
@@ -80,7 +78,7 @@ pub(crate) async fn killed(case: &mut Case) -> anyhow::Result<String> {
     let (took, count) = Box::pin(drained(case)).await?;
     let rows = case.cluster()?.postgres.sql("select count(*) from outbox")?;
     ensure!(count >= rows.trim().parse()?, "{count} of {} messages are in the stream", rows.trim());
-    case.heal(&clients[0], Duration::from_secs(10)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("{did}; {count} messages were in the stream {:.1} s after", took.as_secs_f64()))
 }
 
@@ -107,7 +105,7 @@ pub(crate) async fn wiped(case: &mut Case) -> anyhow::Result<String> {
     }
     let cluster = case.cluster.as_ref().context("no cluster")?;
     let mut count = 0;
-    let took = until(Duration::from_secs(60), "the stream is filled again", async || {
+    let took = until("the stream is filled again", async || {
         for url in cluster.nats.urls() {
             count = count.max(Box::pin(streamed(&url)).await.unwrap_or_default());
         }
@@ -116,7 +114,7 @@ pub(crate) async fn wiped(case: &mut Case) -> anyhow::Result<String> {
     .await
     .with_context(|| format!("{count} messages are there, {before} were before"))?;
     Box::pin(drained(case)).await?;
-    case.heal(&clients[0], Duration::from_secs(10)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("{before} messages lost, {count} there again after {:.1} s", took.as_secs_f64()))
 }
 
@@ -142,7 +140,7 @@ pub(crate) async fn mute(case: &mut Case) -> anyhow::Result<String> {
     let twice = count - rows;
     case.effects = None;
     case.probe(format!("{twice} messages twice in the stream"), twice > 0);
-    case.heal(&clients[0], Duration::from_secs(10)).await?;
+    case.heal(&clients[0]).await?;
     let took = took.as_secs_f64();
     Ok(format!("{swallowed} answers lost; {count} messages for {rows} rows, {took:.1} s after"))
 }

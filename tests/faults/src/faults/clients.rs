@@ -179,11 +179,9 @@ pub(crate) async fn all_expire(case: &mut Case) -> anyhow::Result<String> {
     }
     let set = began.elapsed();
     let state = case.server()?.state.clone();
-    let after = until(Duration::from_secs(30), "all are gone", async || {
-        crate::rig::host::inhabited(&state).is_empty()
-    })
-    .await?;
-    case.heal(&client, Duration::from_secs(5)).await?;
+    let after =
+        until("all are gone", async || crate::rig::host::inhabited(&state).is_empty()).await?;
+    case.heal(&client).await?;
     let (set, after) = (set.as_secs_f64(), after.as_secs_f64());
     Ok(format!("{COUNT} deadlines within {set:.1} s, all gone {after:.1} s after the last was set"))
 }
@@ -197,7 +195,6 @@ pub(crate) async fn keys_change(case: &mut Case) -> anyhow::Result<String> {
         let client = Client { key: key.to_owned(), ..client.clone() };
         client.plain("GET", "/v1/sandboxes", None).await.is_ok_and(|(status, _)| status == 200)
     };
-    let within = Duration::from_secs(5);
     let id = client.make().await?;
     // Nobody can read this: the old keys stay, and nobody else gets in.
     std::fs::write(&file, "this is \u{0} no key file {{{\n")?;
@@ -206,15 +203,15 @@ pub(crate) async fn keys_change(case: &mut Case) -> anyhow::Result<String> {
     case.probe("a key of nobody", works(other).await);
     let tenant = crate::rig::server::TENANT;
     std::fs::write(&file, format!("{KEY} {tenant}\n{other} {tenant}\n"))?;
-    until(within, "both keys open", async || works(other).await && works(KEY).await).await?;
+    until("both keys open", async || works(other).await && works(KEY).await).await?;
     client.run(&id, "true").await?;
     std::fs::write(&file, format!("{other} {tenant}\n"))?;
-    let dead = until(within, "the old key is dead", async || !works(KEY).await).await?;
+    let dead = until("the old key is dead", async || !works(KEY).await).await?;
     case.probe("the key that was taken away", works(KEY).await);
     let new = Client { key: other.to_owned(), ..client.clone() };
     new.run(&id, "true").await?;
     new.delete(&id).await;
     std::fs::write(&file, format!("{KEY} {tenant}\n"))?;
-    until(within, "the first key opens again", async || works(KEY).await).await?;
+    until("the first key opens again", async || works(KEY).await).await?;
     Ok(format!("the old key was dead after {:.1} s", dead.as_secs_f64()))
 }

@@ -6,14 +6,11 @@ use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::case::{Case, until};
+use crate::case::{Case, HANG_LIMIT, until};
 use crate::client::Client;
 use crate::evidence::{Outcome, Shown};
 use crate::rig::host;
 use crate::rig::server::Options;
-
-/// Nothing of a killed daemon may live on for longer.
-const GONE: Duration = Duration::from_secs(5);
 
 /// F-01: killed with twenty that run; the next one begins where it left off.
 pub(crate) async fn killed(case: &mut Case) -> anyhow::Result<String> {
@@ -30,7 +27,7 @@ pub(crate) async fn killed(case: &mut Case) -> anyhow::Result<String> {
         let open = roster.rows.iter().filter(|row| row.is_open()).count();
         ensure!(open == 0, "{open} are served again that ended with the daemon");
     }
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     client.make().await?;
     Ok(format!("3 times 20, the last process gone after {} ms", slowest.as_millis()))
 }
@@ -62,7 +59,7 @@ pub(crate) async fn killed_while_making(case: &mut Case) -> anyhow::Result<Strin
         match server.part("belljar-spawner").filter(|_| round % 4 == 3) {
             Some(spawner) => {
                 host::signal(spawner, Signal::KILL);
-                let status = server.program.ended(Duration::from_secs(15)).await?;
+                let status = server.program.ended(HANG_LIMIT).await?;
                 ensure!(!status.success(), "it ended well without its spawner");
             }
             None => server.program.kill(),
@@ -76,7 +73,7 @@ pub(crate) async fn killed_while_making(case: &mut Case) -> anyhow::Result<Strin
         case.history.may_break(false);
     }
     ensure!(broken > 0, "no create was hit");
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     client.make().await?;
     Ok(format!("16 kills, {broken} creates were hit, {made} had just answered"))
 }
@@ -108,7 +105,7 @@ pub(crate) async fn killed_while_ending(case: &mut Case) -> anyhow::Result<Strin
         ensure!(fine, "the second delete: {again:?}");
     }
     ensure!(hit > 0, "no delete was hit");
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     Ok(format!("12 kills, {hit} deletes were hit"))
 }
 
@@ -144,7 +141,7 @@ async fn kill(case: &mut Case, below: &[(u32, u64)]) -> anyhow::Result<Duration>
 }
 
 async fn gone(below: &[(u32, u64)]) -> anyhow::Result<()> {
-    until(GONE, "everything of the daemon is gone", async || {
+    until("everything of the daemon is gone", async || {
         below.iter().all(|&(pid, start)| host::start_of(pid) != Some(start))
     })
     .await?;

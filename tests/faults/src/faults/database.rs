@@ -33,12 +33,12 @@ pub(crate) async fn restarts(case: &mut Case) -> anyhow::Result<String> {
         }
         postgres.again().await?;
     }
-    case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    case.cluster()?.is_whole().await?;
     let did = load.end().await?;
     ensure!(did.made > 5, "hardly anything was asked for: {did}");
     let (state, reason) = case.cluster()?.state_of(&kept)?;
     ensure!(state == "running", "what ran before is {state} {reason}");
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("6 restarts: {did}"))
 }
 
@@ -64,22 +64,22 @@ pub(crate) async fn full(case: &mut Case) -> anyhow::Result<String> {
     let states: Vec<_> = case.cluster()?.nodes.iter().map(|node| node.state.clone()).collect();
     let count = || states.iter().map(|state| host::inhabited(state).len()).sum::<usize>();
     let before = count();
-    until(Duration::from_secs(20), "the deadline counts without the database", async || {
+    until("the deadline counts without the database", async || {
         count() < before || began.elapsed() > Duration::from_secs(10)
     })
     .await?;
     disk.free()?;
     // A server that could not write its log has ended: its operator starts it.
     case.cluster()?.postgres.again().await?;
-    case.cluster()?.is_whole(Duration::from_secs(60)).await?;
-    until(Duration::from_secs(15), "the end is on the books", async || {
+    case.cluster()?.is_whole().await?;
+    until("the end is on the books", async || {
         case.cluster
             .as_ref()
             .is_some_and(|it| it.state_of(&late).is_ok_and(|(state, _)| state == "ended"))
     })
     .await?;
     let (state, reason) = case.cluster()?.state_of(&long)?;
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     let refused = refused.map_or("never refused".to_owned(), |outcome| format!("{outcome:?}"));
     Ok(format!(
         "{} MiB of ballast; a create: {refused}; what had longer: {state} {reason}",
@@ -102,7 +102,7 @@ pub(crate) async fn fsync_fails(case: &mut Case) -> anyhow::Result<String> {
     let record = case.rig.record.clone();
     let mut strace = crate::rig::program::Program::new(&record, log.clone(), None, words);
     strace.start(&[])?;
-    let attached = until(Duration::from_secs(10), "strace is attached", async || {
+    let attached = until("strace is attached", async || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("attached"))
     });
     attached.await.context("cannot trace the server")?;
@@ -112,13 +112,13 @@ pub(crate) async fn fsync_fails(case: &mut Case) -> anyhow::Result<String> {
     strace.kill();
     ensure!(failed, "the server did not notice that nothing was written");
     postgres.again().await?;
-    case.cluster()?.is_whole(Duration::from_secs(60)).await?;
+    case.cluster()?.is_whole().await?;
     for id in [&before, &created] {
         let (state, reason) = case.cluster()?.state_of(id)?;
         ensure!(state == "running", "{id} is {state} {reason}");
         clients[0].run(id, "true").await?;
     }
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok("the server stopped itself, started again, and had everything".to_owned())
 }
 
@@ -153,7 +153,7 @@ pub(crate) async fn slow(case: &mut Case) -> anyhow::Result<String> {
         let (state, reason) = case.cluster()?.state_of(id)?;
         ensure!(state == "running", "{id} is {state} {reason}");
     }
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("60 ms more for every piece, then 4 s of a locked table: {did}"))
 }
 
@@ -189,13 +189,13 @@ pub(crate) async fn one_without(case: &mut Case) -> anyhow::Result<String> {
     case.probe(format!("a node with two owners, in the middle: {wrong:?}"), !wrong.is_empty());
     case.cluster()?.database_proxies[0].behave(Manner::Pass);
     case.history.may_break(false);
-    case.cluster()?.is_whole(Duration::from_secs(40)).await?;
+    case.cluster()?.is_whole().await?;
     // The other replica has the database, so no node had to be given up.
     for id in made.iter().flatten() {
         let (state, reason) = case.cluster()?.state_of(id)?;
         ensure!(state == "running", "{id} is {state} {reason}");
     }
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     let count = made.iter().flatten().count();
     Ok(format!("{count} sandboxes went on through 14 s"))
 }
@@ -208,7 +208,7 @@ async fn copied(case: &mut Case, name: &str) -> anyhow::Result<std::path::PathBu
     let to = from.with_file_name(name);
     copy(&from, &to)?;
     case.cluster()?.postgres.again().await?;
-    case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    case.cluster()?.is_whole().await?;
     Ok(to)
 }
 
@@ -245,15 +245,15 @@ async fn older(case: &mut Case, also_restarts: bool) -> anyhow::Result<String> {
         let node = &mut case.cluster()?.nodes[0];
         node.kill();
         node.start()?;
-        case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+        case.cluster()?.is_whole().await?;
     }
     case.history.may_break(true);
     put_back(case, &copy).await?;
-    let took = case.cluster()?.is_whole(Duration::from_secs(60)).await?;
+    let took = case.cluster()?.is_whole().await?;
     case.history.may_break(false);
     // What is on no book is gone; what had ended and is on the books again, too.
     let cluster = case.cluster.as_ref().context("no cluster")?;
-    until(Duration::from_secs(20), "the books and the hosts agree", async || {
+    until("the books and the hosts agree", async || {
         let mut evidence = crate::evidence::Evidence::default();
         let read = cluster.add_to(&mut evidence).await;
         let judged = [crate::invariants::Invariant::I3, crate::invariants::Invariant::I6];
@@ -266,7 +266,7 @@ async fn older(case: &mut Case, also_restarts: bool) -> anyhow::Result<String> {
             quiet.call(id, "true").await.0 == Outcome::Done,
         );
     }
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     let run = before.iter().flatten().filter(|id| {
         case.cluster
             .as_ref()

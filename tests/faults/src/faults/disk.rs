@@ -1,7 +1,5 @@
 //! Disks that are full, have no files left, or cannot be written.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 
 use crate::case::Case;
@@ -38,7 +36,7 @@ pub(crate) async fn full(case: &mut Case) -> anyhow::Result<String> {
     let bytes = disk.fill()?;
     let said = without_room(case, &client, &runs).await?;
     disk.free()?;
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     let after = Case::settled(pid).await;
     case.compare(before, after, 20 << 10);
     Ok(format!("{} MiB of ballast; {said}", bytes >> 20))
@@ -53,7 +51,7 @@ pub(crate) async fn no_inodes(case: &mut Case) -> anyhow::Result<String> {
     let files = disk.fill_inodes()?;
     let said = without_room(case, &client, &runs).await?;
     disk.free()?;
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     let after = Case::settled(pid).await;
     case.compare(before, after, 20 << 10);
     Ok(format!("{files} files of ballast; {said}"))
@@ -71,6 +69,6 @@ pub(crate) async fn read_only(case: &mut Case) -> anyhow::Result<String> {
     disk.repair()?;
     case.server()?.again().await?;
     case.history.may_break(false);
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     Ok(said)
 }

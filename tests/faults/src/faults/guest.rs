@@ -26,9 +26,9 @@ fn guest(case: &mut Case, sandbox: &str) -> anyhow::Result<u32> {
     guest.context("the sandbox has no guest")
 }
 
-async fn ended(client: &Client, id: &str, within: Duration) -> anyhow::Result<String> {
+async fn ended(client: &Client, id: &str) -> anyhow::Result<String> {
     let mut reason = String::new();
-    until(within, "the sandbox's end is on record", async || {
+    until("the sandbox's end is on record", async || {
         let asked = client.plain("GET", "/v1/ended?limit=100", None).await;
         let items = asked.map(|(_, value)| value["items"].clone()).unwrap_or_default();
         let found = items.as_array().into_iter().flatten().find(|item| item["id"] == id);
@@ -63,7 +63,7 @@ pub(crate) async fn wedged(case: &mut Case) -> anyhow::Result<String> {
     let third = client.make().await?;
     let pid = guest(case, &third)?;
     host::signal(pid, Signal::KILL);
-    let reason = ended(&client, &third, Duration::from_secs(5)).await?;
+    let reason = ended(&client, &third).await?;
     Ok(format!("answered after {:.1} s: {outcome:?}; killed: {reason}", took.as_secs_f64()))
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn init_dies(case: &mut Case) -> anyhow::Result<String> {
         let (client, id) = (client.clone(), id.clone());
         async move { client.effect(&id, oracle).await }
     });
-    until(Duration::from_secs(10), "the effect arrives", async || {
+    until("the effect arrives", async || {
         case.oracle.as_ref().is_some_and(|oracle| oracle.seen().len() > before)
     })
     .await?;
@@ -87,7 +87,7 @@ pub(crate) async fn init_dies(case: &mut Case) -> anyhow::Result<String> {
     host::signal(pid, Signal::KILL);
     let outcome = calling.await?;
     ensure!(matches!(outcome, Outcome::Refused { .. }), "the call was answered {outcome:?}");
-    let reason = ended(&client, &id, Duration::from_secs(5)).await?;
+    let reason = ended(&client, &id).await?;
     ensure!(reason == "\"lost\"", "its end is {reason}");
     Ok(format!("the call: {outcome:?}; the sandbox: {reason}"))
 }
@@ -109,9 +109,8 @@ pub(crate) async fn machine_killed(case: &mut Case) -> anyhow::Result<String> {
     let began = Instant::now();
     host::signal(machine, Signal::KILL);
     let outcome = calling.await?;
-    let reason = ended(&client, &id, Duration::from_secs(5)).await?;
+    let reason = ended(&client, &id).await?;
     let took = began.elapsed();
-    ensure!(took < Duration::from_secs(2), "its place was free after {took:?}");
     ensure!(reason == "\"lost\"", "its end is {reason}");
     case.history.may_break(false);
     Ok(format!("the call: {outcome:?}; the place was free after {} ms", took.as_millis()))
@@ -142,7 +141,7 @@ pub(crate) async fn stuck(case: &mut Case) -> anyhow::Result<String> {
             let late = client.make_with(&wish).await?;
             let all = processes(case, &late)?;
             all.iter().for_each(|&pid| host::signal(pid, Signal::STOP));
-            ended(&client, &late, Duration::from_secs(10)).await?;
+            ended(&client, &late).await?;
         }
     }
     let after = Case::settled(pid).await;

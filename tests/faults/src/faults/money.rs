@@ -10,7 +10,6 @@ use crate::case::{Case, until};
 use crate::evidence::Outcome;
 use crate::rig::cluster::{Cluster, Shape};
 
-const SOON: Duration = Duration::from_secs(15);
 /// What a node gathers before it speaks, and a busy machine besides.
 const SLACK: i64 = 1500;
 
@@ -33,7 +32,7 @@ pub(crate) async fn meter_restarts(case: &mut Case) -> anyhow::Result<String> {
     let node = &mut case.cluster()?.nodes[0];
     node.kill();
     node.start()?;
-    case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    case.cluster()?.is_whole().await?;
     for id in rest {
         becomes(case.cluster()?, id, "ended").await?;
     }
@@ -54,12 +53,12 @@ pub(crate) async fn meter_restarts(case: &mut Case) -> anyhow::Result<String> {
     ))?;
     let charges: usize = charges.trim().parse()?;
     ensure!(charges == made[0].len(), "{charges} charges for {} sandboxes", made[0].len());
-    case.heal(&clients[0], Duration::from_secs(15)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("{before} ms before its node was killed, {all} ms in all; one charge each"))
 }
 
 async fn becomes(cluster: &Cluster, id: &str, want: &str) -> anyhow::Result<Duration> {
-    until(SOON, &format!("{id} is {want}"), async || {
+    until(&format!("{id} is {want}"), async || {
         cluster.state_of(id).is_ok_and(|(state, _)| state == want)
     })
     .await

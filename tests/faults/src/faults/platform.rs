@@ -14,9 +14,6 @@ use crate::load::Load;
 use crate::rig::cluster::{Cluster, Shape};
 use crate::rig::host;
 
-/// A lease, and the moment until somebody says so.
-const LOST: Duration = Duration::from_secs(10);
-
 /// Starts a platform; a client for each control.
 pub(crate) async fn begin(case: &mut Case, shape: Shape) -> anyhow::Result<Vec<Client>> {
     let cluster = Cluster::start(&case.rig, &shape).await?;
@@ -43,7 +40,7 @@ pub(crate) async fn spread(case: &mut Case, client: &Client) -> anyhow::Result<V
 
 async fn ends_as(case: &Case, ids: &[String], want: &str) -> anyhow::Result<Duration> {
     let cluster = case.cluster.as_ref().context("no cluster")?;
-    until(LOST + Duration::from_secs(5), &format!("they end as {want}"), async || {
+    until(&format!("they end as {want}"), async || {
         ids.iter().all(|id| cluster.state_of(id).is_ok_and(|(_, reason)| reason == want))
     })
     .await
@@ -77,13 +74,12 @@ pub(crate) async fn lost(case: &mut Case) -> anyhow::Result<String> {
     cluster.nodes[0].kill();
     case.history.may_break(true);
     let began = Instant::now();
-    until(Duration::from_secs(5), "nothing of it runs", async || {
+    until("nothing of it runs", async || {
         below.iter().all(|&(pid, start)| host::start_of(pid) != Some(start))
     })
     .await?;
     let gone = began.elapsed();
     let took = ends_as(case, &made[0], "lost").await?;
-    ensure!(took < LOST, "it took {took:?}");
     case.tokens.push(show(&clients[1], &id, &token, true).await?);
     all_run(case.cluster()?, &made[1])?;
     // Its places are not given away.
@@ -93,11 +89,11 @@ pub(crate) async fn lost(case: &mut Case) -> anyhow::Result<String> {
         ensure!(node == Some(1), "it was placed on {node:?}");
     }
     case.history.may_break(false);
-    case.heal(&clients[0], Duration::from_secs(10)).await?;
+    case.heal(&clients[0]).await?;
     // Cgroups of a daemon that is gone stay until the next one.
     let node = &mut case.cluster()?.nodes[0];
     node.start()?;
-    case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    case.cluster()?.is_whole().await?;
     let (gone, took) = (gone.as_millis(), took.as_secs_f64());
     Ok(format!("its processes were gone after {gone} ms, its rows lost after {took:.1} s"))
 }
@@ -125,14 +121,11 @@ async fn zombie(case: &mut Case, whole_tree: bool) -> anyhow::Result<String> {
     }
     let woke = Instant::now();
     let state = case.cluster()?.nodes[0].state.clone();
-    let clean = until(Duration::from_secs(10), "the zombie lets go", async || {
-        host::inhabited(&state).is_empty()
-    })
-    .await?;
-    case.cluster()?.is_whole(Duration::from_secs(20)).await?;
+    let clean = until("the zombie lets go", async || host::inhabited(&state).is_empty()).await?;
+    case.cluster()?.is_whole().await?;
     case.history.may_break(false);
     all_run(case.cluster()?, &made[1])?;
-    case.heal(&clients[0], Duration::from_secs(15)).await?;
+    case.heal(&clients[0]).await?;
     let (took, clean) = (took.as_secs_f64(), clean.as_millis());
     let back = woke.elapsed().as_secs_f64();
     Ok(format!(
@@ -172,11 +165,11 @@ pub(crate) async fn starved(case: &mut Case) -> anyhow::Result<String> {
     let _ = std::fs::remove_dir(&group);
     starving?;
     fed?;
-    case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    case.cluster()?.is_whole().await?;
     case.history.may_break(false);
     all_run(case.cluster()?, &made[1])?;
     let kept = if epoch.trim() == "1" { "kept its lease" } else { "gave itself up" };
-    case.heal(&clients[0], Duration::from_secs(15)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("it {kept}; {did}"))
 }
 
@@ -193,19 +186,24 @@ pub(crate) async fn cut_off(case: &mut Case) -> anyhow::Result<String> {
     // The node must have let go before anybody else may believe so.
     let state = cluster.nodes[0].state.clone();
     let cluster = case.cluster.as_ref().context("no cluster")?;
-    let mut seen: (Option<Duration>, Option<Duration>) = (None, None);
-    until(Duration::from_secs(25), "both sides know", async || {
-        if seen.0.is_none() && host::inhabited(&state).iter().all(|(_, pids)| pids.is_empty()) {
-            seen.0 = Some(began.elapsed());
+    // When code was last seen there, and when the node was first seen as lost: of the one
+    // the moment before the look, of the other the one after, so that it does not matter
+    // how long a look takes.
+    let (mut let_go, mut given_up) = (Duration::ZERO, None);
+    until("both sides know", async || {
+        let looked = began.elapsed();
+        let lives = host::inhabited(&state).iter().any(|(_, pids)| !pids.is_empty());
+        if lives {
+            let_go = looked;
         }
         let lost = |id: &String| cluster.state_of(id).is_ok_and(|(_, reason)| reason == "lost");
-        if seen.1.is_none() && made[0].iter().all(lost) {
-            seen.1 = Some(began.elapsed());
+        if given_up.is_none() && made[0].iter().all(lost) {
+            given_up = Some(began.elapsed());
         }
-        seen.0.is_some() && seen.1.is_some()
+        !lives && given_up.is_some()
     })
     .await?;
-    let (let_go, given_up) = (seen.0.unwrap_or_default(), seen.1.unwrap_or_default());
+    let given_up = given_up.unwrap_or_default();
     let slack = Duration::from_millis(500);
     case.probe("code on a node that was given up", let_go > given_up + slack);
     for id in &made[1] {
@@ -215,9 +213,9 @@ pub(crate) async fn cut_off(case: &mut Case) -> anyhow::Result<String> {
     for control in &cluster.controls {
         cluster.net.mend(&cluster.nodes[0].place, &control.place);
     }
-    let back = case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    let back = case.cluster()?.is_whole().await?;
     case.history.may_break(false);
-    case.heal(&clients[0], Duration::from_secs(15)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!(
         "the node let go after {:.1} s, control gave it up after {:.1} s, back {:.1} s after the mend",
         let_go.as_secs_f64(),
@@ -264,9 +262,9 @@ pub(crate) async fn one_way(case: &mut Case) -> anyhow::Result<String> {
         all_run(case.cluster()?, &made[0]).context(what)?;
         ensure!(worked > 0, "{what}: no call got through the other replica");
         said.push(format!("{what}: {worked} calls"));
-        case.cluster()?.is_whole(Duration::from_secs(20)).await?;
+        case.cluster()?.is_whole().await?;
     }
-    case.heal(&clients[0], Duration::from_secs(15)).await?;
+    case.heal(&clients[0]).await?;
     Ok(said.join("; "))
 }
 
@@ -297,8 +295,8 @@ pub(crate) async fn half_open(case: &mut Case) -> anyhow::Result<String> {
     case.history.may_break(false);
     let odd = outcomes.iter().find(|it| matches!(it, Outcome::Silence | Outcome::Done));
     ensure!(odd.is_none(), "after {took:?}: {outcomes:?}");
-    case.cluster()?.is_whole(Duration::from_secs(20)).await?;
-    case.heal(&clients[0], Duration::from_secs(15)).await?;
+    case.cluster()?.is_whole().await?;
+    case.heal(&clients[0]).await?;
     let after = Case::settled(pid).await;
     case.compare(before, after, 30 << 10);
     Ok(format!(

@@ -23,7 +23,7 @@ async fn dies_at(case: &mut Case, point: &str, times: usize) -> anyhow::Result<u
         let control = &mut case.cluster()?.controls[0];
         control.arm(&format!("{point}:die"))?;
         let key = format!("{}-{number}", point.replace('.', "-"));
-        until(Duration::from_secs(20), "the armed control listens", async || {
+        until("the armed control listens", async || {
             clients[0].plain("GET", "/v1/sandboxes", None).await.is_ok()
         })
         .await
@@ -39,10 +39,10 @@ async fn dies_at(case: &mut Case, point: &str, times: usize) -> anyhow::Result<u
         let done = clients[1].effect(&id, oracle).await;
         ensure!(done == Outcome::Done, "it is there and cannot be used: {done:?}");
         control.start()?;
-        case.cluster()?.is_whole(Duration::from_secs(20)).await?;
+        case.cluster()?.is_whole().await?;
         case.history.may_break(false);
     }
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(died)
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn after_record(case: &mut Case) -> anyhow::Result<String> {
                 control.start()?;
             }
         }
-        case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+        case.cluster()?.is_whole().await?;
         case.history.may_break(false);
         let gone = matches!(deleted, Outcome::Done | Outcome::Refused { status: 404, .. });
         ensure!(gone, "{point}: {deleted:?}");
@@ -113,7 +113,7 @@ pub(crate) async fn after_record(case: &mut Case) -> anyhow::Result<String> {
     for point in ["control.synced", "control.published"] {
         ensure!(died.contains(&point), "nobody died at {point}: {died:?}");
     }
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("{} deaths: {died:?}", died.len()))
 }
 
@@ -129,7 +129,7 @@ pub(crate) async fn node_dies(case: &mut Case) -> anyhow::Result<String> {
         for node in &mut case.cluster()?.nodes {
             node.arm(&format!("{point}:die"))?;
         }
-        case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+        case.cluster()?.is_whole().await?;
         let wish = reaching(oracle);
         let (outcome, _) = clients[0].create_with(Some(&point.replace('.', "-")), &wish).await;
         if let Outcome::Made(id) = &outcome {
@@ -143,11 +143,11 @@ pub(crate) async fn node_dies(case: &mut Case) -> anyhow::Result<String> {
             node.kill();
             node.start()?;
         }
-        case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+        case.cluster()?.is_whole().await?;
         case.history.may_break(false);
     }
     ensure!(died >= points.len(), "only {died} nodes died at {} points", points.len());
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("{died} deaths at {} points", points.len()))
 }
 
@@ -164,12 +164,12 @@ pub(crate) async fn control_killed(case: &mut Case) -> anyhow::Result<String> {
         control.kill();
         control.start()?;
     }
-    case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    case.cluster()?.is_whole().await?;
     case.history.may_break(false);
     let did = load.end().await?;
     ensure!(did.made > 10, "hardly anything was asked for: {did}");
     ensure!(did.refused == 0, "some gave up: {did}");
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("8 kills: {did}"))
 }
 
@@ -190,14 +190,14 @@ pub(crate) async fn storm(case: &mut Case) -> anyhow::Result<String> {
     for control in &mut case.cluster()?.controls {
         control.start()?;
     }
-    let whole = case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+    let whole = case.cluster()?.is_whole().await?;
     case.history.may_break(false);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let did = load.end().await?;
     let (state, reason) = case.cluster()?.state_of(&kept)?;
     ensure!(state == "running", "what ran before is {state} {reason}");
     clients[1].run(&kept, "true").await?;
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("16 clients; whole again after {:.1} s; {did}", whole.as_secs_f64()))
 }
 
@@ -214,18 +214,18 @@ pub(crate) async fn rolling(case: &mut Case) -> anyhow::Result<String> {
         let control = &mut case.cluster()?.controls[number];
         control.stop().await?;
         control.start()?;
-        case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+        case.cluster()?.is_whole().await?;
     }
     for number in 0..3 {
         let node = &mut case.cluster()?.nodes[number];
         node.stop().await?;
         node.start()?;
-        case.cluster()?.is_whole(Duration::from_secs(30)).await?;
+        case.cluster()?.is_whole().await?;
     }
     case.history.may_break(false);
     let did = load.end().await?;
     ensure!(did.refused == 0, "some gave up: {did}");
-    case.heal(&clients[0], Duration::from_secs(20)).await?;
+    case.heal(&clients[0]).await?;
     Ok(format!("2 controls and 3 nodes restarted: {did}"))
 }
 
@@ -241,7 +241,7 @@ pub(crate) async fn no_traces(case: &mut Case) -> anyhow::Result<String> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let did = load.end().await?;
     ensure!(did.refused == 0 && did.unknown == 0 && did.made > 5, "{did}");
-    case.heal(&clients[0], Duration::from_secs(10)).await?;
+    case.heal(&clients[0]).await?;
     Ok(did.to_string())
 }
 
@@ -259,7 +259,7 @@ pub(crate) async fn leaks(case: &mut Case) -> anyhow::Result<String> {
          where id = '{ghost}' returning tenant) \
          update quota set used = used - 1 from e where quota.tenant = e.tenant"
     ))?;
-    let took = until(Duration::from_secs(10), "the ghost is gone", async || {
+    let took = until("the ghost is gone", async || {
         case.cluster.as_ref().is_some_and(|it| it.nodes[node].inhabitants().len() < before)
     })
     .await?;
@@ -269,14 +269,14 @@ pub(crate) async fn leaks(case: &mut Case) -> anyhow::Result<String> {
     for pid in victims(cluster, node) {
         crate::rig::host::signal(pid, rustix::process::Signal::KILL);
     }
-    let dead = until(Duration::from_secs(10), "the corpse is on the books", async || {
+    let dead = until("the corpse is on the books", async || {
         case.cluster
             .as_ref()
             .is_some_and(|it| it.state_of(&corpse).is_ok_and(|(state, _)| state == "ended"))
     })
     .await?;
     let other = clients[1].call(&whole, "true").await.0;
-    case.heal(&clients[0], Duration::from_secs(10)).await?;
+    case.heal(&clients[0]).await?;
     let (took, dead) = (took.as_secs_f64(), dead.as_secs_f64());
     Ok(format!(
         "the ghost was gone after {took:.1} s, the corpse on the books after {dead:.1} s; \

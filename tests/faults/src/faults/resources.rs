@@ -48,7 +48,7 @@ pub(crate) async fn memory(case: &mut Case) -> anyhow::Result<String> {
         client.delete(id).await;
     }
     std::fs::write(&limit, "-1").context("cannot take the bound away")?;
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     Ok(format!("three wanted 300 MiB each of 400: {said:?}"))
 }
 
@@ -64,13 +64,10 @@ pub(crate) async fn descriptors(case: &mut Case) -> anyhow::Result<String> {
         silent.push(TcpStream::connect(client.address).await?);
     }
     // Those that say nothing are sent away, and then there is room.
-    until(Duration::from_secs(10), "descriptors are exhausted", async || {
-        host::descriptors(pid) >= 150
-    })
-    .await?;
+    until("descriptors are exhausted", async || host::descriptors(pid) >= 150).await?;
     let outcome = client.within(Duration::from_secs(40)).call(&id, "echo hello").await.0;
     drop(silent);
-    case.heal(&client, Duration::from_secs(20)).await?;
+    case.heal(&client).await?;
     let after = Case::settled(pid).await;
     case.compare(before, after, 20 << 10);
     Ok(format!("220 silent clients at 160 descriptors; a call: {outcome:?}"))

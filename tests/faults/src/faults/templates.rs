@@ -44,7 +44,7 @@ pub(crate) async fn zygote(case: &mut Case) -> anyhow::Result<String> {
         client.delete(&id).await;
     }
     ensure!(names.iter().any(|&count| count > 0), "there was no warm interpreter to kill");
-    case.heal(&client, Duration::from_secs(30)).await?;
+    case.heal(&client).await?;
     Ok(format!("first results: {}", took.join(", ")))
 }
 
@@ -80,6 +80,6 @@ pub(crate) async fn damaged(case: &mut Case) -> anyhow::Result<String> {
     }
     case.server()?.stop().await?;
     case.server()?.again().await?;
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     Ok(said.join("; "))
 }

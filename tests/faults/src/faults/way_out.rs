@@ -37,7 +37,7 @@ async fn written(case: &mut Case, client: &Client, id: &str) -> anyhow::Result<(
     let mut count = 0;
     let path = format!("/v1/sandboxes/{id}/connections?limit=1000");
     // A row is written when its connection ends.
-    let _ = until(Duration::from_secs(5), "every row is written", async || {
+    let _ = until("every row is written", async || {
         let rows = client.plain("GET", &path, None).await.map(|(_, value)| value);
         count = rows.map_or(0, |rows| rows["items"].as_array().map_or(0, Vec::len));
         count as u64 >= u64::from(arrived)
@@ -108,7 +108,7 @@ pub(crate) async fn gateway_killed(case: &mut Case) -> anyhow::Result<String> {
         let (client, id) = (client.clone(), id.clone());
         under_way.push(tokio::spawn(async move { client.effect(&id, oracle).await }));
     }
-    until(Duration::from_secs(10), "five effects arrive", async || {
+    until("five effects arrive", async || {
         case.oracle.as_ref().is_some_and(|oracle| oracle.seen().len() >= 6)
     })
     .await?;
@@ -123,11 +123,11 @@ pub(crate) async fn gateway_killed(case: &mut Case) -> anyhow::Result<String> {
         ensure!(outcome != Outcome::Done, "a request outlived its gateway");
     }
     case.oracle.as_ref().context("no oracle")?.behave(Manner::Well);
-    let again = until(Duration::from_secs(10), "the way out is there again", async || {
+    let again = until("the way out is there again", async || {
         client.effect(&id, oracle).await == Outcome::Done
     })
     .await?;
-    case.heal(&client, Duration::from_secs(10)).await?;
+    case.heal(&client).await?;
     Ok(format!("5 requests were cut, the way out was there again after {} ms", again.as_millis()))
 }
 

@@ -19,6 +19,7 @@ use super::record::Kind;
 use super::server::gateway_text;
 use super::{Rig, host, run};
 use crate::books;
+use crate::case::HANG_LIMIT;
 use crate::client::{Client, History};
 use crate::evidence::Evidence;
 
@@ -170,7 +171,7 @@ impl Cluster {
         for role in cluster.controls.iter_mut().chain(&mut cluster.nodes) {
             role.start()?;
         }
-        cluster.is_whole(Duration::from_secs(60)).await?;
+        cluster.is_whole().await?;
         Ok(cluster)
     }
 
@@ -245,7 +246,7 @@ impl Cluster {
     }
 
     /// Waits until every control is ready, and every node up.
-    pub(crate) async fn is_whole(&mut self, within: Duration) -> anyhow::Result<Duration> {
+    pub(crate) async fn is_whole(&mut self) -> anyhow::Result<Duration> {
         let began = Instant::now();
         loop {
             let mut all = true;
@@ -268,7 +269,7 @@ impl Cluster {
             let said = self.nodes.iter().chain(&self.controls);
             let said = said.map(|role| format!("{}: {}", role.name, role.program.said()));
             let said = said.collect::<Vec<_>>().join("\n");
-            ensure!(began.elapsed() < within, "not whole after {within:?}:\n{said}");
+            ensure!(began.elapsed() < HANG_LIMIT, "not whole after {HANG_LIMIT:?}:\n{said}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

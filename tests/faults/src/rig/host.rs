@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::case::HANG_LIMIT;
 use crate::evidence::{Host, Inhabitant};
 
 /// When a process began, in ticks; a later one with its number began later.
@@ -33,7 +34,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 pub(crate) fn end(pid: u32, start: u64) -> bool {
     let began = Instant::now();
     while start_of(pid) == Some(start) {
-        if began.elapsed() > Duration::from_secs(10) {
+        if began.elapsed() > HANG_LIMIT {
             return true;
         }
         signal(pid, Signal::CONT);
@@ -122,7 +123,7 @@ pub(crate) fn remove_groups(groups: &str) -> bool {
             }
         }
         let left = trees.iter().any(|tree| tree.exists());
-        if !left || began.elapsed() > Duration::from_secs(5) {
+        if !left || began.elapsed() > HANG_LIMIT {
             return left;
         }
         nap();
