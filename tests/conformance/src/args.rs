@@ -44,9 +44,17 @@ pub(crate) struct Args {
     /// Do random things to sandboxes of random tiers for this many seconds
     #[arg(long, value_name = "SECONDS")]
     fleet: Option<u64>,
-    /// Measure files of 1 GiB in and out against `cp`
+    /// Move a random file in and out: fails unless it comes back the same, and shows how
+    /// fast it went beside `cp`
     #[arg(long)]
     transfer: bool,
+    /// The size of that file, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    pub(crate) transfer_size: u64,
+    /// Also fail if --transfer is slower than this share of the speed of `cp`; for
+    /// benchmarks on a host that does nothing else
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) least_speed: Option<f64>,
     #[arg(long, hide = true)]
     victim: Option<PathBuf>,
     #[arg(long, hide = true)]

@@ -5,7 +5,7 @@
 //! belljar-conformance --churn 1000 --parallel 8
 //! belljar-conformance --kill-test 50 [--seed 1]
 //! belljar-conformance --fleet 1800 --parallel 4 [--tier NAME,…] [--seed 1]
-//! belljar-conformance --transfer
+//! belljar-conformance --transfer [--transfer-size 64] [--least-speed 0.5]
 //! ```
 //!
 //! Run it as root: that is how a node runs. A case names the features that it

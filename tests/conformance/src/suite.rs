@@ -90,6 +90,7 @@ const ENGINE_GONE: &str = "residue::the_engine_leaves_nothing";
 
 /// No case takes longer; one that does hangs.
 const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST_AT_LEAST: Duration = Duration::from_secs(150);
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let store = tempfile::tempdir().context("make a directory for the template")?;
@@ -173,7 +174,7 @@ async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::R
         Err(error) if wants_contexts && !args.skip_without_template => return Err(error),
         _ => {}
     }
-    let longest = fixture.within(LONGEST);
+    let longest = fixture.within(LONGEST).max(LONGEST_AT_LEAST);
     let wall = fixture.spec().limits.wall;
     let mut lines = Vec::new();
     for case in cases::all().filter(|case| wanted(case)) {

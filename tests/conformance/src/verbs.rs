@@ -11,6 +11,8 @@ use belljar_model::{End, EndReason, User};
 use belljar_node::{Call, CallError, Command, Event, FileError, Finished, Input, Sandbox};
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::fixture::Fixture;
+
 /// Fails unless both are equal, and shows both.
 #[macro_export]
 macro_rules! same {
@@ -195,6 +197,12 @@ where
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// What is not there by then hangs, also on a machine that others use. Nothing is shown
+/// by its being quicker.
+pub(crate) fn patience(f: &Fixture) -> Duration {
+    f.within(Duration::from_secs(5)).max(Duration::from_secs(60))
 }
 
 /// A source that fails after some bytes.

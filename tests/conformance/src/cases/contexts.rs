@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use belljar_model::EndReason;
@@ -13,7 +13,7 @@ use belljar_node::{
 use serde_json::Value;
 
 use crate::fixture::Fixture;
-use crate::verbs::{lossy, output};
+use crate::verbs::{lossy, output, patience};
 use crate::{cases, same};
 
 cases!["contexts":
@@ -184,11 +184,9 @@ async fn a_timeout_interrupts(f: &Fixture) -> anyhow::Result<()> {
 async fn a_stubborn_cell_is_killed(f: &Fixture) -> anyhow::Result<()> {
     let (sandbox, context) = python(f).await?;
     let code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass";
-    let started = Instant::now();
-    let ran = context.execute(code, Some(Duration::from_millis(300))).await;
+    let ran = context.execute(code, Some(Duration::from_millis(300)));
+    let ran = tokio::time::timeout(patience(f), ran).await.context("the end hangs")?;
     same!((ran.end.reason, ran.end.alive), (EndReason::TimeoutWall, false), "end");
-    let took = started.elapsed();
-    ensure!(took < f.within(Duration::from_secs(5)), "it took {took:?}");
     ensure!(!context.execute("1", None).await.end.alive, "the context goes on");
     let context = sandbox.restart_context(context.id()).await?;
     same!(plain(&run(&context, "1 + 1").await?), Some("2"), "after a restart");

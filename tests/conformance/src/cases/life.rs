@@ -8,10 +8,12 @@ use belljar_model::{EndReason, Tier, User};
 use belljar_node::{Command, Event, NodeError};
 use belljar_testkit::{Process, groups_of_sandbox};
 
+use rustix::time::ClockId;
+
 use crate::fixture::Fixture;
 use crate::residue::descriptor_count;
 use crate::verbs::{
-    at_home, finish, get, output, output_of, put, python, run, until, until_printed,
+    at_home, finish, get, output, output_of, patience, put, python, run, until, until_printed,
 };
 use crate::{cases, same};
 
@@ -69,10 +71,7 @@ async fn a_paused_sandbox_can_be_ended(f: &Fixture) -> anyhow::Result<()> {
     let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 9")).await?;
     until_printed(&mut call, "ready").await?;
     sandbox.pause()?;
-    let started = Instant::now();
-    sandbox.destroy().await?;
-    let took = started.elapsed();
-    ensure!(took < f.within(Duration::from_secs(2)), "it took {took:?}");
+    tokio::time::timeout(patience(f), sandbox.destroy()).await.context("the end hangs")??;
     Ok(())
 }
 
@@ -90,13 +89,10 @@ async fn the_end_comes_while_calls_run(f: &Fixture) -> anyhow::Result<()> {
         until_printed(&mut call, "ready").await?;
         calls.push(call);
     }
-    let started = Instant::now();
-    sandbox.destroy().await?;
-    let took = started.elapsed();
-    ensure!(took < f.within(Duration::from_secs(2)), "it took {took:?}");
+    tokio::time::timeout(patience(f), sandbox.destroy()).await.context("the end hangs")??;
     ensure!(Process::read(pid).is_none(), "the guest is still there");
     for call in &mut calls {
-        let end = tokio::time::timeout(f.within(Duration::from_secs(3)), finish(call)).await;
+        let end = tokio::time::timeout(patience(f), finish(call)).await;
         let (_, _, end) = end.context("a call did not learn of the end")?;
         ensure!(matches!(end.reason, EndReason::Lost | EndReason::Killed), "ended {}", end.reason);
     }
@@ -107,10 +103,8 @@ async fn a_dropped_sandbox_ends(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     let pid = sandbox.pid();
     drop(sandbox);
-    until("the guest gone", f.within(Duration::from_secs(3)), async || {
-        Ok(Process::read(pid).is_none().then_some(()))
-    })
-    .await
+    until("the guest gone", patience(f), async || Ok(Process::read(pid).is_none().then_some(())))
+        .await
 }
 
 async fn a_sandbox_whose_guest_dies_is_lost(f: &Fixture) -> anyhow::Result<()> {
@@ -166,9 +160,19 @@ async fn twenty_sandboxes_live_at_once(f: &Fixture) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// However much there is to clear away: others start meanwhile.
+/// However much there is to clear away: others start meanwhile, nearly as soon as when
+/// there is nothing.
 async fn an_end_does_not_hold_up_others(f: &Fixture) -> anyhow::Result<()> {
+    const SLOWER: u32 = 50;
     let sandbox = f.sandbox().await?;
+    let mut usual = Vec::new();
+    for _ in 0..5 {
+        let started = Instant::now();
+        let empty = f.sandbox().await?;
+        usual.push(started.elapsed());
+        empty.destroy().await?;
+    }
+    usual.sort();
     let script = "import os\nfor i in range(3000): open(f'f{i}', 'w').close()\n\
         for i in range(1500): os.mkdir('d'); os.chdir('d')";
     output_of(&sandbox, &python(script)).await?;
@@ -176,7 +180,8 @@ async fn an_end_does_not_hold_up_others(f: &Fixture) -> anyhow::Result<()> {
     let started = Instant::now();
     let next = f.sandbox().await?;
     let took = started.elapsed();
-    ensure!(took < f.within(Duration::from_millis(500)), "the next sandbox took {took:?}");
+    let allowed = usual[usual.len() / 2] * SLOWER;
+    ensure!(took < allowed, "the next sandbox took {took:?}, others {usual:?}");
     same!(output(&next, "echo alive").await?, "alive\n", "the next sandbox");
     Ok(())
 }
@@ -205,7 +210,7 @@ async fn a_hundred_calls_leave_nothing(f: &Fixture) -> anyhow::Result<()> {
         terminal.pty = Some(belljar_node::PtySize { rows: 24, cols: 80 });
         sandbox.execute(&terminal).await?;
     }
-    until("as before", Duration::from_secs(3), async || Ok((measure() == before).then_some(())))
+    until("as before", patience(f), async || Ok((measure() == before).then_some(())))
         .await
         .with_context(|| {
             format!("(descriptors, children, cgroups): {before:?} before, {:?} after", measure())
@@ -237,7 +242,7 @@ async fn requests_after_the_end_are_errors(f: &Fixture) -> anyhow::Result<()> {
 
 /// Whoever ended it, and to whoever asked.
 async fn the_end_of_a_sandbox_is_told(f: &Fixture) -> anyhow::Result<()> {
-    let patience = f.within(Duration::from_secs(3));
+    let patience = patience(f);
     let sandbox = f.sandbox().await?;
     let (early, other) = (tokio::spawn(sandbox.gone()), tokio::spawn(sandbox.gone()));
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -270,7 +275,7 @@ async fn what_a_sandbox_uses_is_told(f: &Fixture) -> anyhow::Result<()> {
     let counted = f.tier.shares_kernel() || sandbox.usage().tasks.is_some();
     // A kernel under load takes a moment to let the last one go.
     let at_rest = async || Ok((sandbox.usage().tasks == counted.then_some(0)).then_some(()));
-    until("no process is counted at rest", f.within(Duration::from_secs(2)), at_rest).await?;
+    until("no process is counted at rest", patience(f), at_rest).await?;
     let before = sandbox.usage();
     same!(before.memory_limit_bytes, sandbox.limits().memory_bytes, "the memory limit");
     let total = before.disk_total_bytes.context("no disk")?;
@@ -287,7 +292,7 @@ async fn what_a_sandbox_uses_is_told(f: &Fixture) -> anyhow::Result<()> {
     let written = || grown(sandbox.usage().disk_used_bytes, before.disk_used_bytes);
     // What only the guest can see, it tells a few times a second.
     let told = async || Ok((written() >= Some(20_000_000)).then_some(()));
-    until("what was written is told", f.within(Duration::from_secs(2)), told).await?;
+    until("what was written is told", patience(f), told).await?;
     let after = sandbox.usage();
     let cpu = (after.cpu, before.cpu);
     let (Some(now), Some(then)) = cpu else { bail!("no CPU time: {cpu:?}") };
@@ -302,10 +307,12 @@ async fn what_a_sandbox_uses_is_told(f: &Fixture) -> anyhow::Result<()> {
     same!(after.tasks, counted.then_some(3), "processes");
     call.kill();
     finish(&mut call).await;
-    let started = Instant::now();
+    let cpu = || Duration::try_from(rustix::time::clock_gettime(ClockId::ThreadCPUTime));
+    let started = cpu()?;
     for _ in 0..100 {
         std::hint::black_box(sandbox.usage());
     }
-    ensure!(started.elapsed() < Duration::from_millis(500), "100 in {:?}", started.elapsed());
+    let used = cpu()?.saturating_sub(started);
+    ensure!(used < Duration::from_millis(500), "100 looks took {used:?} of CPU time");
     Ok(())
 }

@@ -8,7 +8,7 @@ use belljar_model::{EndReason, Limits};
 use belljar_node::{Command, NodeError, Sandbox};
 
 use crate::fixture::Fixture;
-use crate::verbs::{at_home, output, put_with_mode, run};
+use crate::verbs::{at_home, output, patience, put_with_mode, run};
 use crate::{cases, same};
 
 cases!["limits":
@@ -63,7 +63,7 @@ async fn wall_time_ends_a_call(f: &Fixture) -> anyhow::Result<()> {
     ends_with(&sandbox, "trap '' TERM; sleep 99; sleep 99", EndReason::TimeoutWall).await?;
     let took = started.elapsed();
     ensure!(took >= wall, "it ended early, after {took:?}");
-    ensure!(took < wall + f.within(Duration::from_millis(1700)), "it ended late, after {took:?}");
+    ensure!(took < wall + patience(f), "it ended late, after {took:?}");
     alive(&sandbox).await
 }
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::fixture::Fixture;
 use crate::random::Random;
-use crate::verbs::{lossy, output, python, until_printed};
+use crate::verbs::{lossy, output, patience, python, until_printed};
 use crate::{cases, same};
 
 cases!["ports":
@@ -154,7 +154,7 @@ async fn a_reset_is_an_error(f: &Fixture) -> anyhow::Result<()> {
     let (_call, port) = serve(&sandbox, "127.0.0.1", reset).await?;
     let mut stream = sandbox.dial(port).await?;
     stream.write_all(b"x").await?;
-    let read = tokio::time::timeout(f.within(Duration::from_secs(5)), all(&mut stream)).await?;
+    let read = tokio::time::timeout(patience(f), all(&mut stream)).await?;
     match read {
         Err(error) => same!(error.kind(), io::ErrorKind::ConnectionReset, "the error"),
         Ok(bytes) => bail!("an end after {} bytes", bytes.len()),
@@ -167,7 +167,7 @@ async fn a_connection_ends_with_its_sandbox(f: &Fixture) -> anyhow::Result<()> {
     let (_call, port) = serve(&sandbox, "127.0.0.1", "c.recv(1)").await?;
     let mut stream = sandbox.dial(port).await?;
     sandbox.destroy().await?;
-    let read = tokio::time::timeout(f.within(Duration::from_secs(5)), all(&mut stream)).await?;
+    let read = tokio::time::timeout(patience(f), all(&mut stream)).await?;
     ensure!(read.is_err(), "it ended as if the server had closed it");
     ensure!(stream.write_all(b"x").await.is_err(), "it takes more");
     Ok(())
@@ -190,7 +190,7 @@ async fn many_connections_leave_nothing(f: &Fixture) -> anyhow::Result<()> {
         same!(lossy(&all(stream).await?), "one", "an answer");
     }
     drop(open);
-    crate::verbs::until("as before", Duration::from_secs(5), async || {
+    crate::verbs::until("as before", patience(f), async || {
         Ok((crate::residue::descriptor_count(pid) <= before).then_some(()))
     })
     .await
@@ -202,7 +202,7 @@ async fn a_slow_reader_holds_up_nobody_else(f: &Fixture) -> anyhow::Result<()> {
     let (_call, port) = serve(&sandbox, "127.0.0.1", flood).await?;
     let unread = sandbox.dial(port).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let quick = tokio::time::timeout(f.within(Duration::from_secs(5)), async {
+    let quick = tokio::time::timeout(patience(f), async {
         same!(output(&sandbox, "echo alive").await?, "alive\n", "a call beside it");
         let mut other = sandbox.dial(port).await?;
         let mut some = vec![1; 4 << 20];
