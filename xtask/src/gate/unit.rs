@@ -3,9 +3,8 @@
 
 mod junit;
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -63,7 +62,8 @@ fn retry(root: &Path, mut test: EndedTest, log: &Path, meter: &StealMeter) -> Re
 
 /// Runs all tests, or one of them. Answers how each ended.
 fn attempt(root: &Path, only: Option<&EndedTest>) -> Result<Vec<EndedTest>> {
-    let report = target(root).join("nextest/gate/junit.xml");
+    // Where nextest keeps its reports, whatever folder cargo builds into.
+    let report = root.join("target/nextest/gate/junit.xml");
     // One of an earlier run says nothing.
     let _ = fs::remove_file(&report);
     let mut command = Command::new("cargo");
@@ -80,10 +80,6 @@ fn attempt(root: &Path, only: Option<&EndedTest>) -> Result<Vec<EndedTest>> {
         bail!("cargo nextest failed, and no test did: {status}");
     }
     Ok(ended)
-}
-
-fn target(root: &Path) -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// All unit tests are one suite in the log, so that the slowest of them all are shown.
