@@ -283,7 +283,9 @@ impl Plan {
     /// network, rights or Landlock, whose rules for files would follow its
     /// children into roots that they do not fit. It keeps the host's user and
     /// pid namespaces, because only from there can its children enter those of
-    /// sandboxes; `/proc` shows it nobody but itself.
+    /// sandboxes; `/proc` shows it nobody but itself. It keeps the cgroup
+    /// namespace, too: where those are delegation boundaries (`nsdelegate`, as
+    /// systemd mounts version 2), no child can be born outside of one.
     pub fn zygote(spec: &Spec) -> Self {
         let namespaces =
             Namespaces::MOUNT.and(Namespaces::NET).and(Namespaces::IPC).and(Namespaces::UTS);
@@ -292,7 +294,6 @@ impl Plan {
             Step::PrivateMounts,
             Step::AwaitParent,
             Step::JoinGroups,
-            Step::CgroupNamespace,
             Step::Scratch { bytes: Some(limits.disk_bytes), inodes: Some(limits.inodes) },
             Step::Layers { count: spec.root.layers.len() },
             Step::Overlay { neutral: true },

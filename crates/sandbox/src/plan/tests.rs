@@ -151,7 +151,6 @@ fn a_zygote_has_no_rights_and_stays_in_the_hosts_user_and_pid_namespace() {
         PrivateMounts
         AwaitParent
         JoinGroups
-        CgroupNamespace
         Scratch { bytes: Some(67108864), inodes: Some(1000) }
         Layers { count: 1 }
         Overlay { neutral: true }
