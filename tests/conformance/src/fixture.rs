@@ -51,10 +51,10 @@ impl Fixture {
     }
 
     /// Takes this template for contexts. Where an interpreter can be forked from
-    /// a warm one, that is warmed up, in a node of its own: a zygote outlives the
-    /// sandboxes that it serves.
+    /// a warm one, which only root can have, that is warmed up, in a node of its
+    /// own: a zygote outlives the sandboxes that it serves.
     pub(crate) async fn take_contexts(&mut self, template: Template) -> anyhow::Result<()> {
-        let warm = self.tier == Tier::Jail;
+        let warm = self.tier == Tier::Jail && self.node.engine().facts().privileged;
         let node = if warm {
             let node = self.another_node().await?;
             let warmth = belljar_warmed::warmth(&template)?;
