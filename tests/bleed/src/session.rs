@@ -29,7 +29,7 @@ pub(crate) struct Session {
 }
 
 /// No probe takes longer; one that does hangs.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(120);
 
 impl Session {
     pub(crate) async fn start(sandbox: Sandbox, options: &ContextOptions) -> anyhow::Result<Self> {

@@ -13,6 +13,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+/// What has not come by then does not come, also on a small machine that others use. How
+/// long it took is told as a figure.
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(60);
+
 /// One tenant, or nobody, and how it talks to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -71,7 +75,7 @@ impl Client {
         body: impl Into<Bytes>,
     ) -> anyhow::Result<Answer> {
         let answer = self.request(method, path, headers, body.into());
-        let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;
+        let answer = tokio::time::timeout(HANG_LIMIT, answer).await;
         let answer = answer.with_context(|| format!("no answer to {method} {path}"))??;
         let (parts, body) = answer.into_parts();
         if is_stream(&parts.headers) {
@@ -188,8 +192,8 @@ impl Stream {
     }
 
     /// Waits until the stream has said this.
-    pub(crate) async fn until(&mut self, text: &str, patience: Duration) -> anyhow::Result<()> {
-        let end = tokio::time::Instant::now() + patience;
+    pub(crate) async fn until(&mut self, text: &str) -> anyhow::Result<()> {
+        let end = tokio::time::Instant::now() + HANG_LIMIT;
         while !self.seen.contains(text) {
             let left = end.saturating_duration_since(tokio::time::Instant::now());
             match self.next(left).await {

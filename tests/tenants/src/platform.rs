@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use belljar_actions::{Actions, Config, Keys, Tenant};
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::Client;
+use crate::client::{Client, HANG_LIMIT};
 use crate::world::{OPERATIONS, runs};
 
 /// What its parts know each other by.
@@ -73,7 +73,7 @@ impl Platform {
         let cluster = Cluster::new(key);
         let asked = [format!("http://{control}")];
         let member = Member::join(actions.clone(), cluster.clone(), me, &asked);
-        let member = tokio::time::timeout(Duration::from_secs(30), member).await?;
+        let member = tokio::time::timeout(HANG_LIMIT, member).await?;
         let staying = tokio::spawn(member.stay());
         let (stop_node, stopped) = oneshot::channel();
         let server = Server::behind(actions, Settings::default(), cluster);
@@ -96,7 +96,8 @@ impl Platform {
 
     async fn ready(&self) -> anyhow::Result<()> {
         let nobody = self.client(None);
-        for _ in 0..200 {
+        let begin = Instant::now();
+        while begin.elapsed() < HANG_LIMIT {
             if nobody.get("/v1/ready").await?.status == 200 {
                 return Ok(());
             }

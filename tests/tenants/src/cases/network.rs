@@ -8,7 +8,7 @@ use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use super::PLENTY;
-use crate::client::Client;
+use crate::client::{Client, HANG_LIMIT};
 use crate::world::World;
 
 /// Says the status of the refusal, or that there was nobody to ask.
@@ -112,7 +112,7 @@ async fn reaches_own_index(client: &Client) -> anyhow::Result<String> {
     let path = format!("/v2/templates/{template}/builds/{build}");
     client.json("POST", &path, &steps).await?.expect(202)?;
     let status = format!("/templates/{template}/builds/{build}/status?logsOffset=0");
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + HANG_LIMIT;
     loop {
         let seen = client.get(&status).await?.expect(200)?.value()?;
         match seen["status"].as_str() {
@@ -132,7 +132,7 @@ async fn reaches_own_index(client: &Client) -> anyhow::Result<String> {
 
 /// Waits for the first row: it is told when the exchange is over.
 async fn rows(client: &Client, path: &str) -> anyhow::Result<Value> {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + HANG_LIMIT;
     loop {
         let items = client.get(path).await?.expect(200)?.value()?["items"].clone();
         if items.as_array().is_some_and(|items| !items.is_empty()) {

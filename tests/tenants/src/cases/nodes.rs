@@ -19,12 +19,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::Client;
+use crate::client::{Client, HANG_LIMIT};
 use crate::world::World;
 
 const KEY_A: &str = "e2b_adadadadadadadadadadadadadadadadadadadad";
 const KEY_B: &str = "e2b_bdbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdbd";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with a store of its own.
 struct One {
@@ -196,7 +195,7 @@ async fn until(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     while !is_so().await? {
-        ensure_in_time!(begin.elapsed() < PATIENCE, "waited in vain for {what}");
+        ensure_in_time!(begin.elapsed() < HANG_LIMIT, "waited in vain for {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())

@@ -7,7 +7,7 @@ use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use super::network;
-use crate::client::Client;
+use crate::client::{Client, HANG_LIMIT};
 use crate::world::World;
 
 /// What is tried below, for each field of a request that makes a sandbox.
@@ -116,7 +116,8 @@ async fn deadlines(a: &Client) -> anyhow::Result<()> {
     let woken = a.sandbox(&woken).await?;
     for id in [&killed, &paused] {
         let busy = json!({ "script": "trap '' TERM INT; while :; do :; done", "background": true });
-        a.json("POST", &format!("/v1/sandboxes/{id}/calls"), &busy).await?.expect(201)?;
+        let begun = a.json("POST", &format!("/v1/sandboxes/{id}/calls"), &busy).await?;
+        ensure_in_time!(begun.status == 201, "the deadline came before the call: {}", begun.text());
     }
     let begin = Instant::now();
     let state = async |id: &str| -> anyhow::Result<Value> {
@@ -124,10 +125,7 @@ async fn deadlines(a: &Client) -> anyhow::Result<()> {
         Ok(if answer.status == 404 { Value::Null } else { answer.value()?["state"].clone() })
     };
     while state(&killed).await? != Value::Null || state(&paused).await? == "running" {
-        ensure_in_time!(
-            begin.elapsed() < Duration::from_secs(10),
-            "a deadline passed without effect"
-        );
+        ensure_in_time!(begin.elapsed() < HANG_LIMIT, "a deadline passed without effect");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     ensure!(state(&paused).await? == "paused", "it was not paused");
@@ -141,7 +139,7 @@ async fn deadlines(a: &Client) -> anyhow::Result<()> {
     let answer = a.get(&path(&paused)).await?.expect(409)?;
     ensure!(answer.code()? == "sandbox_paused");
     while state(&woken).await? != "paused" {
-        ensure_in_time!(begin.elapsed() < Duration::from_secs(10), "it was not paused");
+        ensure_in_time!(begin.elapsed() < HANG_LIMIT, "it was not paused");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     a.get(&path(&woken)).await?.expect(200)?;
@@ -171,10 +169,7 @@ async fn private_traffic(world: &World) -> anyhow::Result<()> {
     };
     let begin = Instant::now();
     while ask(&open, None).await? != 200 || ask(private, Some(token)).await? != 200 {
-        ensure_in_time!(
-            begin.elapsed() < Duration::from_secs(15),
-            "the servers inside do not answer"
-        );
+        ensure_in_time!(begin.elapsed() < HANG_LIMIT, "the servers inside do not answer");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for wrong in [None, Some(""), Some("0000"), Some(&token[1..])] {

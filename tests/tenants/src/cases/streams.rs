@@ -6,10 +6,8 @@ use anyhow::{Context as _, ensure};
 use belljar_testkit::{Undecided, ensure_in_time};
 use serde_json::json;
 
-use crate::client::{Next, Stream};
+use crate::client::{HANG_LIMIT, Next, Stream};
 use crate::world::World;
-
-const SOON: Duration = Duration::from_secs(5);
 
 /// API-03: whose events come follows from the key, whatever the request says.
 pub(crate) async fn only_ones_own_events(world: &World) -> anyhow::Result<String> {
@@ -34,21 +32,21 @@ pub(crate) async fn only_ones_own_events(world: &World) -> anyhow::Result<String
     world.b.get(&of_one).await?.expect(404)?;
     let theirs = world.a.sandbox(&json!({ "metadata": { "secret": "of-a" } })).await?;
     // The control: the owner hears of it, and so do others of what is theirs.
-    owner.until(&theirs, SOON).await?;
+    owner.until(&theirs).await?;
     let own = world.b.sandbox(&json!({})).await?;
     for listener in &mut listeners {
-        listener.until(&own, SOON).await?;
+        listener.until(&own).await?;
         ensure!(!listener.seen().contains(&theirs), "told of another's: {}", listener.seen());
     }
     ensure!(!owner.seen().contains(&own), "told of another's: {}", owner.seen());
     Ok(format!("{} ways to claim another tenant, none heard of its sandboxes", claims.len()))
 }
 
-/// API-13: a key that is taken away ends what it began, within five seconds.
+/// API-13: a key that is taken away ends what it began.
 pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
     let (a, b) = (&world.a, &world.b);
     let (kept, lost) = (a.sandbox(&json!({})).await?, b.sandbox(&json!({})).await?);
-    let endless = json!({ "script": "while :; do date; sleep 0.2; done", "timeout_ms": 60000 });
+    let endless = json!({ "script": "while :; do date; sleep 0.2; done", "timeout_ms": 600_000 });
     let endless = endless.to_string();
     let events = [("accept", "text/event-stream")];
     let calls = |id: &str| format!("/v1/sandboxes/{id}/calls");
@@ -65,13 +63,14 @@ pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
         a.open("POST", &calls(&kept), &events, endless).await?,
     ];
     for running in [1, 3] {
-        cut[running].until("stdout", SOON).await?;
+        cut[running].until("stdout").await?;
     }
-    control[1].until("stdout", SOON).await?;
+    control[1].until("stdout").await?;
     // One that waits for its answer, too.
     let waiting = {
         let (b, path) = (b.clone(), calls(&lost));
-        let body = json!({ "script": "sleep 60", "timeout_ms": 60000 });
+        // Far longer than anybody waits here.
+        let body = json!({ "script": "sleep 600", "timeout_ms": 600_000 });
         tokio::spawn(async move { b.json("POST", &path, &body).await })
     };
     let begin = Instant::now();
@@ -79,14 +78,13 @@ pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
     for stream in &mut cut {
         closed(stream, begin).await?;
     }
-    let answer = tokio::time::timeout(SOON, waiting).await.context("still waiting")??;
+    let answer = tokio::time::timeout(HANG_LIMIT, waiting).await.context("still waiting")??;
     if let Ok(answer) = answer {
         // Either it was turned away, or told that its sandbox went away.
         let lost = answer.is_success() && answer.value()?["end"]["reason"] != "done";
         ensure!(answer.status == 401 || lost, "{} {}", answer.status, answer.text());
     }
     let took = begin.elapsed();
-    ensure_in_time!(took <= SOON, "it took {took:?}");
     for revoked in [b, &spare] {
         revoked.get("/v1/sandboxes").await?.expect(401)?;
     }
@@ -96,7 +94,7 @@ pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
     gone(&lost, begin).await?;
     // The control: whoever still has a key goes on.
     let before = control[1].seen().len();
-    control[1].next(SOON).await;
+    control[1].next(HANG_LIMIT).await;
     ensure!(control[1].seen().len() > before, "the other tenant's stream stopped, too");
     ensure!(control[0].next(Duration::from_millis(300)).await != Next::Closed);
     Ok(format!("streams cut after {:.1} s, sandbox reaped", took.as_secs_f64()))
@@ -104,10 +102,10 @@ pub(crate) async fn cut_with_the_key(world: &World) -> anyhow::Result<String> {
 
 async fn closed(stream: &mut Stream, begin: Instant) -> anyhow::Result<()> {
     loop {
-        let left = SOON.saturating_sub(begin.elapsed());
+        let left = HANG_LIMIT.saturating_sub(begin.elapsed());
         match stream.next(left).await {
             Next::Closed => return Ok(()),
-            Next::Silence => ensure_in_time!(false, "still open after {SOON:?}"),
+            Next::Silence => ensure_in_time!(false, "still open after {HANG_LIMIT:?}"),
             Next::Text => {}
         }
     }
@@ -115,9 +113,8 @@ async fn closed(stream: &mut Stream, begin: Instant) -> anyhow::Result<()> {
 
 /// Waits until no cgroup bears the sandbox's name any more.
 async fn gone(id: &str, begin: Instant) -> anyhow::Result<()> {
-    while begin.elapsed() < 2 * SOON {
+    while begin.elapsed() < HANG_LIMIT {
         if !is_alive(id)? {
-            ensure_in_time!(begin.elapsed() <= SOON, "the sandbox was reaped late");
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

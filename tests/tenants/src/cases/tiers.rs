@@ -7,7 +7,7 @@ use belljar_api::Operation;
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, HANG_LIMIT};
 use crate::routes;
 use crate::world::World;
 
@@ -76,9 +76,6 @@ async fn same_or_none(client: &Client, tier: &str) -> anyhow::Result<&'static st
     Ok("made")
 }
 
-/// Until a change of the key file is heard of.
-const HEARD: Duration = Duration::from_secs(10);
-
 /// API-16: neither a request nor a copy gets below a tenant's floor.
 pub(crate) async fn floors_hold(world: &World) -> anyhow::Result<String> {
     let (a, b) = (&world.a, &world.b);
@@ -108,7 +105,11 @@ pub(crate) async fn floors_hold(world: &World) -> anyhow::Result<String> {
         if answer.status == 422 {
             break;
         }
-        ensure_in_time!(begin.elapsed() < HEARD, "the floor was never heard of: {}", answer.text());
+        ensure_in_time!(
+            begin.elapsed() < HANG_LIMIT,
+            "the floor was never heard of: {}",
+            answer.text()
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let before = jails(b).await?;

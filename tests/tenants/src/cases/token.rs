@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use belljar_testkit::Undecided;
 use serde_json::json;
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, HANG_LIMIT};
 use crate::platform::Platform;
 use crate::routes::{self, Sample};
 use crate::world::{Belongings, World};
@@ -168,7 +168,8 @@ async fn echoed(platform: &Platform, key: &str) -> anyhow::Result<String> {
 
 /// What the server inside says, once it listens.
 async fn until_up(client: &Client, headers: &[(&str, &str)]) -> anyhow::Result<String> {
-    for _ in 0..100 {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < HANG_LIMIT {
         let answer = client.send_with("GET", "/", headers, "").await?;
         if answer.is_success() {
             return Ok(answer.text());
