@@ -6,7 +6,7 @@
 #include <sys/file.h>
 
 int main(int argc, char **argv) {
-    long seconds = number(argc, argv, 1, 5, 15);
+    long seconds = number(argc, argv, 1, 5, 60);
     const char *dirs[] = {"/tmp", "/home/user", "/dev/shm", "/var/tmp", "/run"};
     int holding = 0;
     char *map = NULL;

@@ -12,7 +12,7 @@ static char state(pid_t pid) {
 }
 
 int main(int argc, char **argv) {
-    long seconds = number(argc, argv, 1, 5, 8);
+    long seconds = number(argc, argv, 1, 5, 60);
     char states[13] = {0};
     pid_t pids[12];
     unlink("/tmp/proc09.fifo");

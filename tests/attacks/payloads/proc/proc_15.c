@@ -4,7 +4,7 @@
 #include "proc/outlive.h"
 
 int main(int argc, char **argv) {
-    uint64_t end = now_ms() + (uint64_t)number(argc, argv, 1, 4, 5) * 1000;
+    uint64_t end = now_ms() + (uint64_t)number(argc, argv, 1, 4, 60) * 1000;
     prctl(PR_SET_NAME, "bj-proc15");
     if (fork() == 0) {
         go_dark("bj-proc15");

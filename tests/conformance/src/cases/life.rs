@@ -67,22 +67,27 @@ async fn a_paused_sandbox_stands_still(f: &Fixture) -> anyhow::Result<()> {
 }
 
 async fn a_paused_sandbox_can_be_ended(f: &Fixture) -> anyhow::Result<()> {
-    let sandbox = f.sandbox().await?;
-    let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 9")).await?;
+    let sandbox = f.limited(|limits| limits.wall = endless(f)).await?;
+    let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 100000")).await?;
     until_printed(&mut call, "ready").await?;
     sandbox.pause()?;
     tokio::time::timeout(patience(f), sandbox.destroy()).await.context("the end hangs")??;
     Ok(())
 }
 
+/// So long that an end which waited for a call would count as hanging.
+fn endless(f: &Fixture) -> Duration {
+    patience(f) * 10
+}
+
 async fn the_end_comes_while_calls_run(f: &Fixture) -> anyhow::Result<()> {
-    let sandbox = f.sandbox().await?;
+    let sandbox = f.limited(|limits| limits.wall = endless(f)).await?;
     let pid = sandbox.pid();
     let mut calls = Vec::new();
     for script in [
-        "echo ready; sleep 9",
+        "echo ready; sleep 100000",
         "echo ready; while :; do :; done",
-        "echo ready; trap '' TERM; setsid sleep 9 & wait",
+        "echo ready; trap '' TERM; setsid sleep 100000 & wait",
         "echo ready; yes > /dev/null",
     ] {
         let mut call = sandbox.start(&Command::shell(script)).await?;

@@ -16,6 +16,10 @@ use crate::harness::findings::Findings;
 use crate::harness::host;
 use crate::harness::stage::Stage;
 
+/// The seconds for which programs are busy or stuck: an end that waited for theirs would
+/// take longer than [`HANG_LIMIT`].
+const BUSY: &str = "60";
+
 /// Attacks pid 1 from inside, then ends it from outside under a call.
 pub(super) async fn first_process(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
@@ -52,7 +56,7 @@ pub(super) async fn first_process(stage: Stage) -> anyhow::Result<Seen> {
 pub(super) async fn stuck(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
-    let command = stage.place(&sandbox, "proc/proc_09.c", &["5"]).await?;
+    let command = stage.place(&sandbox, "proc/proc_09.c", &[BUSY]).await?;
     let mut running = stage.start(&sandbox, &command).await?;
     let states = running.until("NOTE ready").await?;
     ensure!(states.contains('D'), "nothing is stuck: {states}");
@@ -66,7 +70,7 @@ pub(super) async fn stuck(stage: Stage) -> anyhow::Result<Seen> {
     findings.expect(typed, "its call is lost", ran.ending());
 
     let sandbox = stage.sandbox(|_| {}).await?;
-    let command = stage.place(&sandbox, "proc/proc_09.c", &["5"]).await?;
+    let command = stage.place(&sandbox, "proc/proc_09.c", &[BUSY]).await?;
     let mut running = stage.start(&sandbox, &command).await?;
     running.until("NOTE ready").await?;
     running.call.kill();
@@ -87,7 +91,7 @@ pub(super) async fn race(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     for round in 0..ROUNDS {
         let sandbox = stage.sandbox(|_| {}).await?;
-        let command = stage.place(&sandbox, "proc/proc_15.c", &["4"]).await?;
+        let command = stage.place(&sandbox, "proc/proc_15.c", &[BUSY]).await?;
         let calls = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         tasks.spawn(keep_calling(sandbox.clone(), command, calls.clone()));
