@@ -72,17 +72,18 @@ def test_an_interpreter_that_dies_is_replaced(interpreter, death, word):
 
 @covers("Interpreter.run_code")
 def test_a_death_between_executions_is_told_by_the_next_error(interpreter):
-    end = f"/tmp/{uuid.uuid4()}"
+    end, lock = f"/tmp/{uuid.uuid4()}", f"/tmp/{uuid.uuid4()}"
     code = (
-        "import os, threading, time\nprecious = 1\ndef die():\n"
+        "import fcntl, os, threading, time\nprecious = 1\n"
+        f"held = open('{lock}', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)\ndef die():\n"
         f"    while not os.path.exists('{end}'): time.sleep(0.02)\n    os._exit(0)\n"
-        "threading.Thread(target=die).start()\nos.getpid()"
+        "threading.Thread(target=die).start()"
     )
-    begun = interpreter.run_code(code)
-    assert begun.error is None
-    # Between two executions, and seen from inside.
+    assert interpreter.run_code(code).error is None
+    # Between two executions: the kernel lets go of the lock when the interpreter is dead.
     interpreter.files.write(end, "")
-    interpreter.commands.run(f"while [ -e /proc/{int(begun.text)} ]; do sleep 0.02; done")
+    wait = f"import fcntl; fcntl.flock(open('{lock}'), fcntl.LOCK_EX)"
+    interpreter.commands.run(f'python3 -c "{wait}"')
     # The server may be about to start the next interpreter.
     while (error := interpreter.run_code("precious").error).name == "ContextRestarting":
         time.sleep(0.02)
