@@ -123,8 +123,8 @@ const LOADED: [&str; 10] = [
 pub(crate) async fn environment_stays_inside(world: &World) -> anyhow::Result<String> {
     let mut said = Vec::new();
     for tier in ["jail", "oci/crun", "oci/runsc", "microvm"] {
-        // A value of its own, so that nothing of the tier before is found.
-        let mark = format!("/tmp/mark-{}", tier.replace('/', "-"));
+        // A value of its own, so that nothing of the tier before is found, nor of others.
+        let mark = format!("/tmp/mark-{}-{}", std::process::id(), tier.replace('/', "-"));
         let env: BTreeMap<&str, &str> = LOADED.into_iter().map(|name| (name, &*mark)).collect();
         let wish = json!({ "tier": tier, "env": env });
         let answer = world.a.json("POST", "/v1/sandboxes", &wish).await?;
