@@ -16,10 +16,13 @@ impl Actions {
     /// whenever its state or its deadline changes.
     pub(crate) fn guard(&self, sandbox: &Arc<Sandbox>) {
         let (actions, sandbox) = (self.clone(), sandbox.clone());
+        // When it is due, on a clock that does not jump as the host's may. Computed here, before
+        // the create is answered: the task may begin after the host's clock has jumped.
+        let deadline = sandbox.deadline();
+        let mut due: Option<(Moment, Instant)> =
+            Some((deadline, Instant::now() + deadline.remaining()));
         tokio::spawn(async move {
             let (mut deadlines, mut states) = (sandbox.deadline.subscribe(), sandbox.states());
-            // When it is due, on a clock that does not jump as the host's may.
-            let mut due: Option<(Moment, Instant)> = None;
             loop {
                 let deadline = *deadlines.borrow_and_update();
                 let at = match due {
