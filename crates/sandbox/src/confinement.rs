@@ -80,7 +80,7 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         (resource::CORE, 0),
         (resource::NOFILE, limits.open_files),
         // Per user id, and every sandbox has its own: a second lock on forks,
-        // one wider than the first, which counts the guest.
+        // wider than the first, which counts the guest.
         (resource::NPROC, nproc(spec.tier, &spec.limits)),
         (resource::MEMLOCK, 64 << 10),
         (resource::MSGQUEUE, 0),
@@ -108,8 +108,9 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
 /// As many tasks as there can ever be inside, however quickly they are made.
 pub(crate) fn nproc(tier: Tier, limits: &Limits) -> u64 {
     let pids = u64::from(limits.pids);
-    // This lock counts forks that are under way, the first one only those that
-    // it let through. Where every microsecond is long it must be wider still, or
-    // the first is never reached and nobody learns of the bomb.
-    if tier.shares_kernel() { pids + 2 } else { 2 * pids + 2 }
+    // This lock counts forks that are under way, of which each task may have one;
+    // the first lock counts only those that it let through. Any narrower, and on a
+    // slow or busy host the first is never reached and nobody learns of the bomb.
+    // The process tier is promised no other lock.
+    if tier == Tier::Process { pids + 2 } else { 2 * pids + 2 }
 }
