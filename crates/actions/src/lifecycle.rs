@@ -2,9 +2,10 @@
 //!
 //! Whoever changes a sandbox holds its `changing` lock; what takes longer than
 //! a moment goes on when whoever asked has hung up, since half of it would leave
-//! a sandbox that is neither here nor there.
+//! a sandbox that is neither here nor there. Only its end breaks it off: see [`ending`].
 
 mod away;
+mod ending;
 mod guard;
 
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::{Live, Paused, Sandbox, State};
 use crate::start::Actions;
+
+pub(crate) use ending::Ending;
 
 /// What becomes of a sandbox at its deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,6 +74,10 @@ pub struct Connected {
 /// How long a guest may take to show that it is well.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long work on a sandbox may take to give up when its end is announced. What takes longer
+/// finds its machine killed.
+const GIVE_UP_GRACE: Duration = Duration::from_millis(100);
+
 impl Actions {
     /// Ends a sandbox.
     pub async fn kill(&self, tenant: &Tenant, id: &str) -> Result<(), Problem> {
@@ -79,18 +86,44 @@ impl Actions {
         Ok(())
     }
 
-    /// Ends a sandbox and puts it on record. Nothing of it is left after.
+    /// Ends a sandbox and puts it on record. Nothing of it is left after. Whatever is done to
+    /// it meanwhile is given up.
     pub(crate) async fn end(&self, sandbox: &Arc<Sandbox>, reason: EndReason) {
+        sandbox.ending.announce(reason);
         let (actions, sandbox) = (self.clone(), sandbox.clone());
         let ended = tokio::spawn(async move {
-            let _changing = sandbox.changing.lock().await;
+            let mut changing = std::pin::pin!(sandbox.changing.lock());
+            let _changing = match tokio::time::timeout(GIVE_UP_GRACE, &mut changing).await {
+                Ok(changing) => changing,
+                Err(_) => {
+                    sandbox.kill_machine();
+                    changing.await
+                }
+            };
             actions.end_now(&sandbox, reason).await;
         });
         let _ = ended.await;
     }
 
+    /// Ends all of these at the same time.
+    pub(crate) async fn end_all(
+        &self,
+        sandboxes: impl IntoIterator<Item = Arc<Sandbox>>,
+        reason: EndReason,
+    ) {
+        let ends = sandboxes.into_iter().map(|sandbox| {
+            let actions = self.clone();
+            tokio::spawn(async move { actions.end(&sandbox, reason).await })
+        });
+        for end in ends.collect::<Vec<_>>() {
+            let _ = end.await;
+        }
+    }
+
     /// As [`Self::end`], for whoever holds the lock.
     async fn end_now(&self, sandbox: &Arc<Sandbox>, reason: EndReason) {
+        // Whoever announced the end first says why.
+        let reason = sandbox.ending.announce(reason);
         if self.config().is_member {
             self.news().ending(sandbox);
         }
@@ -160,8 +193,11 @@ impl Actions {
         let sandbox = self.registry().find(tenant, id)?;
         let actions = self.clone();
         unhurried(async move {
-            let _changing = sandbox.changing.lock().await;
-            actions.pause_now(&sandbox, mode).await
+            let paused = Box::pin(async {
+                let _changing = sandbox.changing.lock().await;
+                actions.pause_now(&sandbox, mode).await
+            });
+            sandbox.ending.unless_announced(paused).await
         })
         .await
     }
@@ -187,15 +223,15 @@ impl Actions {
                 self.suspend(sandbox, &live).await?
             }
             PauseMode::Full => {
-                freeze(sandbox, &live)?;
+                freeze(sandbox, &live).await?;
                 Paused::Frozen(live)
             }
             PauseMode::Filesystem => {
-                freeze(sandbox, &live)?;
+                freeze(sandbox, &live).await?;
                 match self.put_away(sandbox, &live).await {
                     Ok(paused) => paused,
                     Err(problem) => {
-                        thaw(sandbox, &live)?;
+                        thaw(sandbox, &live).await?;
                         return Err(problem);
                     }
                 }
@@ -239,9 +275,11 @@ impl Actions {
     ) -> Result<bool, Problem> {
         let (actions, sandbox) = (self.clone(), sandbox.clone());
         unhurried(async move {
-            let changing = sandbox.changing.lock().await;
-            let resumed = actions.resume_now(&sandbox, life, mode).await?;
-            drop(changing);
+            let resumed = Box::pin(async {
+                let _changing = sandbox.changing.lock().await;
+                actions.resume_now(&sandbox, life, mode).await
+            });
+            let resumed = sandbox.ending.unless_announced(resumed).await?;
             if resumed == Resumed::Rebooted {
                 actions.begin(&sandbox).await;
             }
@@ -263,7 +301,7 @@ impl Actions {
             (State::Running(_), _) => return Ok(Resumed::RanAlready),
             (State::Ended(_), _) => return Err(Problem::unknown_sandbox(sandbox.id().as_str())),
             (State::Paused(Paused::Frozen(live)), ResumeMode::Kept) => {
-                thaw(sandbox, &live)?;
+                thaw(sandbox, &live).await?;
                 live
             }
             (State::Paused(Paused::Frozen(live)), ResumeMode::Reboot) => {
@@ -316,13 +354,13 @@ impl Actions {
     }
 }
 
-fn freeze(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
-    let frozen = live.machine.pause();
+async fn freeze(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
+    let frozen = live.machine.pause().await;
     frozen.map_err(|error| sandbox.failed(live, "pause the sandbox", &error))
 }
 
-fn thaw(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
-    let thawed = live.machine.resume();
+async fn thaw(sandbox: &Sandbox, live: &Live) -> Result<(), Problem> {
+    let thawed = live.machine.resume().await;
     thawed.map_err(|error| sandbox.failed(live, "resume the sandbox", &error))
 }
 

@@ -162,13 +162,7 @@ impl Actions {
     /// Ends everything that runs or stands still in memory, and all else too:
     /// somebody gave this node up.
     pub async fn end_everything(&self, reason: EndReason) {
-        let ends = self.registry().all().into_iter().map(|sandbox| {
-            let actions = self.clone();
-            tokio::spawn(async move { actions.end(&sandbox, reason).await })
-        });
-        for end in ends.collect::<Vec<_>>() {
-            let _ = end.await;
-        }
+        self.end_all(self.registry().all(), reason).await;
     }
 }
 

@@ -161,8 +161,11 @@ impl Actions {
         let sandbox = self.registry().find(tenant, id)?;
         let actions = self.clone();
         unhurried(async move {
-            let _changing = sandbox.changing.lock().await;
-            actions.change_network(&sandbox, wish).await
+            let changed = Box::pin(async {
+                let _changing = sandbox.changing.lock().await;
+                actions.change_network(&sandbox, wish).await
+            });
+            sandbox.ending.unless_due(changed).await
         })
         .await
     }

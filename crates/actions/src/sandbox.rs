@@ -27,7 +27,7 @@ use crate::contexts::Interpreters;
 use crate::events::EventKind;
 use crate::figures::History;
 use crate::keys::Tenant;
-use crate::lifecycle::OnTimeout;
+use crate::lifecycle::{Ending, OnTimeout};
 use crate::logs::{Level, Log};
 use crate::network::{Network, Rows};
 use crate::once::Once;
@@ -112,6 +112,8 @@ pub struct Sandbox {
     ran: Mutex<Ran>,
     /// Who changes the state, one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Breaks off what they do when it is to end.
+    pub(crate) ending: Ending,
     pub(crate) deadline: watch::Sender<Moment>,
     pub(crate) history: History,
     pub(crate) log: Log,
@@ -139,6 +141,7 @@ impl Sandbox {
             ran: Mutex::new(Ran::new(matches!(state, State::Running(_)))),
             state: watch::Sender::new(state),
             changing: tokio::sync::Mutex::default(),
+            ending: Ending::default(),
             deadline: watch::Sender::new(deadline),
             history: History::default(),
             log: Log::default(),
@@ -233,8 +236,18 @@ impl Sandbox {
         *self.deadline.borrow()
     }
 
+    /// Kills every process of it at once. What is left of it is removed by whoever ends it.
+    pub(crate) fn kill_machine(&self) {
+        if let State::Running(live) | State::Paused(Paused::Frozen(live)) = self.state() {
+            live.machine.kill();
+        }
+    }
+
     /// What runs, if it runs now.
     pub fn live(&self) -> Result<Arc<Live>, Problem> {
+        if self.ending.is_announced() {
+            return Err(Problem::unknown_sandbox(self.id.as_str()));
+        }
         match self.state() {
             State::Running(live) => Ok(live),
             State::Paused(_) => {

@@ -171,18 +171,9 @@ impl Actions {
     /// Ends every sandbox, on record.
     pub async fn stop(&self) {
         self.drain();
-        let ends = self.registry().all().into_iter().map(|sandbox| {
-            let actions = self.clone();
-            tokio::spawn(async move {
-                // What is on disk stays for the next server.
-                if !outlives_the_server(&sandbox.state()) {
-                    actions.end(&sandbox, EndReason::Killed).await;
-                }
-            })
-        });
-        for end in ends.collect::<Vec<_>>() {
-            let _ = end.await;
-        }
+        // What is on disk stays for the next server.
+        let ends = |sandbox: &Arc<Sandbox>| !outlives_the_server(&sandbox.state());
+        self.end_all(self.registry().all().into_iter().filter(ends), EndReason::Killed).await;
         self.0.builds.finished().await;
         self.0.node.clone().stop().await;
     }
@@ -210,11 +201,8 @@ impl Actions {
 
     /// Ends what belongs to tenants that have no key any more.
     async fn end_orphans(&self) {
-        for sandbox in self.registry().all() {
-            if !self.keys().has(&sandbox.facts().tenant) {
-                self.end(&sandbox, EndReason::Policy).await;
-            }
-        }
+        let orphaned = |sandbox: &Arc<Sandbox>| !self.keys().has(&sandbox.facts().tenant);
+        self.end_all(self.registry().all().into_iter().filter(orphaned), EndReason::Policy).await;
     }
 
     pub fn config(&self) -> &Config {

@@ -26,6 +26,9 @@ use crate::link::LinkError;
 use crate::runtime::Language;
 use crate::sandbox::CallError;
 
+/// How long the cells that run may take until a sandbox can be copied or put away.
+pub(crate) const REST_TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(crate) use actor::Order;
 pub(crate) use birth::{Ours, Place, Slot, Unborn, forking};
 pub use cell::{CellEnd, CellError, CellEvent, Ran, Running};

@@ -21,7 +21,7 @@ use belljar_model::{Disk, Limits, Spec, Tier};
 use belljar_sandbox::{Files, Then, Zygote};
 use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
 
-use crate::context::{Context, ContextError, ContextOptions, Origin, Unborn};
+use crate::context::{Context, ContextError, ContextOptions, Origin, REST_TIMEOUT, Unborn};
 use crate::node::{Maker, Node, NodeError};
 use crate::sandbox::Sandbox;
 use crate::warm::Family;
@@ -207,8 +207,10 @@ impl Sandbox {
         let still = family.stills.of(&self.maker()?, family, zygote).await?;
         let mut moments = Vec::new();
         let mut held = Vec::new();
+        let deadline = tokio::time::Instant::now() + REST_TIMEOUT;
         for context in contexts {
-            let (moment, release) = take(&context, &still, self.limits().memory_bytes).await?;
+            let most = self.limits().memory_bytes;
+            let (moment, release) = take(&context, &still, most, deadline).await?;
             moments.push(moment);
             held.push(release);
         }
@@ -241,9 +243,7 @@ impl Sandbox {
             };
             return Err(refuse(why.into()));
         }
-        let (machine, limits) = (self.machine.clone(), self.limits().clone());
-        let files = tokio::task::spawn_blocking(move || machine.files(&limits)).await;
-        let files = files.map_err(|error| refuse(error.to_string()))?;
+        let files = self.machine.files(self.limits()).await;
         files.map_err(|error| refuse(format!("its files: {error}")))
     }
 }
@@ -265,6 +265,11 @@ fn was_executed(context: &Context) -> ContextError {
     ContextError::Copy(why)
 }
 
+/// Its cell did not end in time.
+pub(crate) fn still_runs(context: &Context) -> ContextError {
+    ContextError::Copy(format!("context {} still runs a cell", context.id()))
+}
+
 /// Dropped when the context may go on.
 type Release = tokio::sync::oneshot::Sender<()>;
 
@@ -272,12 +277,14 @@ async fn take(
     context: &Context,
     still: &Arc<Still>,
     most: u64,
+    deadline: tokio::time::Instant,
 ) -> Result<(Moment, Release), ContextError> {
     let facts = context.facts();
     let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
         return Err(was_executed(context));
     };
-    let (parked, release) = context.park().await?;
+    let parked = tokio::time::timeout_at(deadline, context.park()).await;
+    let (parked, release) = parked.map_err(|_| still_runs(context))??;
     if !parked.threads.is_empty() {
         let names = parked.threads.join(", ");
         return Err(ContextError::Copy(format!("threads do not survive; end {names} first")));

@@ -489,13 +489,13 @@ impl Sandbox {
     }
 
     /// Stops every process of the sandbox where it stands. Its tokens end here.
-    pub fn pause(&self) -> io::Result<()> {
+    pub async fn pause(&self) -> io::Result<()> {
         self.revoke_now();
-        self.machine.pause()
+        self.machine.pause().await
     }
 
-    pub fn resume(&self) -> io::Result<()> {
-        self.machine.resume()?;
+    pub async fn resume(&self) -> io::Result<()> {
+        self.machine.resume().await?;
         if let Some(attached) = &*self.network() {
             attached.gateway().catch_up(self.id());
         }
@@ -505,10 +505,15 @@ impl Sandbox {
     /// As [`Self::destroy`], for one that others may still hold: whatever they
     /// ask of it from now on fails.
     pub async fn end(&self) -> Result<(), StartError> {
+        self.kill();
+        self.machine.destroy().await
+    }
+
+    /// Kills every process and cuts it off, without waiting. [`Self::end`] removes the rest.
+    pub fn kill(&self) {
         self.disconnect();
         self.link.shut_down();
         self.machine.kill();
-        self.machine.destroy().await
     }
 
     /// Ends the sandbox; nothing of it is left when this answers.

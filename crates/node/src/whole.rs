@@ -15,7 +15,6 @@ mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use belljar_guest_proto::{Awaken, Reply, Request};
 use belljar_model::Spec;
@@ -23,17 +22,14 @@ use belljar_sandbox::{Engine, Machine, Then};
 use tokio::sync::oneshot;
 
 use crate::command::Tag;
-use crate::context::{Context, ContextError, Unborn};
-use crate::copy::SaveError;
+use crate::context::{Context, ContextError, REST_TIMEOUT, Unborn};
+use crate::copy::{SaveError, still_runs};
 use crate::link::{Link, LinkError};
 use crate::node::{Node, NodeError};
 use crate::profile::profile;
 use crate::sandbox::Sandbox;
 
 pub(crate) use record::{Kept, Record};
-
-/// How long the cells that run may take until a sandbox can be put away.
-const HOLD: Duration = Duration::from_secs(10);
 
 const MACHINE: &str = "machine";
 
@@ -103,6 +99,15 @@ fn cannot_save(error: std::io::Error) -> ContextError {
     ContextError::Copy(format!("cannot save: {error}"))
 }
 
+/// A directory that is removed unless all of it was written.
+struct Unfinished<'a>(&'a Path);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0);
+    }
+}
+
 /// A context that starts no cell until this is dropped.
 type Held = (Context, u32, oneshot::Sender<()>);
 
@@ -131,28 +136,27 @@ impl Sandbox {
         }
         // What is there already is somebody else's.
         make_private(dir).map_err(cannot_save)?;
+        let unfinished = Unfinished(dir);
         let saved = self.save_held(dir, then, &held).await;
         if then == Then::GoesOn || saved.is_err() {
             // One that does not wake up is gone, as whoever asks next finds out.
             let _ = awaken(&self.link, &self.machine, None).await;
         }
-        if saved.is_err() {
-            let _ = std::fs::remove_dir_all(dir);
+        if saved.is_ok() {
+            std::mem::forget(unfinished);
         }
         saved
     }
 
     async fn hold_contexts(&self) -> Result<Vec<Held>, ContextError> {
         let mut held = Vec::new();
+        let deadline = tokio::time::Instant::now() + REST_TIMEOUT;
         for context in self.contexts() {
-            match tokio::time::timeout(HOLD, context.hold()).await {
+            match tokio::time::timeout_at(deadline, context.hold()).await {
                 Ok(Ok((channel, release))) => held.push((context, channel, release)),
                 // One that is over has nothing to be kept.
                 Ok(Err(_)) => {}
-                Err(_) => {
-                    let why = format!("context {} still runs a cell", context.id());
-                    return Err(ContextError::Copy(why));
-                }
+                Err(_) => return Err(still_runs(&context)),
             }
         }
         Ok(held)

@@ -21,7 +21,7 @@ use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::jail::Failure;
-use crate::machine::{Files, Machine, Saver};
+use crate::machine::{Files, Machine};
 use crate::microvm::workshop::{Blueprint, Workshop};
 use crate::microvm::{self, Supplier};
 use crate::oci::runtime::{Judge, Judged, Runtimes};
@@ -30,6 +30,7 @@ use crate::plan::Facts;
 use crate::runner::Runner;
 use crate::spawner;
 use crate::state::{Lease, State};
+use crate::stillness::{Saver, Stillness};
 use crate::wire::{self, Ended, FromSpawner, ToSpawner};
 use crate::zygote::{Forking, Pending, Zygote};
 
@@ -459,6 +460,7 @@ impl Engine {
             None => None,
         };
         unclaimed.claim();
+        let stillness = Stillness::new(id.clone(), group.clone(), saver);
         let machine = Machine {
             confinement,
             stream: Some(stream),
@@ -472,10 +474,9 @@ impl Engine {
             first_uid,
             facts,
             tier: spec.tier,
-            saver,
             zygote,
             engine: Mutex::new(Some(self.connection.clone())),
-            standing: Mutex::default(),
+            stillness: Arc::new(stillness),
             id,
         };
         Ok((machine, pending))

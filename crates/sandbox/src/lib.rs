@@ -20,6 +20,7 @@ pub mod seal;
 pub mod seccomp;
 mod spawner;
 mod state;
+mod stillness;
 mod wait;
 mod wire;
 mod zygote;

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
 use crate::microvm::monitor::Monitor;
-use crate::oci::launch::Desk;
 use crate::oci::{self, save};
 use crate::plan::Facts;
+use crate::stillness::Stillness;
 use crate::wire::Ended;
 use crate::zygote::Zygote;
 
@@ -40,35 +40,11 @@ pub struct Machine {
     pub(crate) tier: Tier,
     /// The machine monitor that runs it.
     pub(crate) monitor: Option<Monitor>,
-    /// Who puts it on disk, where that can be done.
-    pub(crate) saver: Option<Saver>,
     /// Who can fork interpreters into it. It lives as long as its sandboxes.
     pub(crate) zygote: Option<Arc<Zygote>>,
     /// Present until the sandbox is destroyed.
     pub(crate) engine: Mutex<Option<Arc<Connection>>>,
-    pub(crate) standing: Mutex<Standing>,
-}
-
-/// Why a sandbox stands still, if it does.
-#[derive(Debug, Default)]
-pub(crate) struct Standing {
-    /// Somebody asked for it.
-    paused: bool,
-    /// So many copies are being made.
-    copied: usize,
-}
-
-impl Standing {
-    fn is_still(&self) -> bool {
-        self.paused || self.copied > 0
-    }
-}
-
-/// What puts a sandbox on disk.
-#[derive(Debug)]
-pub(crate) struct Saver {
-    pub(crate) program: PathBuf,
-    pub(crate) desk: Desk,
+    pub(crate) stillness: Arc<Stillness>,
 }
 
 /// What becomes of a sandbox that was put on disk.
@@ -240,14 +216,15 @@ impl Machine {
     }
 
     /// A copy of everything that was written to, as of now: every process stands
-    /// still meanwhile, where cgroups can do that. Reading takes as long as it
-    /// takes: not on a thread that serves others.
-    pub fn files(&self, limits: &Limits) -> io::Result<Files> {
-        let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        self.hold();
-        let archive = pack_scratch(scratch.as_fd(), self.first_uid, limits.disk_bytes);
-        self.release();
-        Ok(Files { archive: archive? })
+    /// still meanwhile, where cgroups can do that.
+    pub async fn files(&self, limits: &Limits) -> io::Result<Files> {
+        let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
+        let (first_uid, most) = (self.first_uid, limits.disk_bytes);
+        let hold = self.stillness.hold().await;
+        let pack = move || pack_scratch(scratch.as_fd(), first_uid, most);
+        let archive = tokio::task::spawn_blocking(pack).await;
+        hold.release().await;
+        Ok(Files { archive: archive.map_err(io::Error::other)?? })
     }
 
     /// Puts the whole sandbox, its memory included, into the directory `into`,
@@ -258,25 +235,23 @@ impl Machine {
         if let Some(monitor) = &self.monitor {
             return monitor.save(into, then == Then::GoesOn).await;
         }
-        let (Some(Saver { program, desk }), Some(scratch)) = (&self.saver, &self.scratch) else {
+        let (Some(saver), Some(scratch)) = (self.stillness.saver(), &self.scratch) else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let (scratch, first_uid) = (scratch.try_clone()?, self.first_uid);
         let (path, most) = (save::files(into), self.disk().total_bytes);
         let goes_on = then == Then::GoesOn;
-        if goes_on {
-            // Memory and files must be of one moment.
-            self.hold();
-        }
+        // Memory and files must be of one moment.
+        let hold = if goes_on { Some(self.stillness.hold().await) } else { None };
         let saved = async {
             // What its kernel had not written yet it writes before it is saved.
-            save::checkpoint(program, desk, &self.id, into, goes_on).await?;
+            save::checkpoint(saver, &self.id, into, goes_on).await?;
             let write = move || write_scratch(scratch.as_fd(), first_uid, most, &path);
             tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
         };
         let saved = saved.await;
-        if goes_on {
-            self.release();
+        if let Some(hold) = hold {
+            hold.release().await;
         }
         saved
     }
@@ -310,42 +285,12 @@ impl Machine {
     }
 
     /// Stops every process where it stands.
-    pub fn pause(&self) -> io::Result<()> {
-        self.stand(|standing| standing.paused = true)
+    pub async fn pause(&self) -> io::Result<()> {
+        self.stillness.pause().await
     }
 
-    pub fn resume(&self) -> io::Result<()> {
-        self.stand(|standing| standing.paused = false)
-    }
-
-    /// Stops the sandbox or lets it go, as the reasons that there are now say.
-    fn stand(&self, change: impl FnOnce(&mut Standing)) -> io::Result<()> {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = standing.is_still();
-        change(&mut standing);
-        let still = standing.is_still();
-        if let Some(Saver { program, desk }) = &self.saver {
-            // Threads of gVisor's that the host's kernel freezes wake up with
-            // signals that kill the code in them: it has to stop by itself.
-            return match before == still {
-                true => Ok(()),
-                false => save::stand(program, desk, &self.id, still),
-            };
-        }
-        let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
-        self.group.as_ref().ok_or_else(unsupported)?.freeze(still)
-    }
-
-    /// As [`Self::stand`] for a copy, and waits until everything stands.
-    fn hold(&self) {
-        let held = self.stand(|standing| standing.copied += 1);
-        if let (Ok(()), None, Some(group)) = (held, &self.saver, &self.group) {
-            group.await_frozen();
-        }
-    }
-
-    fn release(&self) {
-        let _ = self.stand(|standing| standing.copied -= 1);
+    pub async fn resume(&self) -> io::Result<()> {
+        self.stillness.resume().await
     }
 
     /// Kills every process in one step; the sandbox is not removed yet.
@@ -358,11 +303,14 @@ impl Machine {
 
     /// Ends the sandbox; nothing of it is left when this answers.
     pub async fn destroy(&self) -> Result<(), StartError> {
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match engine {
-            Some(engine) => engine.destroy(self.id.clone()).await,
-            None => Ok(()),
+        let engine = || self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = engine().clone();
+        if let Some(known) = known {
+            // Asked again by whoever comes while this waits: then both wait for the end.
+            known.destroy(self.id.clone()).await?;
+            engine().take();
         }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ mod attributes;
 mod contexts;
 mod copies;
 mod data;
+mod ending;
 mod ends;
 mod execute;
 mod files;
@@ -13,6 +14,7 @@ mod life;
 mod limits;
 mod ports;
 mod saved;
+mod stalled;
 mod streams;
 mod terminal;
 mod trees;
@@ -32,12 +34,14 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         trees::CASES,
         watching::CASES,
         life::CASES,
+        ending::CASES,
         isolation::CASES,
         ports::CASES,
         copies::CASES,
         data::CASES,
         saved::CASES,
         contexts::CASES,
+        stalled::CASES,
         languages::CASES,
     ];
     groups.into_iter().flatten()

@@ -25,6 +25,7 @@ mod pace;
 mod random;
 mod residue;
 mod results;
+mod served;
 mod subset;
 mod suite;
 mod table;

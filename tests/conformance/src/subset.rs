@@ -31,6 +31,7 @@ const QUICK: &[&str] = &[
     "life::a_paused_sandbox_stands_still",
     "life::a_sandbox_whose_guest_dies_is_lost",
     "life::the_end_comes_while_calls_run",
+    "ending::a_delete_does_not_wait_for_a_snapshot",
     "isolation::a_new_sandbox_is_fresh",
     "isolation::there_is_no_other_network",
     "ports::a_server_is_reached_wherever_it_listens",

@@ -225,8 +225,13 @@ impl Job<'_> {
         {
             return;
         }
-        // Nobody listens any more: seen where it matters.
-        let _ = self.outputs.send(output).await;
+        // Nobody listens any more: seen where it matters. Whoever listens without reading must
+        // not keep what is left of a sandbox.
+        tokio::select! {
+            biased;
+            _ = self.outputs.send(output) => {}
+            () = self.contexts.sandbox.ended() => {}
+        }
     }
 
     async fn end(&self, held: &Held, end: CellEnd, flaw: Option<Flaw>, origin: Origin) {

@@ -6,8 +6,9 @@ use belljar_model::EndReason;
 
 use tokio::time::Instant;
 
-use super::OnTimeout;
+use super::{OnTimeout, PauseMode};
 use crate::clock::Moment;
+use crate::problem::Problem;
 use crate::sandbox::{Live, Paused, Sandbox, State};
 use crate::start::Actions;
 
@@ -59,7 +60,8 @@ impl Actions {
     }
 
     /// Puts down what ended by itself. Whoever put the machine away on purpose
-    /// has changed the state by the time the lock is free.
+    /// has changed the state by the time the lock is free. Other work on a machine that is
+    /// gone fails by itself.
     async fn died(&self, sandbox: &Arc<Sandbox>, dead: &Arc<Live>) {
         let _changing = sandbox.changing.lock().await;
         let same = match sandbox.state() {
@@ -74,14 +76,18 @@ impl Actions {
     }
 
     async fn time_is_up(&self, sandbox: &Arc<Sandbox>, deadline: Moment) {
+        // What would leave it running gives way to its end. A pause waits for it instead: a
+        // machine that was half written to disk could not be written again.
+        sandbox.ending.set_due(sandbox.facts().on_timeout == OnTimeout::Kill);
         let _changing = sandbox.changing.lock().await;
         // It may have been extended or paused while the lock was not ours.
         if sandbox.deadline() != deadline || sandbox.live().is_err() {
+            sandbox.ending.set_due(false);
             return;
         }
         let paused = match sandbox.facts().on_timeout {
             OnTimeout::Kill => false,
-            OnTimeout::Pause(mode) => match self.pause_now(sandbox, mode).await {
+            OnTimeout::Pause(mode) => match self.pause_in_time(sandbox, mode).await {
                 Ok(()) => true,
                 Err(problem) => {
                     tracing::warn!(sandbox.id = %sandbox.id(), %problem, "cannot pause in time");
@@ -92,5 +98,10 @@ impl Actions {
         if !paused {
             self.end_now(sandbox, EndReason::TimeoutWall).await;
         }
+    }
+
+    async fn pause_in_time(&self, sandbox: &Arc<Sandbox>, mode: PauseMode) -> Result<(), Problem> {
+        let paused = Box::pin(self.pause_now(sandbox, mode));
+        sandbox.ending.unless_announced(paused).await
     }
 }

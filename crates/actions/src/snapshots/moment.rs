@@ -98,13 +98,16 @@ impl Actions {
         sandbox: &Arc<Sandbox>,
         mode: PauseMode,
     ) -> Result<Taken, Problem> {
-        let _changing = sandbox.changing.lock().await;
-        let live = sandbox.live()?;
-        let taken = match mode {
-            PauseMode::Full => live.machine.checkpoint().await,
-            PauseMode::Filesystem => live.machine.checkpoint_files().await,
-        };
-        taken.map(Taken::Held).map_err(|error| cannot_copy(&error))
+        let taken = Box::pin(async {
+            let _changing = sandbox.changing.lock().await;
+            let live = sandbox.live()?;
+            let taken = match mode {
+                PauseMode::Full => live.machine.checkpoint().await,
+                PauseMode::Filesystem => live.machine.checkpoint_files().await,
+            };
+            taken.map(Taken::Held).map_err(|error| cannot_copy(&error))
+        });
+        sandbox.ending.unless_due(taken).await
     }
 
     /// A machine that begins with what was taken of one like `spec`.

@@ -8,6 +8,14 @@
 //!                    ▼
 //!                  over ◄── stream ended, killed, out of memory
 //! ```
+//!
+//! Nothing here waits for whoever reads a cell's events. An event that finds no room is kept,
+//! and the interpreter is heard no further until there is room; orders, clock and counters are
+//! looked at all the same. A cell that was interrupted is heard on for a while, since an
+//! interpreter that cannot write does not come to its end.
+
+mod end;
+mod hear;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -16,21 +24,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use belljar_guest_proto::context::{FromContext, Parked, Reader, ToContext};
-use belljar_guest_proto::{Exit, Request};
-use belljar_model::{EndReason, Limits, Usage};
+use belljar_guest_proto::{Request, WINDOW};
+use belljar_model::{EndReason, Limits};
 use belljar_sandbox::cgroup::CallGroup;
 use belljar_sandbox::{Ended, Machine};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::CellOptions;
-use super::cell::{CellEnd, CellError, CellEvent};
+use super::cell::CellEvent;
 use crate::call::InputQueue;
 use crate::counts::Counts;
 use crate::ledger::Ledger;
-use crate::link::{Channel, Incoming};
+use crate::link::{Channel, Incoming, LinkError};
 use crate::runtime::Language;
-use crate::supervisor::remove_group;
 
 /// What the owner asks for.
 #[derive(Debug)]
@@ -55,6 +62,9 @@ pub(crate) enum Order {
     End(oneshot::Sender<()>),
 }
 
+/// What is kept of an interrupted cell whose events are not read: all that its interpreter may
+/// have under way, so that the interpreter is not held back from coming to its end.
+const MAX_UNSENT_BYTES: usize = 2 * WINDOW as usize;
 /// How long an interrupted cell may take to come to its end.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often counters are read while a cell runs.
@@ -62,7 +72,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long waking up may take.
 const WAKE: Duration = Duration::from_secs(10);
 /// How long the end of a process may take to be told after its stream ended.
-const TOLD: Duration = Duration::from_secs(1);
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
@@ -90,6 +100,8 @@ pub(crate) struct Actor {
     pub(super) given: BTreeMap<String, String>,
     /// How it ended, when the guest has told.
     pub(super) status: Option<Ended>,
+    /// Bytes taken that the guest has no new credit for.
+    pub(super) owed: usize,
 }
 
 /// What waits for the interpreter to be idle.
@@ -104,6 +116,13 @@ struct Parking {
     /// Until it has said what it holds.
     answer: Option<oneshot::Sender<Parked>>,
     released: oneshot::Receiver<()>,
+}
+
+impl Parking {
+    /// Returns true if nobody waits for it any more.
+    fn is_given_up(&self) -> bool {
+        self.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
 }
 
 /// Waits until whoever had it hold still is done.
@@ -126,6 +145,12 @@ struct Cell {
     output_bytes: u64,
     /// Why it was told to stop, and when that is over.
     stopping: Option<(EndReason, Instant)>,
+    /// Events that found no room.
+    unsent: VecDeque<CellEvent>,
+    /// What the guest has sent, and was let send again, while there were any.
+    unsent_bytes: usize,
+    /// Whether it was interrupted: then what it still says is kept, to let it come to its end.
+    interrupted: bool,
 }
 
 impl Actor {
@@ -143,6 +168,9 @@ impl Actor {
                         cell = Some(self.begin(next_id, &code, &options, events).await);
                     }
                     Some(Turn::Park(turn)) => {
+                        if turn.is_given_up() {
+                            continue;
+                        }
                         self.say(&ToContext::Park).await;
                         parking = Some(turn);
                     }
@@ -153,7 +181,17 @@ impl Actor {
                     None => {}
                 }
             }
+            if let Taken::Over(reason) = self.hear_all(&mut cell, &mut parking).await {
+                break (reason, None);
+            }
+            if cell.is_none() && parking.is_none() && !waiting.is_empty() {
+                continue;
+            }
             let wake = cell.as_ref().map(Cell::wake);
+            let unread = cell.as_ref().filter(|cell| !cell.unsent.is_empty());
+            let unread = unread.map(|cell| cell.events.clone());
+            let stalled = cell.as_ref().is_some_and(Cell::is_stalled);
+            let broken = stalled.then(|| self.channel.link().broken());
             tokio::select! {
                 biased;
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
@@ -167,7 +205,10 @@ impl Actor {
                     Some(Order::Run { number, code, options, events }) => {
                         waiting.push_back(Turn::Cell(number, code, options, events));
                     }
-                    Some(Order::Interrupt) => if cell.is_some() { self.interrupt() },
+                    Some(Order::Interrupt) => if let Some(cell) = &mut cell {
+                        cell.interrupted = true;
+                        self.interrupt();
+                    },
                     Some(Order::Park { answer, released }) => {
                         waiting.push_back(Turn::Park(Parking { answer: Some(answer), released }));
                     }
@@ -179,9 +220,18 @@ impl Actor {
                     None => break (Some(EndReason::Killed), None),
                 },
                 () = released(&mut parking) => parking = None,
-                incoming = self.channel.next() => {
+                permit = room(unread.as_ref()), if unread.is_some() => {
+                    let event = cell.as_mut().and_then(Cell::next_unsent);
+                    // When nobody listens any more, the cell runs on all the same.
+                    if let (Some(permit), Some(event)) = (permit, event) {
+                        permit.send(event);
+                    }
+                }
+                // Otherwise seen by who takes what comes.
+                () = gone(broken), if stalled => break (None, None),
+                incoming = self.channel.next(), if !stalled => {
                     let Ok(incoming) = incoming else { break (None, None) };
-                    match self.take(incoming, &mut cell, &mut parking).await {
+                    match self.take(incoming, &mut cell).await {
                         Taken::On => {}
                         Taken::Over(reason) => break (reason, None),
                     }
@@ -240,6 +290,9 @@ impl Actor {
             before,
             output_bytes: 0,
             stopping: None,
+            unsent: VecDeque::new(),
+            unsent_bytes: 0,
+            interrupted: false,
         };
         let language = (self.language == Language::TypeScript).then_some("typescript");
         let env = self.environment(&options.env).await;
@@ -303,220 +356,8 @@ impl Actor {
 
     fn stop(&self, cell: &mut Cell, reason: EndReason) {
         cell.stopping = Some((reason, Instant::now() + GRACE));
+        cell.interrupted = true;
         self.interrupt();
-    }
-
-    async fn take(
-        &mut self,
-        incoming: Incoming,
-        cell: &mut Option<Cell>,
-        parking: &mut Option<Parking>,
-    ) -> Taken {
-        match incoming {
-            Incoming::Stdout(bytes) => self.pass(cell, CellEvent::Stdout(bytes)).await,
-            Incoming::Stderr(bytes) => self.pass(cell, CellEvent::Stderr(bytes)).await,
-            Incoming::Data(bytes) => {
-                self.reader.push(&bytes);
-                loop {
-                    match self.reader.next_message() {
-                        Ok(Some(message)) => {
-                            if let Taken::Over(reason) = self.hear(message, cell, parking).await {
-                                return Taken::Over(reason);
-                            }
-                        }
-                        Ok(None) => break,
-                        // It does not speak the protocol any more.
-                        Err(_) => return Taken::Over(Some(EndReason::Policy)),
-                    }
-                }
-                let _ = self.channel.grant(bytes.len()).await;
-                Taken::On
-            }
-            Incoming::Credit(bytes) => {
-                self.input.grant(bytes);
-                let _ = self.input.flush(&self.channel).await;
-                Taken::On
-            }
-            Incoming::Exited(exit) => {
-                self.status = ended(exit);
-                Taken::Over(self.reason_of(exit))
-            }
-            Incoming::Eof => Taken::Over(None),
-            Incoming::Reply(_) | Incoming::Changed(_) => Taken::On,
-        }
-    }
-
-    async fn hear(
-        &mut self,
-        message: FromContext,
-        cell: &mut Option<Cell>,
-        parking: &mut Option<Parking>,
-    ) -> Taken {
-        let event = match message {
-            FromContext::Stdout { text } => CellEvent::Stdout(text.into_bytes()),
-            FromContext::Stderr { text } => CellEvent::Stderr(text.into_bytes()),
-            FromContext::Display(display) => CellEvent::Display(display),
-            FromContext::Result { data, metadata, .. } => CellEvent::Result { data, metadata },
-            FromContext::Error { name, value, traceback } => {
-                CellEvent::Error(CellError { name, value, traceback })
-            }
-            FromContext::Done { id, ok, count } => {
-                if let Some(done) = cell.take_if(|cell| cell.id == id) {
-                    let now = self.counts();
-                    // A process that the cell had started may have been killed for
-                    // want of memory; the interpreter goes on.
-                    let starved = now.oom_kills > done.before.oom_kills;
-                    let came = if starved { EndReason::Oom } else { EndReason::Done };
-                    let reason = done.stopping.map_or(came, |(reason, _)| reason);
-                    let end = Conclusion { reason, ok, count, alive: true };
-                    self.conclude(done, &now, end).await;
-                }
-                return Taken::On;
-            }
-            FromContext::Parked(parked) => {
-                if let Some(answer) = parking.as_mut().and_then(|parking| parking.answer.take()) {
-                    let _ = answer.send(parked);
-                }
-                return Taken::On;
-            }
-            FromContext::Ready { .. } | FromContext::Awake { .. } | FromContext::Unfit { .. } => {
-                return Taken::On;
-            }
-        };
-        self.show(cell, event).await
-    }
-
-    /// Shows what came outside of messages, and lets as much come again.
-    async fn pass(&mut self, cell: &mut Option<Cell>, event: CellEvent) -> Taken {
-        let size = size_of(&event);
-        let taken = self.show(cell, event).await;
-        let _ = self.channel.grant(size).await;
-        taken
-    }
-
-    /// Passes an event on to whoever runs the cell.
-    async fn show(&mut self, cell: &mut Option<Cell>, event: CellEvent) -> Taken {
-        // Between cells there is nobody to show it to.
-        let Some(cell) = cell else { return Taken::On };
-        cell.output_bytes += size_of(&event) as u64;
-        if cell.output_bytes > self.limits.output_bytes {
-            return Taken::Over(Some(EndReason::Output));
-        }
-        // When nobody listens any more, the cell runs on all the same. One that
-        // listens slowly holds the interpreter back, not its time.
-        let room = tokio::time::timeout_at(cell.deadline + GRACE, cell.events.send(event));
-        let _ = room.await;
-        Taken::On
-    }
-
-    async fn conclude(&self, cell: Cell, now: &Counts, end: Conclusion) {
-        self.ledger.end_cell(self.number);
-        self.busy.fetch_sub(1, Ordering::Relaxed);
-        let usage = Usage {
-            wall: cell.started.elapsed(),
-            cpu: now.cpu_since(&cell.before),
-            peak_memory_bytes: now.peak_memory_bytes,
-            written_bytes: now.written_since(&cell.before, self.channel.counted()),
-            output_bytes: cell.output_bytes,
-        };
-        let Conclusion { reason, ok, count, alive } = end;
-        let end = CellEnd { reason, ok, count, usage, alive };
-        let _ = cell.events.send(CellEvent::End(end)).await;
-    }
-
-    /// Ends the interpreter and answers everyone who still waits.
-    async fn finish(
-        mut self,
-        reason: Option<EndReason>,
-        cell: Option<Cell>,
-        waiting: VecDeque<Turn>,
-    ) {
-        let status = if reason.is_none() { self.told().await } else { None };
-        self.kill().await;
-        self.ledger.end(self.number);
-        let reason = reason.unwrap_or_else(|| self.reason(status, cell.as_ref()));
-        if let Some(cell) = cell {
-            let reason = cell.stopping.map_or(reason, |(stopped, _)| stopped);
-            let end = Conclusion { reason, ok: false, count: 0, alive: false };
-            self.conclude(cell, &self.counts(), end).await;
-        }
-        for turn in waiting {
-            if let Turn::Cell(_, _, _, events) = turn {
-                let _ = events.send(CellEvent::End(CellEnd::lost(reason))).await;
-            }
-        }
-        if let Some(group) = self.group.take() {
-            remove_group(group).await;
-        }
-    }
-
-    /// How it ended: who is told of that may hear it after its streams ended.
-    async fn told(&mut self) -> Option<Ended> {
-        if let Some(ended) = self.ended.take() {
-            return tokio::time::timeout(TOLD, ended).await.ok().and_then(Result::ok);
-        }
-        let exit = async {
-            loop {
-                match self.channel.next().await {
-                    Ok(Incoming::Exited(exit)) => return ended(exit),
-                    Ok(_) => {}
-                    Err(_) => return None,
-                }
-            }
-        };
-        match self.status {
-            None => tokio::time::timeout(TOLD, exit).await.ok().flatten(),
-            told => told,
-        }
-    }
-
-    /// Without a filter, whoever died of its signal was sent that.
-    fn is_filtered(&self) -> bool {
-        self.machine.confinement().filter_kills
-    }
-
-    /// What a wait status alone says. One that was adopted has none here.
-    fn reason_of(&self, exit: Exit) -> Option<EndReason> {
-        match (exit.code, exit.signal) {
-            (_, Some(SIGSYS)) if self.is_filtered() => Some(EndReason::Seccomp),
-            (Some(_), _) => Some(EndReason::Exit),
-            // A kill may have been for want of memory: the counters know.
-            _ => None,
-        }
-    }
-
-    /// Ends every process of the interpreter.
-    async fn kill(&self) {
-        if let Some(group) = &self.group {
-            let _ = group.kill();
-            return;
-        }
-        // A guest that keeps the groups itself is quick; one that is gone says so.
-        let call = self.channel.number;
-        let asked = self.channel.link().ask(Request::Signal { call, signal: SIGKILL });
-        let _ = tokio::time::timeout(TOLD, asked).await;
-    }
-
-    /// Why the interpreter is gone, from what the kernel counted.
-    fn reason(&self, status: Option<Ended>, cell: Option<&Cell>) -> EndReason {
-        let now = self.counts();
-        let before = cell.map(|cell| &cell.before);
-        let refused = before.map_or(u64::MAX, |before| before.refused_processes);
-        if now.oom_kills > before.map_or(0, |before| before.oom_kills)
-            || self.machine.ran_out_of_memory()
-        {
-            EndReason::Oom
-        } else if status == Some(Ended::Signaled(SIGSYS)) && self.is_filtered() {
-            EndReason::Seccomp
-        } else if now.refused_processes > refused {
-            EndReason::Pids
-        } else if now.disk.is_full {
-            EndReason::Disk
-        } else if status.is_some() {
-            EndReason::Exit
-        } else {
-            EndReason::Lost
-        }
     }
 }
 
@@ -524,14 +365,20 @@ impl Cell {
     fn wake(&self) -> Instant {
         self.stopping.map_or_else(|| self.next_look.min(self.deadline), |(_, until)| until)
     }
-}
 
-/// How a cell ended, apart from what it used.
-struct Conclusion {
-    reason: EndReason,
-    ok: bool,
-    count: u64,
-    alive: bool,
+    /// Returns true if its interpreter is heard no further until somebody reads.
+    fn is_stalled(&self) -> bool {
+        let most = if self.interrupted { MAX_UNSENT_BYTES } else { 0 };
+        !self.unsent.is_empty() && self.unsent_bytes >= most
+    }
+
+    fn next_unsent(&mut self) -> Option<CellEvent> {
+        let event = self.unsent.pop_front();
+        if self.unsent.is_empty() {
+            self.unsent_bytes = 0;
+        }
+        event
+    }
 }
 
 enum Taken {
@@ -540,20 +387,13 @@ enum Taken {
     Over(Option<EndReason>),
 }
 
-fn ended(exit: Exit) -> Option<Ended> {
-    exit.signal.map(Ended::Signaled).or(exit.code.map(Ended::Exited))
+/// Waits for room in a queue of events; `None` when nobody listens any more.
+async fn room(events: Option<&mpsc::Sender<CellEvent>>) -> Option<mpsc::Permit<'_, CellEvent>> {
+    events?.reserve().await.ok()
 }
 
-fn size_of(event: &CellEvent) -> usize {
-    match event {
-        CellEvent::Stdout(bytes) | CellEvent::Stderr(bytes) => bytes.len(),
-        CellEvent::Display(display) => bundle_size(display.data.values()),
-        CellEvent::Result { data, .. } => bundle_size(data.values()),
-        CellEvent::Error(error) => error.traceback.iter().map(String::len).sum(),
-        CellEvent::End(_) => 0,
+async fn gone(broken: Option<impl Future<Output = LinkError>>) {
+    if let Some(broken) = broken {
+        broken.await;
     }
-}
-
-fn bundle_size<'a>(values: impl Iterator<Item = &'a serde_json::Value>) -> usize {
-    values.map(|value| value.as_str().map_or(64, str::len)).sum()
 }

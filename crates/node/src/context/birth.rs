@@ -248,6 +248,7 @@ impl Unborn {
             besides,
             given: options.env.clone(),
             status: None,
+            owed: 0,
         };
         (actor, self.facts)
     }

@@ -290,9 +290,9 @@ impl Stage {
         let refused = sandbox.change_policy(Policy { throttle, ..Policy::default() }).await;
         assert!(matches!(refused, Err(GatewayError::Refused(why)) if why.contains("connect")));
         if self.tier.shares_kernel() {
-            sandbox.pause().unwrap();
+            sandbox.pause().await.unwrap();
             assert_eq!(next(&mut rows).await.path.as_deref(), Some("revoke"));
-            sandbox.resume().unwrap();
+            sandbox.resume().await.unwrap();
         }
         sandbox.destroy().await.unwrap();
     }

@@ -9,10 +9,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use belljar_model::{Runtime, SandboxId};
+use tokio::process::Command;
 
-use super::launch::{Desk, global_flags};
+use super::launch::global_flags;
+use crate::stillness::Saver;
+
+/// How long the runtime may take to write a sandbox.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long it may take to stop a sandbox, or to let it go on: some ten milliseconds as a rule.
+const STAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The files of a saved sandbox.
 pub(crate) fn files(dir: &Path) -> PathBuf {
@@ -21,32 +30,46 @@ pub(crate) fn files(dir: &Path) -> PathBuf {
 
 /// Has the runtime write the sandbox's memory; it goes on if `goes_on`.
 pub(crate) async fn checkpoint(
-    program: &Path,
-    desk: &Desk,
+    saver: &Saver,
     id: &SandboxId,
     into: &Path,
     goes_on: bool,
 ) -> io::Result<()> {
-    let mut command = tokio::process::Command::new(program);
-    command.args(global_flags(Runtime::Runsc)).arg("--root").arg(desk.root());
+    let mut command = command(saver);
     command.arg("checkpoint").arg("--compression=none").arg("--image-path").arg(into);
     if goes_on {
         command.arg("--leave-running");
     }
-    command.arg(id.as_str()).env_clear().current_dir("/").kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    judge(&command.output().await?, "put the sandbox on disk")
+    command.arg(id.as_str());
+    run(command, CHECKPOINT_TIMEOUT, "put the sandbox on disk").await
 }
 
-/// Has the runtime stop everything in the sandbox, or let it go on. Takes some ten
-/// milliseconds.
-pub(crate) fn stand(program: &Path, desk: &Desk, id: &SandboxId, still: bool) -> io::Result<()> {
-    let mut command = std::process::Command::new(program);
-    command.args(global_flags(Runtime::Runsc)).arg("--root").arg(desk.root());
+/// Has the runtime stop everything in the sandbox, or let it go on.
+pub(crate) async fn stand(saver: &Saver, id: &SandboxId, still: bool) -> io::Result<()> {
+    let mut command = command(saver);
     command.arg(if still { "pause" } else { "resume" }).arg(id.as_str());
-    command.env_clear().current_dir("/");
+    let doing = if still { "pause the sandbox" } else { "let the sandbox go on" };
+    run(command, STAND_TIMEOUT, doing).await
+}
+
+fn command(saver: &Saver) -> Command {
+    let mut command = Command::new(&saver.program);
+    command.args(global_flags(Runtime::Runsc)).arg("--root").arg(saver.desk.root());
+    command
+}
+
+/// Runs a command of the runtime. It is killed when its time is over, or when the caller
+/// gives up because the sandbox ends.
+async fn run(mut command: Command, longest: Duration, doing: &str) -> io::Result<()> {
+    command.env_clear().current_dir("/").kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    judge(&command.output()?, if still { "pause the sandbox" } else { "let the sandbox go on" })
+    match tokio::time::timeout(longest, command.output()).await {
+        Ok(output) => judge(&output?, doing),
+        Err(_) => {
+            let text = format!("runsc could not {doing} in {} s", longest.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+    }
 }
 
 fn judge(output: &Output, doing: &str) -> io::Result<()> {

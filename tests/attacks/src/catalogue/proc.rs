@@ -171,8 +171,8 @@ async fn startup_files(stage: Stage, login: Login) -> anyhow::Result<Seen> {
         files::upload(&sandbox, b"/tmp/proc10.up", b"text").await??;
         files::download(&sandbox, b"/tmp/proc10.up", LIMIT).await??;
         files::list(&sandbox, b"/tmp").await??;
-        sandbox.pause()?;
-        sandbox.resume()?;
+        sandbox.pause().await?;
+        sandbox.resume().await?;
         command.argv.pop();
         command.argv.push(b"check".to_vec());
         findings.verdict(&stage.exec(&sandbox, &command).await?)?;

@@ -267,12 +267,12 @@ async fn a_forged_copy_does_not_lead_out(f: &Fixture) -> anyhow::Result<()> {
 async fn a_paused_sandbox_stays_paused(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     put(&sandbox, &at_home(&sandbox, "file"), b"kept").await?;
-    sandbox.pause()?;
+    sandbox.pause().await?;
     let checkpoint = sandbox.checkpoint_files().await?;
     let answer = tokio::time::timeout(Duration::from_millis(300), output(&sandbox, "true")).await;
     ensure!(answer.is_err(), "it runs again");
     same!(output(&f.node.fork(&checkpoint).await?, "cat file").await?, "kept", "the copy");
-    sandbox.resume()?;
+    sandbox.resume().await?;
     same!(output(&sandbox, "cat file").await?, "kept", "afterwards");
     Ok(())
 }

@@ -210,8 +210,8 @@ async fn copies_are_shown_the_same(f: &Fixture) -> anyhow::Result<()> {
     same!(output(&copy, "cat /mnt/data/a.csv own").await?, "x\n1\nown\n", "in the copy");
     ensure!(run(&copy, "echo x >> /mnt/data/a.csv").await?.end.status() != 0, "it was changed");
     if f.has(Feature::Pause).is_ok() {
-        sandbox.pause()?;
-        sandbox.resume()?;
+        sandbox.pause().await?;
+        sandbox.resume().await?;
         same!(output(&sandbox, "cat /mnt/data/a.csv").await?, "x\n1\n", "after a pause");
     }
     Ok(())

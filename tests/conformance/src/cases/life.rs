@@ -39,7 +39,7 @@ async fn a_paused_sandbox_stands_still(f: &Fixture) -> anyhow::Result<()> {
     let script = "i=0; while :; do i=$((i + 1)); echo $i; sleep 0.005; done";
     let mut call = sandbox.start(&Command::shell(script)).await?;
     until_printed(&mut call, "3\n").await?;
-    sandbox.pause()?;
+    sandbox.pause().await?;
     // What was under way still comes; then nothing, for 40 times the beat.
     let quiet = f.within(Duration::from_millis(200));
     let mut last = Vec::new();
@@ -49,7 +49,7 @@ async fn a_paused_sandbox_stands_still(f: &Fixture) -> anyhow::Result<()> {
             other => bail!("{other:?} while paused"),
         }
     }
-    sandbox.resume()?;
+    sandbox.resume().await?;
     let Event::Stdout(next) = call.next().await else { bail!("nothing after resume") };
     // It goes on where it was: no number is missing.
     let number = |bytes: &[u8], last: bool| {
@@ -70,7 +70,7 @@ async fn a_paused_sandbox_can_be_ended(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.limited(|limits| limits.wall = endless(f)).await?;
     let mut call = sandbox.start(&Command::shell("echo ready; exec sleep 100000")).await?;
     until_printed(&mut call, "ready").await?;
-    sandbox.pause()?;
+    sandbox.pause().await?;
     tokio::time::timeout(patience(f), sandbox.destroy()).await.context("the end hangs")??;
     Ok(())
 }

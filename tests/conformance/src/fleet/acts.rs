@@ -174,9 +174,9 @@ async fn pause(fleet: &Fleet, member: &Member, seed: u64) -> anyhow::Result<()> 
     let sandbox = fleet.sandbox(member, |_| {}).await?;
     let mut call = sandbox.start(&Command::shell("echo up; sleep 0.1; echo over")).await?;
     until_printed(&mut call, "up").await?;
-    sandbox.pause().context("pause")?;
+    sandbox.pause().await.context("pause")?;
     tokio::time::sleep(Duration::from_millis(50 + seed % 200)).await;
-    sandbox.resume().context("resume")?;
+    sandbox.resume().await.context("resume")?;
     let (stdout, stderr, end) = finish(&mut call).await;
     let said = String::from_utf8_lossy(&stderr);
     ensure!(end.reason == EndReason::Done, "ended by {} ({}): {said}", end.reason, end.status());

@@ -131,11 +131,11 @@ pub(super) async fn uploads(stage: Stage, in_place: InPlace) -> anyhow::Result<S
 async fn broken_off(stage: &Stage, findings: &mut Findings) -> anyhow::Result<()> {
     let sandbox = stage.sandbox(|_| {}).await?;
     for _ in 0..3 {
-        sandbox.pause()?;
+        sandbox.pause().await?;
         let mut source = &*vec![b'x'; 4 << 20];
         let upload = sandbox.upload(User::User, b"/tmp/broken-off", 0o644, &mut source);
         let dropped = timeout(Duration::from_millis(30), upload).await.is_err();
-        sandbox.resume()?;
+        sandbox.resume().await?;
         ensure!(dropped, "a paused guest took it all");
         let later = timeout(HANG_LIMIT, stage.exec(&sandbox, &Command::new(["/bin/true"]))).await;
         let later = later.context("a call after an upload that was broken off hangs")?;
@@ -180,9 +180,9 @@ pub(super) async fn paused(stage: Stage, more: u64) -> anyhow::Result<Seen> {
     let mut running = stage.start(&sandbox, &write).await?;
     running.until("NOTE ACK 1").await?;
     for _ in 0..15 {
-        sandbox.pause()?;
+        sandbox.pause().await?;
         tokio::time::sleep(Duration::from_millis(20)).await;
-        sandbox.resume()?;
+        sandbox.resume().await?;
         tokio::time::sleep(Duration::from_millis(40)).await;
     }
     let acknowledged = last_acknowledged(running).await? + more;

@@ -68,8 +68,8 @@ pub(super) async fn whiteouts(stage: Stage) -> anyhow::Result<Seen> {
     for dir in ["/dev/shm/fs13", "/home/user/fs13"] {
         let sandbox = stage.sandbox(|_| {}).await?;
         findings.verdict(&stage.run(&sandbox, "fs/fs_13.c", &[dir]).await?)?;
-        sandbox.pause()?;
-        sandbox.resume()?;
+        sandbox.pause().await?;
+        sandbox.resume().await?;
         let listing = files::list(&sandbox, dir.as_bytes()).await??;
         let own = listing.entries.len() == 3;
         findings.expect(own, "nothing foreign shows", format!("{:?}", listing.entries));
@@ -126,8 +126,8 @@ pub(super) async fn special(stage: Stage) -> anyhow::Result<Seen> {
         let written = ran.end.usage.written_bytes;
         findings.expect(written < 16 * MIB, "holes are not counted", written);
         findings.expect(ran.end.reason == EndReason::Done, "it is done", ran.ending());
-        sandbox.pause()?;
-        sandbox.resume()?;
+        sandbox.pause().await?;
+        sandbox.resume().await?;
         let hole = format!("{dir}/hole");
         let got = files::download(&sandbox, hole.as_bytes(), LIMIT).await?;
         let refused = matches!(got, Err(FileError::TooLarge { .. }));

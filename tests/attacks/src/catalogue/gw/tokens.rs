@@ -65,8 +65,8 @@ pub(super) async fn after_the_end(stage: Stage, control: bool) -> anyhow::Result
     let second = mint(&sandbox, &["plain"]).await?.token;
     let said = one(&stage, &fork, hello("forked", &second)).await?;
     refused(&mut findings, &world, &fork, &said, "401 in a fork").await;
-    sandbox.pause()?;
-    sandbox.resume()?;
+    sandbox.pause().await?;
+    sandbox.resume().await?;
     let said = one(&stage, &sandbox, hello("resumed", &token)).await?;
     refused(&mut findings, &world, &sandbox, &said, "401 after pause and resume").await;
     let third = mint(&sandbox, &["plain"]).await?.token;

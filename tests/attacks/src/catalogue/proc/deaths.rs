@@ -60,7 +60,7 @@ pub(super) async fn stuck(stage: Stage) -> anyhow::Result<Seen> {
     let mut running = stage.start(&sandbox, &command).await?;
     let states = running.until("NOTE ready").await?;
     ensure!(states.contains('D'), "nothing is stuck: {states}");
-    sandbox.pause()?;
+    sandbox.pause().await?;
     let took = stage.destroy(sandbox).await?;
     findings.in_time(took, "a frozen sandbox is destroyed at once");
     let left = host::named(&stage.engines, "bj-proc09");
@@ -162,9 +162,9 @@ async fn keep_downloading(sandbox: Arc<Sandbox>) {
 
 async fn keep_pausing(sandbox: Arc<Sandbox>) {
     loop {
-        let _ = sandbox.pause();
+        let _ = sandbox.pause().await;
         tokio::time::sleep(Duration::from_millis(3)).await;
-        let _ = sandbox.resume();
+        let _ = sandbox.resume().await;
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
