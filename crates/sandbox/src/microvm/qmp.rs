@@ -1,7 +1,8 @@
 //! The monitor's own protocol: JSON, a line for each message.
 //!
 //! The monitor may be in the hands of its guest, so nothing that it says is
-//! kept, and no line may be long.
+//! kept, and no line may be long. Each command has an id, which the monitor repeats: the answer
+//! to a command that nobody waited for any longer is not taken for that of another.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,12 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Control {
     socket: UnixStream,
     buffer: Vec<u8>,
+    /// The id of the last command.
+    last_id: u64,
 }
 
 impl Control {
     /// Takes a monitor's greeting, and so finds out that it runs.
     pub(crate) async fn greet(socket: UnixStream) -> io::Result<Self> {
-        let mut control = Self { socket, buffer: Vec::new() };
+        let mut control = Self { socket, buffer: Vec::new(), last_id: 0 };
         let greeting = timeout(PATIENCE, control.message()).await??;
         if greeting.get("QMP").is_none() {
             return Err(io::ErrorKind::InvalidData.into());
@@ -49,12 +52,18 @@ impl Control {
         with: Value,
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<Value> {
-        let mut line = json!({ "execute": command, "arguments": with }).to_string();
+        self.last_id += 1;
+        let id = self.last_id;
+        let mut line = json!({ "execute": command, "arguments": with, "id": id }).to_string();
         line.push('\n');
-        self.send(line.as_bytes(), descriptors).await?;
         let answered = async {
+            self.send(line.as_bytes(), descriptors).await?;
             loop {
                 let mut message = self.message().await?;
+                if message.get("id").and_then(Value::as_u64) != Some(id) {
+                    // An event, or an answer that came too late.
+                    continue;
+                }
                 if let Some(answer) = message.get_mut("return") {
                     return Ok(answer.take());
                 }
@@ -115,9 +124,9 @@ mod tests {
             theirs.write_all(b"{\"QMP\": {}}\n").await.unwrap();
             let mut asked = vec![0; 1000];
             for answer in [
-                &b"{\"return\": {}}\n"[..],
-                b"{\"event\": \"STOP\"}\n{\"return\": {\"status\": \"paused\"}}\n",
-                b"{\"error\": {\"desc\": \"not now\"}}\n",
+                &b"{\"return\": {}, \"id\": 1}\n"[..],
+                b"{\"event\": \"STOP\"}\n{\"return\": {\"status\": \"paused\"}, \"id\": 2}\n",
+                b"{\"error\": {\"desc\": \"not now\"}, \"id\": 3}\n",
             ] {
                 assert!(theirs.read(&mut asked).await.unwrap() > 0);
                 theirs.write_all(answer).await.unwrap();
@@ -131,6 +140,59 @@ mod tests {
         monitor.await.unwrap();
         let gone = control.execute("cont", json!({})).await.unwrap_err();
         assert!(matches!(gone.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe));
+    }
+
+    /// A monitor that answers each command when the test says so, as the command's id says.
+    struct Scripted {
+        stream: UnixStream,
+        asked: Vec<u8>,
+    }
+
+    impl Scripted {
+        async fn command(&mut self) -> Value {
+            loop {
+                if let Some(end) = self.asked.iter().position(|&byte| byte == b'\n') {
+                    let line: Vec<u8> = self.asked.drain(..=end).collect();
+                    return serde_json::from_slice(&line).unwrap();
+                }
+                let mut more = vec![0; 1000];
+                let count = self.stream.read(&mut more).await.unwrap();
+                assert!(count > 0, "no command came");
+                self.asked.extend(&more[..count]);
+            }
+        }
+
+        async fn answer(&mut self, command: &Value, answer: Value) {
+            let mut reply = json!({ "return": answer });
+            // As QEMU does: what had no id is answered without one.
+            if let Some(id) = command.get("id") {
+                reply["id"] = id.clone();
+            }
+            self.stream.write_all(format!("{reply}\n").as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_is_not_taken_for_that_of_the_next_command() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let monitor = tokio::spawn(async move {
+            let mut monitor = Scripted { stream: theirs, asked: Vec::new() };
+            monitor.stream.write_all(b"{\"QMP\": {}}\n").await.unwrap();
+            let capabilities = monitor.command().await;
+            monitor.answer(&capabilities, json!({})).await;
+            let late = monitor.command().await;
+            assert_eq!(late["execute"], "ringbuf-read");
+            let next = monitor.command().await;
+            assert_eq!(next["execute"], "query-status");
+            monitor.answer(&late, json!("printed long ago")).await;
+            monitor.answer(&next, json!({ "status": "paused" })).await;
+        });
+        let mut control = Control::greet(ours).await.unwrap();
+        let late = timeout(Duration::from_secs(2), control.execute("ringbuf-read", json!({})));
+        assert!(late.await.is_err(), "it was answered in time");
+        let status = control.execute("query-status", json!({})).await.unwrap();
+        assert_eq!(status, json!({ "status": "paused" }));
+        monitor.await.unwrap();
     }
 
     #[tokio::test]
