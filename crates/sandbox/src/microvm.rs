@@ -23,6 +23,7 @@
 //! which is the same.
 
 pub(crate) mod argv;
+mod copy;
 pub(crate) mod disk;
 pub(crate) mod initramfs;
 pub(crate) mod monitor;

@@ -96,7 +96,7 @@ impl Monitor {
         let mut control = self.control.lock().await;
         control.execute("stop", json!({})).await?;
         let saved = async {
-            save::memory(&mut control, into).await?;
+            save::memory(&mut control, into, &self.facts.shape).await?;
             let (disk, path) = (self.disk.try_clone()?, save::disk(into));
             let copy = move || {
                 let file = File::options().write(true).create_new(true).open(path)?;

@@ -21,8 +21,8 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Shape;
 use super::qmp::Control;
+use super::{Shape, copy};
 
 /// What a machine was made of. It can go on where all of it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub(crate) const GENERATION: u32 = 1;
 
 /// How long a machine may take to be written or read.
 const LONGEST: Duration = Duration::from_secs(120);
+/// What a machine's devices and firmware may take on disk.
+const DEVICE_BYTES: u64 = 64 << 20;
 /// Bytes under way between a monitor and us.
 const PIPE: usize = 1 << 20;
 /// How often a monitor is asked whether it is done.
@@ -87,9 +89,9 @@ pub(crate) fn described(dir: &Path) -> io::Result<Saved> {
     serde_json::from_slice(&text).map_err(io::Error::other)
 }
 
-/// Has the monitor write a machine that stands still.
-pub(super) async fn memory(control: &mut Control, dir: &Path) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(state(dir))?;
+/// Has the monitor write a machine of this size that stands still.
+pub(super) async fn memory(control: &mut Control, dir: &Path, shape: &Shape) -> io::Result<()> {
+    let file = File::options().write(true).create_new(true).open(state(dir))?;
     // We write the file: what a monitor wrote would be charged to its machine,
     // which has no memory left for a copy of itself.
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -99,12 +101,20 @@ pub(super) async fn memory(control: &mut Control, dir: &Path) -> io::Result<()> 
     control.execute("migrate-set-parameters", fast).await?;
     control.execute_with("getfd", json!({ "fdname": "state" }), &[write.as_fd()]).await?;
     drop(write);
-    let copy = move || io::copy(&mut File::from(read), &mut file);
-    let copied = tokio::task::spawn_blocking(copy);
-    control.execute("migrate", json!({ "uri": "fd:state" })).await?;
-    until(control, "query-migrate", "completed").await?;
-    let copied = tokio::time::timeout(LONGEST, copied).await?;
-    copied.map_err(io::Error::other)?.map(drop)
+    let (copied, _copying) = copy::start(read, file, most_bytes(shape))?;
+    let written = async {
+        control.execute("migrate", json!({ "uri": "fd:state" })).await?;
+        until(control, "query-migrate", "completed").await?;
+        tokio::time::timeout(LONGEST, copied).await?.map_err(io::Error::other)?
+    };
+    written.await
+}
+
+/// The most that a monitor writes for a machine: its memory, a header for each page, and its
+/// devices.
+fn most_bytes(shape: &Shape) -> u64 {
+    let memory = shape.memory_mib << 20;
+    memory + memory / 64 + DEVICE_BYTES
 }
 
 /// Has a monitor that waits for it read a machine, which runs afterwards.
