@@ -6,6 +6,7 @@
 //! <state>/sandboxes/<id>.files   what was saved of a paused one: its files
 //! <state>/sandboxes/<id>.memory/ or all of it
 //! <state>/sandboxes/<id>.calls   its calls that bear keys, if it is on disk
+//! <state>/sandboxes/unreadable/  the same of those whose record could not be read
 //! <state>/ended.jsonl            one line for each that has ended
 //! <state>/connections/<id>.jsonl what one reached, as long as its end is remembered
 //! ```
@@ -15,6 +16,7 @@
 
 mod ends;
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,7 @@ use crate::keys::Tenant;
 use crate::network::Network;
 use crate::once::WrittenCalls;
 use crate::private::{self, remove};
+use crate::quarantine;
 use crate::sandbox::{Facts, Paused, State, first_tier};
 use crate::template::Reference;
 
@@ -57,9 +60,32 @@ pub(crate) struct Journal {
     owed: Mutex<Vec<Ended>>,
 }
 
+/// The version of records of sandboxes. Raise it when an older server must not take over what
+/// this one wrote.
+pub(crate) const RECORD_VERSION: u32 = 1;
+
+/// Why a record cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error("it is of version {0}; this server reads up to {RECORD_VERSION}")]
+    Newer(u32),
+    #[error("it is damaged, or of another version: {0}")]
+    Damaged(serde_json::Error),
+}
+
+/// What every version of a record has.
+#[derive(Debug, Deserialize)]
+struct Versioned {
+    #[serde(default)]
+    version: u32,
+}
+
 /// A sandbox as it is written down.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Written {
+    /// Records of the first servers say none.
+    #[serde(default)]
+    pub(crate) version: u32,
     pub(crate) id: SandboxId,
     pub(crate) facts: Facts,
     pub(crate) deadline: Moment,
@@ -81,6 +107,14 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    fn read(text: &[u8]) -> Result<Self, Unreadable> {
+        let Versioned { version } = serde_json::from_slice(text).map_err(Unreadable::Damaged)?;
+        if version > RECORD_VERSION {
+            return Err(Unreadable::Newer(version));
+        }
+        serde_json::from_slice(text).map_err(Unreadable::Damaged)
+    }
+
     /// Where it can be resumed from, if that is still there.
     pub(crate) fn paused(&self, journal: &Journal) -> Option<Paused> {
         let (files, memory) = (journal.saved_files(&self.id), journal.memory(&self.id));
@@ -91,6 +125,9 @@ impl Written {
         }
     }
 }
+
+/// What lies on disk of one.
+const EXTENSIONS: [&str; 4] = ["json", "files", "memory", "calls"];
 
 /// Whether a sandbox is there again after a restart.
 pub(crate) fn outlives_the_server(state: &State) -> bool {
@@ -212,11 +249,20 @@ impl Journal {
         remove(&self.path(id))
     }
 
-    /// What the last server left. Whatever belongs to none of it is removed.
+    /// Sets aside all that is on disk of a sandbox.
+    pub(crate) fn set_aside(&self, id: &SandboxId, why: &dyn fmt::Display) -> io::Result<()> {
+        quarantine::set_aside(quarantine::Kind::Sandbox, &self.path(id), &EXTENSIONS, why)
+    }
+
+    /// What the last server left. Whatever belongs to none of it is removed; what cannot be read
+    /// is set aside.
     pub(crate) fn left(&self) -> io::Result<Vec<Written>> {
         let mut left = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let path = entry?.path();
+            if quarantine::is_dir(&path) {
+                continue;
+            }
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json") => {}
                 Some("files" | "memory" | "calls") if path.with_extension("json").exists() => {
@@ -227,13 +273,10 @@ impl Journal {
                     continue;
                 }
             }
-            match serde_json::from_slice::<Written>(&fs::read(&path)?) {
+            match Written::read(&fs::read(&path)?) {
                 Ok(written) => left.push(written),
-                Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot read a record");
-                    for extension in ["json", "files", "memory", "calls"] {
-                        remove(&path.with_extension(extension))?;
-                    }
+                Err(why) => {
+                    quarantine::set_aside(quarantine::Kind::Sandbox, &path, &EXTENSIONS, &why)?;
                 }
             }
         }
@@ -252,7 +295,9 @@ impl Journal {
             let path = entry?.path();
             let id = path.file_stem().and_then(|stem| stem.to_str()?.parse::<SandboxId>().ok());
             let known = id.is_some_and(|id| {
-                left.iter().any(|written| written.id == id) || self.ends.remembers(&id)
+                left.iter().any(|written| written.id == id)
+                    || self.ends.remembers(&id)
+                    || self.dir.join(quarantine::DIR).join(format!("{id}.json")).exists()
             });
             if !known {
                 remove(&path)?;

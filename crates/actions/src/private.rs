@@ -8,6 +8,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::quarantine::{self, Kind};
+
 /// Makes a directory that nobody else can look into, and sees to it that this
 /// is so if it was there already.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
@@ -31,16 +33,14 @@ pub(crate) fn write_by(new: &Path, path: &Path, record: &impl Serialize) -> io::
 
 /// Every record of a directory. What was left half written is removed; what
 /// cannot be read is left where it is, and told of.
-pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path) -> io::Result<Vec<T>> {
+pub(crate) fn read_all<T: DeserializeOwned>(dir: &Path, kind: Kind) -> io::Result<Vec<T>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => match serde_json::from_slice(&fs::read(&path)?) {
                 Ok(record) => all.push(record),
-                Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot read a record");
-                }
+                Err(error) => quarantine::report(kind, &path, &error),
             },
             Some("new") => fs::remove_file(path)?,
             _ => {}
@@ -72,7 +72,7 @@ mod tests {
         write(&dir.path().join("a.json"), &"whole").unwrap();
         fs::write(dir.path().join("b.new"), b"\"hal").unwrap();
         fs::write(dir.path().join("c.json"), b"\"hal").unwrap();
-        assert_eq!(read_all::<String>(dir.path()).unwrap(), ["whole"]);
+        assert_eq!(read_all::<String>(dir.path(), Kind::Volume).unwrap(), ["whole"]);
         assert!(!dir.path().join("b.new").exists());
         assert!(dir.path().join("c.json").exists());
     }

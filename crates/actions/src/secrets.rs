@@ -19,6 +19,7 @@ use crate::keys::Tenant;
 use crate::list::{Page, page};
 use crate::private;
 use crate::problem::{Kind, Problem};
+use crate::quarantine;
 use crate::secret::Secret;
 use crate::start::Actions;
 
@@ -77,7 +78,7 @@ impl Secrets {
     pub(crate) fn open(state: &Path) -> io::Result<Self> {
         let dir = state.join("secrets");
         private::make_dir(&dir)?;
-        let stored = private::read_all::<Stored>(&dir)?;
+        let stored = private::read_all::<Stored>(&dir, quarantine::Kind::Secret)?;
         let known = stored.into_iter().map(|stored| (stored.id.clone(), stored)).collect();
         Ok(Self { dir, known: Mutex::new(known) })
     }

@@ -33,6 +33,7 @@ use crate::list::Page;
 use crate::network::Network;
 use crate::private;
 use crate::problem::{Kind, Problem};
+use crate::quarantine;
 use crate::sandbox::Sandbox;
 use crate::secret::Secret;
 use crate::start::Actions;
@@ -83,6 +84,9 @@ pub(crate) struct Snapshots {
     known: Mutex<BTreeMap<String, Arc<Snapshot>>>,
 }
 
+/// What lies on disk of one.
+const EXTENSIONS: [&str; 3] = ["json", "files", "memory"];
+
 impl Snapshots {
     pub(crate) fn open(state: &Path) -> io::Result<Self> {
         let dir = state.join("snapshots");
@@ -94,12 +98,15 @@ impl Snapshots {
     pub(crate) fn left(&self) -> io::Result<Vec<Record>> {
         for entry in std::fs::read_dir(&self.dir)? {
             let path = entry?.path();
+            if quarantine::is_dir(&path) {
+                continue;
+            }
             let is_record = path.extension().is_some_and(|extension| extension == "json");
             if !is_record && !path.with_extension("json").exists() {
                 private::remove(&path)?;
             }
         }
-        private::read_all(&self.dir)
+        private::read_all(&self.dir, quarantine::Kind::Snapshot)
     }
 
     /// Takes a place for one more, so that snapshots taken at the same time are
@@ -285,14 +292,24 @@ impl Actions {
             .map_err(|error| Problem::internal("write the snapshot down", &error))
     }
 
-    /// Knows a snapshot of the last server again. What it stood on, or its files,
-    /// may be gone: then it is too.
+    /// Knows a snapshot of the last server again. Its files may be gone: then it is too. What it
+    /// stood on may be gone: then it is set aside.
     pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
         let Record { id, tenant, name, sandbox, taken_at, template, tier, network, data } = record;
         let taken = self.snapshots().saved(&id);
         let template = self.templates().exactly(&template);
-        let (Some(taken), Ok(template)) = (taken, template) else {
-            return self.snapshots().remove_from_disk(&id);
+        let Some(taken) = taken else { return self.snapshots().remove_from_disk(&id) };
+        let template = match template {
+            Ok(template) => template,
+            Err(problem) => {
+                let record = self.snapshots().record(&id);
+                return quarantine::set_aside(
+                    quarantine::Kind::Snapshot,
+                    &record,
+                    &EXTENSIONS,
+                    &problem,
+                );
+            }
         };
         let snapshot = Snapshot {
             id: id.clone(),

@@ -14,7 +14,7 @@ use crate::builds::Builds;
 use crate::config::Config;
 use crate::create::Idempotency;
 use crate::events::{EventKind, Events};
-use crate::journal::{Ended, Journal, Written, outlives_the_server};
+use crate::journal::{Ended, Journal, RECORD_VERSION, Written, outlives_the_server};
 use crate::keys::{Keys, Tenant};
 use crate::member::News;
 use crate::network::{Rows, Ways};
@@ -119,7 +119,7 @@ impl Actions {
     }
 
     /// A sandbox of the last server: there again if it was put on disk, else put
-    /// down as lost.
+    /// down as lost. What is on disk and cannot come back is set aside.
     fn take_over(&self, written: Written) -> io::Result<()> {
         let paused = written.paused(self.journal());
         let Written { id, facts, deadline, template, network, ran, generation, .. } = written;
@@ -127,19 +127,26 @@ impl Actions {
         let place = self.registry().reserve(&facts.tenant, usize::MAX, None);
         // One that might do again what it has done must not come back.
         let calls = self.journal().read_calls(&id);
-        let calls = calls.inspect_err(|error| {
-            tracing::error!(sandbox.id = %id, %error, "cannot read which calls a sandbox had");
-        });
-        if let (Some(paused), Ok(template), Ok(place), Ok(calls)) = (paused, template, place, calls)
-        {
-            let state = State::Paused(paused);
-            let out = (network, self.rows_for(&id));
-            let sandbox = Sandbox::new(id, facts, template, state, deadline, out);
-            let once = Once::restored(calls, generation);
-            let sandbox = Arc::new(sandbox.with_ran(ran).with_once(once));
-            self.registry().enter(sandbox.clone(), place);
-            self.guard(&sandbox);
-            return Ok(());
+        let why = match (paused, template, place, calls) {
+            (Some(paused), Ok(template), Ok(place), Ok(calls)) => {
+                let state = State::Paused(paused);
+                let out = (network, self.rows_for(&id));
+                let sandbox = Sandbox::new(id, facts, template, state, deadline, out);
+                let once = Once::restored(calls, generation);
+                let sandbox = Arc::new(sandbox.with_ran(ran).with_once(once));
+                self.registry().enter(sandbox.clone(), place);
+                self.guard(&sandbox);
+                return Ok(());
+            }
+            // It ran, and ended with its server.
+            (None, ..) => None,
+            (Some(_), Err(problem), ..) | (Some(_), _, Err(problem), _) => {
+                Some(problem.to_string())
+            }
+            (.., Err(error)) => Some(format!("which calls it had cannot be read: {error}")),
+        };
+        if let Some(why) = why {
+            self.journal().set_aside(&id, &why)?;
         }
         self.journal().end(&id, &facts, EndReason::Lost)?;
         self.0.events.tell(&facts.tenant, id.as_str(), EventKind::Ended, Some("lost".to_owned()));
@@ -282,6 +289,7 @@ impl Actions {
     /// Writes a sandbox down as it is now.
     pub(crate) fn write_down(&self, sandbox: &Sandbox) -> Result<(), Problem> {
         let written = Written {
+            version: RECORD_VERSION,
             id: sandbox.id().clone(),
             facts: sandbox.facts().clone(),
             deadline: sandbox.deadline(),

@@ -29,6 +29,7 @@ use crate::clock::{Moment, now};
 use crate::keys::Tenant;
 use crate::private;
 use crate::problem::{Kind, Problem};
+use crate::quarantine;
 use crate::secret::Secret;
 use crate::start::Actions;
 use tree::{Measure, Path as Inside, Tree};
@@ -70,7 +71,7 @@ impl Volumes {
         let dir = state.join("volumes");
         private::make_dir(&dir)?;
         let mut known = BTreeMap::new();
-        for record in private::read_all::<Record>(&dir)? {
+        for record in private::read_all::<Record>(&dir, quarantine::Kind::Volume)? {
             let volume = Volume::open(&dir, record, most_bytes)?;
             known.insert(volume.record.id.clone(), Arc::new(volume));
         }

@@ -49,6 +49,7 @@ pub struct Metrics {
     connections: Metric<2, Counter>,
     connection_bytes: Metric<1, Counter>,
     rows_missed: Metric<0, Counter>,
+    records_unreadable: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
     spent_dollars: Metric<0, SecondsSpent>,
     process_cpu_seconds: Metric<1, SecondsSpent>,
@@ -191,6 +192,11 @@ impl Metrics {
                 "Packets of traffic rows that were lost between gateway and node",
                 &[],
             ),
+            records_unreadable: Metric::new(
+                "records_unreadable",
+                "Records that could not be read at the start, by kind",
+                &["kind"],
+            ),
             tokens: Metric::new("tokens", "Tokens of models spent through the gateway", &["type"]),
             spent_dollars: Metric::new(
                 "spent_dollars",
@@ -245,6 +251,7 @@ impl Metrics {
             connections,
             connection_bytes,
             rows_missed,
+            records_unreadable,
             tokens,
             spent_dollars,
             process_cpu_seconds,
@@ -278,6 +285,7 @@ impl Metrics {
             connections.enter(registry),
             connection_bytes.enter(registry),
             rows_missed.enter(registry),
+            records_unreadable.enter(registry),
             tokens.enter(registry),
             spent_dollars.enter(registry),
             process_cpu_seconds.enter(registry),
@@ -354,6 +362,10 @@ impl Metrics {
 
     pub fn rows_missed(&self, packets: u64) {
         self.rows_missed.at([]).inc_by(packets);
+    }
+
+    pub fn record_unreadable(&self, kind: &'static str) {
+        self.records_unreadable.at([kind.into()]).inc();
     }
 
     pub fn spent(&self, spent: Spent) {

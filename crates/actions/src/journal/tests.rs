@@ -30,6 +30,7 @@ fn id(number: u8) -> SandboxId {
 fn written(number: u8, saved: bool, suspended: bool) -> Written {
     let template = serde_json::json!({ "id": "base", "name": "base", "version": "0123456789ab" });
     Written {
+        version: RECORD_VERSION,
         id: id(number),
         facts: facts(),
         deadline: now(),
@@ -96,10 +97,48 @@ fn memory_that_belongs_to_nothing_is_removed() {
     let state = tempfile::tempdir().unwrap();
     let journal = Journal::open(state.path()).unwrap();
     put(&journal, 1);
-    fs::write(journal.path(&id(2)), b"{").unwrap();
-    put(&journal, 2);
     assert!(journal.left().unwrap().is_empty());
     assert_eq!(fs::read_dir(&journal.dir).unwrap().count(), 0);
+}
+
+/// Has a server find this record of a paused sandbox, twice. Returns all that it set aside.
+fn set_aside(record: &[u8]) -> Vec<String> {
+    let state = tempfile::tempdir().unwrap();
+    let journal = Journal::open(state.path()).unwrap();
+    fs::write(journal.path(&id(1)), record).unwrap();
+    fs::write(journal.saved_files(&id(1)), b"files").unwrap();
+    fs::write(journal.calls(&id(1)), b"[]").unwrap();
+    put(&journal, 1);
+    // One that can be read is not touched.
+    journal.write(&written(2, true, false)).unwrap();
+    fs::write(journal.saved_files(&id(2)), b"files").unwrap();
+    for _ in 0..2 {
+        let journal = Journal::open(state.path()).unwrap();
+        let left = journal.left().unwrap();
+        assert_eq!(left.iter().map(|left| &left.id).collect::<Vec<_>>(), [&id(2)]);
+        assert!(journal.saved_files(&id(2)).exists());
+    }
+    let dir = journal.dir.join(quarantine::DIR);
+    assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(dir.join(format!("{}.json", id(1)))).unwrap(), record);
+    let memory = dir.join(format!("{}.memory/machine/pages", id(1)));
+    assert_eq!(fs::read(memory).unwrap(), b"memory");
+    quarantine::names(&journal.dir)
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_set_aside_with_all_that_belongs_to_it() {
+    let whole = serde_json::to_vec(&written(1, false, true)).unwrap();
+    let mut newer = serde_json::to_value(written(1, false, true)).unwrap();
+    newer["version"] = serde_json::json!(RECORD_VERSION + 1);
+    let mut unknown = serde_json::to_value(written(1, false, true)).unwrap();
+    unknown["facts"]["on_timeout"] = serde_json::json!("hibernate");
+    let names: Vec<_> =
+        ["calls", "files", "json", "memory"].map(|it| format!("{}.{it}", id(1))).into();
+    assert_eq!(set_aside(&whole[..whole.len() / 2]), names, "torn");
+    assert_eq!(set_aside(b""), names, "empty");
+    assert_eq!(set_aside(newer.to_string().as_bytes()), names, "of a newer version");
+    assert_eq!(set_aside(unknown.to_string().as_bytes()), names, "with a word of a newer version");
 }
 
 #[test]
