@@ -43,7 +43,7 @@ const VALUES_PER_BYTE: u64 = 256;
 /// A Parquet file that is open, and where its columns belong in a tree.
 pub(crate) struct Table {
     meta: ParquetMetaData,
-    source: Arc<Source>,
+    source: Source,
     pub(crate) leaves: Vec<Leaf>,
     /// The rows of each row group that are read.
     groups: Vec<u64>,
@@ -86,7 +86,7 @@ impl Table {
             .fold(0, |sum: u64, g| sum.saturating_add(claimed(g.num_rows())));
         let leaves = layout::leaves(meta.file_metadata().schema_descr(), rows, tree);
         let groups = groups(&meta, job);
-        let source = Arc::new(Source::new(Arc::clone(job.file), job.size));
+        let source = Source::new(Arc::clone(job.file), job.size);
         Ok(Self { meta, source, leaves, groups, rows })
     }
 

@@ -45,7 +45,7 @@ struct Levels {
 impl Chunk {
     /// None if nothing can be read: it is encrypted, not within the file, or of an unknown codec.
     pub(super) fn open(
-        source: &Arc<Source>,
+        source: &Source,
         meta: &ColumnChunkMetaData,
         leaf: &Leaf,
         rows: u64,
@@ -60,7 +60,7 @@ impl Chunk {
             return None;
         }
         let total = usize::try_from(rows).ok()?;
-        let pages = SerializedPageReader::new(Arc::clone(source), meta, total, None).ok()?;
+        let pages = SerializedPageReader::new(Arc::new(source.again()), meta, total, None).ok()?;
         let pages = Checked::new(pages, &column);
         Some(Self {
             max_def: column.max_def_level(),

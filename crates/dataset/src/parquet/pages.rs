@@ -9,7 +9,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::ColumnDescriptor;
 
 /// The largest dictionary, once it is decoded.
-const MAX_DICTIONARY_BYTES: usize = 64 << 20;
+const MAX_DICTIONARY_BYTES: usize = 32 << 20;
 /// The most items that a page of a list may have: they are decoded at once if they are one row's.
 const MAX_LIST_ITEMS: u32 = 1 << 24;
 

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// The largest page that is read. Up to three of them are in memory at once: the one before,
-/// and the next one, compressed and not.
-const MAX_PAGE_BYTES: u64 = 64 << 20;
+/// What pages may take of memory at once: those that are read, the dictionary and the page
+/// before, which are kept until the next one is there. The worker has 256 MiB in all.
+const MAX_PAGE_BYTES: u64 = 176 << 20;
 
 /// More than the header of a page takes.
 const HEADER_BYTES: usize = 512;
@@ -23,11 +23,33 @@ pub(super) struct Source {
     size: u64,
     /// Bytes that were read, and not told yet.
     count: Arc<AtomicU64>,
+    /// The sizes of the dictionary and of the page that are in memory.
+    dictionary: AtomicU64,
+    page: AtomicU64,
 }
 
 impl Source {
     pub(super) fn new(file: Arc<File>, size: u64) -> Self {
-        Self { file, size, count: Arc::default() }
+        Self::of(file, size, Arc::default())
+    }
+
+    fn of(file: Arc<File>, size: u64, count: Arc<AtomicU64>) -> Self {
+        Self { file, size, count, dictionary: AtomicU64::new(0), page: AtomicU64::new(0) }
+    }
+
+    /// The same file, for another column.
+    pub(super) fn again(&self) -> Self {
+        Self::of(Arc::clone(&self.file), self.size, Arc::clone(&self.count))
+    }
+
+    /// Returns false if there is no room for a page beside those that are in memory.
+    fn has_room(&self, page: &Claim) -> bool {
+        // What is not compressed is in memory once.
+        let packed = if page.packed == page.unpacked { 0 } else { page.packed };
+        let held = self.dictionary.load(Ordering::Relaxed) + self.page.load(Ordering::Relaxed);
+        let place = if page.is_dictionary { &self.dictionary } else { &self.page };
+        place.store(page.unpacked, Ordering::Relaxed);
+        held + packed + page.unpacked <= MAX_PAGE_BYTES
     }
 
     pub(super) fn take_count(&self) -> u64 {
@@ -49,7 +71,7 @@ impl ChunkReader for Source {
         let (file, count) = (Arc::clone(&self.file), Arc::clone(&self.count));
         let from = From { file, at: start, count };
         let mut reader = BufReader::with_capacity(HEADER_BYTES, from);
-        if uncompressed(reader.fill_buf()?).is_some_and(|size| size > MAX_PAGE_BYTES) {
+        if Claim::read(reader.fill_buf()?).is_some_and(|claim| !self.has_room(&claim)) {
             return Err(ParquetError::General("the page is too large".to_owned()));
         }
         Ok(reader)
@@ -67,17 +89,33 @@ impl ChunkReader for Source {
     }
 }
 
-/// The size that a page's header claims for its content, if the header is as all writers write
-/// it: the first two fields are the type and this size. It is looked at before the page is
-/// unpacked: memory for what is claimed is taken at once.
-fn uncompressed(header: &[u8]) -> Option<u64> {
-    /// An `i32` whose number is the next one.
-    const NEXT_INT: u8 = 0x15;
-    let (&NEXT_INT, rest) = header.split_first()? else { return None };
-    let (_, rest) = varint(rest)?;
-    let (&NEXT_INT, rest) = rest.split_first()? else { return None };
-    // Zigzag: the sign is the lowest bit. Sizes have none.
-    Some(varint(rest)?.0 >> 1)
+/// What a page's header claims. It is looked at before the page is unpacked: memory for what is
+/// claimed is taken at once.
+#[derive(Debug, PartialEq, Eq)]
+struct Claim {
+    is_dictionary: bool,
+    unpacked: u64,
+    packed: u64,
+}
+
+impl Claim {
+    /// None unless the header is as all writers write it: its first three fields are the type and
+    /// both sizes.
+    fn read(header: &[u8]) -> Option<Self> {
+        /// An `i32` whose number is the next one.
+        const NEXT_INT: u8 = 0x15;
+        const DICTIONARY: u64 = 2;
+        let mut rest = header;
+        let mut next = || {
+            let (&NEXT_INT, more) = rest.split_first()? else { return None };
+            let (value, more) = varint(more)?;
+            rest = more;
+            // Zigzag: the sign is the lowest bit. Sizes have none.
+            Some(value >> 1)
+        };
+        let is_dictionary = next()? == DICTIONARY;
+        Some(Self { is_dictionary, unpacked: next()?, packed: next()? })
+    }
 }
 
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
@@ -108,17 +146,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_of_a_page_is_read_from_its_header() {
-        // A data page of 300 bytes, compressed to 200.
-        assert_eq!(uncompressed(&[0x15, 0, 0x15, 0xd8, 0x04, 0x15, 0x90, 0x03]), Some(300));
-        assert_eq!(
-            uncompressed(&[0x15, 4, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f]),
-            Some((1 << 31) - 1)
-        );
-        for unknown in
-            [&[][..], &[0x15], &[0x15, 0, 0x15], &[0x25, 0, 0x15, 2], &[0x15, 0, 0x15, 0x80]]
-        {
-            assert_eq!(uncompressed(unknown), None, "{unknown:?}");
+    fn the_sizes_of_a_page_are_read_from_its_header() {
+        let claim =
+            |is_dictionary, unpacked, packed| Some(Claim { is_dictionary, unpacked, packed });
+        let header = [0x15, 0, 0x15, 0xd8, 0x04, 0x15, 0x90, 0x03];
+        assert_eq!(Claim::read(&header), claim(false, 300, 200));
+        let header = [0x15, 4, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 2];
+        assert_eq!(Claim::read(&header), claim(true, (1 << 31) - 1, 1));
+        for unknown in [
+            &[][..],
+            &[0x15],
+            &[0x15, 0, 0x15],
+            &[0x25, 0, 0x15, 2, 0x15, 2],
+            &[0x15, 0, 0x15, 0x80],
+        ] {
+            assert_eq!(Claim::read(unknown), None, "{unknown:?}");
         }
+    }
+
+    #[test]
+    fn pages_that_do_not_fit_beside_others_are_refused() {
+        let source = Source::new(Arc::new(tempfile::tempfile().unwrap()), 0);
+        let page = |mib: u64, packed: u64| Claim {
+            is_dictionary: false,
+            unpacked: mib << 20,
+            packed: packed << 20,
+        };
+        assert!(source.has_room(&page(100, 60)));
+        assert!(!source.has_room(&page(100, 60)), "the one before is still there");
+        assert!(source.again().has_room(&page(100, 60)), "another column's is not");
+        assert!(source.again().has_room(&page(176, 176)), "not compressed");
+        assert!(!source.again().has_room(&page(2047, 1)));
     }
 }

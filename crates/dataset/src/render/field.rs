@@ -300,7 +300,7 @@ impl Writer<'_> {
 /// What a file's own schema calls a column's type, where this says more than the values do.
 fn stored(field: &Field) -> Option<&str> {
     let is_epoch = matches!(field.meaning, Some(Meaning::EpochSeconds | Meaning::EpochMillis));
-    let is_text = |stored: &&str| matches!(*stored, "string" | "json" | "binary");
+    let is_text = |stored: &&str| matches!(*stored, "string" | "json");
     field.stored_as.as_deref().filter(|stored| !is_epoch && !is_text(stored))
 }
 
