@@ -32,5 +32,8 @@ pub const GENERATION: u16 = 4;
 /// Bytes that may be under way on one channel in one direction.
 pub const WINDOW: u32 = 1 << 20;
 
+/// The longest path in an event of a watch; what happened further down is told as lost events.
+pub const MAX_PATH: usize = 4096;
+
 /// The most data that one frame carries.
 pub const CHUNK: usize = 256 << 10;

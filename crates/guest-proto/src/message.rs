@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::MAX_PATH;
 use crate::frame::{FrameError, Header, encode};
 
 /// How calls are confined: sent once, before the first call.
@@ -430,7 +431,13 @@ impl<'a> FromGuest<'a> {
             kind::FROM_DATA => Self::Data(body),
             kind::FROM_EOF => empty(kind, body).map(|()| Self::Eof)?,
             kind::EXITED => Self::Exited(read(kind, body)?),
-            kind::CHANGED => Self::Changed(read(kind, body)?),
+            kind::CHANGED => {
+                let event: WatchEvent = read(kind, body)?;
+                if event.path.len() > MAX_PATH {
+                    return Err(FrameError::BadBody(kind));
+                }
+                Self::Changed(event)
+            }
             kind::FROM_CREDIT => Self::Credit(read(kind, body)?),
             kind::COUNTERS => Self::Counters(read(kind, body)?),
             _ => return Err(FrameError::UnknownKind(kind)),

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use belljar_guest_proto::{Failure, FromGuest, WatchEvent, WatchKind};
+use belljar_guest_proto::{Failure, FromGuest, MAX_PATH, WatchEvent, WatchKind};
 use rustix::fs::OFlags;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -136,6 +136,11 @@ impl Watch {
 }
 
 fn send(wire: &mut Wire, channel: u32, kind: WatchKind, path: &Path) {
-    let path = path.as_os_str().as_bytes().to_vec();
+    let mut path = path.as_os_str().as_bytes().to_vec();
+    let mut kind = kind;
+    if path.len() > MAX_PATH {
+        // No call could use it: the host is told that there is more than it hears of.
+        (kind, path) = (WatchKind::Overflow, Vec::new());
+    }
     wire.send(channel, &FromGuest::Changed(WatchEvent { kind, path }));
 }

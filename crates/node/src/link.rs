@@ -1,25 +1,31 @@
 //! The stream to one guest, shared by all that goes on in its sandbox.
 //!
 //! The guest may be in a stranger's hands. It can only ever hurt its own
-//! sandbox: a frame that cannot be read, or more data than credit was given
-//! for, ends the link; answers to questions that nobody asked are dropped.
+//! sandbox: a frame that cannot be read, more data than credit was given for, more
+//! messages than may wait, or a second answer to a question ends the link. What
+//! comes for a channel that is closed is dropped.
+
+mod queue;
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use belljar_guest_proto::{
-    Counters, Decoder, DiskCount, Exit, Failure, FrameError, FromGuest, GENERATION, Header, Hello,
-    MAX_BODY, Reply, Request, ToGuest, WINDOW, WatchEvent, WatchKind,
+    Decoder, DiskCount, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY, Reply,
+    Request, ToGuest,
 };
 use belljar_model::Tier;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
+
+use queue::Queue;
+pub(crate) use queue::{Bounds, Counted, Incoming};
 
 /// Why a sandbox no longer answers.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -58,19 +64,6 @@ async fn write_frames(link: Weak<Shared>, mut frames: mpsc::Receiver<Outgoing>) 
     }
 }
 
-/// A message on one channel, owned.
-#[derive(Debug)]
-pub(crate) enum Incoming {
-    Reply(Result<Reply, Failure>),
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
-    Data(Vec<u8>),
-    Eof,
-    Exited(Exit),
-    Changed(WatchEvent),
-    Credit(u32),
-}
-
 /// Zero is the link's own.
 const FIRST_CHANNEL: u32 = 1;
 
@@ -80,39 +73,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// host.
 const BOOT_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Small messages that may wait on one channel. Data is bounded by credit.
-const MOST_EVENTS: i64 = 4096;
-
-#[derive(Debug)]
-struct Route {
-    sender: mpsc::UnboundedSender<Incoming>,
-    /// Bytes that the guest may still send.
-    credit: Arc<AtomicI64>,
-    /// Small messages that it may still send.
-    events: Arc<AtomicI64>,
-    /// Whether events of a watch were lost because nobody took them.
-    overflow: Arc<AtomicBool>,
-    counted: Arc<Mutex<Counted>>,
-}
-
-/// What a guest has told of a call that its own kernel counts: what matters is
-/// the latest, whether or not anyone takes what came before.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counted {
-    pub(crate) first: Option<Counters>,
-    pub(crate) last: Option<Counters>,
-}
-
 /// The receiving end of a channel; it is closed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) number: u32,
     link: Link,
-    receiver: mpsc::UnboundedReceiver<Incoming>,
-    credit: Arc<AtomicI64>,
-    events: Arc<AtomicI64>,
-    overflow: Arc<AtomicBool>,
-    counted: Arc<Mutex<Counted>>,
+    queue: Arc<Queue>,
     /// Whether the guest must hear of the end of interest.
     cancel: bool,
 }
@@ -128,8 +94,9 @@ struct Shared {
     /// Whole frames on their way out. A sender that is dropped has sent all of
     /// a frame or nothing of it.
     outbox: mpsc::Sender<Outgoing>,
-    routes: Mutex<HashMap<u32, Route>>,
+    routes: Mutex<HashMap<u32, Arc<Queue>>>,
     next: AtomicU32,
+    bounds: Bounds,
     patience: Duration,
     /// What the guest has told last of a disk that only it can see.
     disk: Mutex<Option<DiskCount>>,
@@ -145,18 +112,26 @@ impl Link {
     pub(crate) fn new(
         stream: UnixStream,
         tier: Tier,
+        bounds: Bounds,
         expected: impl FnOnce(&Hello) -> bool + Send + 'static,
     ) -> Self {
-        Self::start(stream, tier, Some(expected), FIRST_CHANNEL)
+        Self::start(stream, tier, bounds, Some(expected), FIRST_CHANNEL)
     }
 
     /// A link to a guest that was restored, and said hello in another life.
     /// Channels from `next` on are new.
     pub(crate) fn resumed(stream: UnixStream, tier: Tier, next: u32) -> Self {
-        Self::start(stream, tier, None::<fn(&Hello) -> bool>, next.max(FIRST_CHANNEL))
+        let expected = None::<fn(&Hello) -> bool>;
+        Self::start(stream, tier, Bounds::Kept, expected, next.max(FIRST_CHANNEL))
     }
 
-    fn start<E>(stream: UnixStream, tier: Tier, expected: Option<E>, next: u32) -> Self
+    fn start<E>(
+        stream: UnixStream,
+        tier: Tier,
+        bounds: Bounds,
+        expected: Option<E>,
+        next: u32,
+    ) -> Self
     where
         E: FnOnce(&Hello) -> bool + Send + 'static,
     {
@@ -166,6 +141,7 @@ impl Link {
             outbox,
             routes: Mutex::new(HashMap::new()),
             next: AtomicU32::new(next),
+            bounds,
             patience: if tier == Tier::Microvm { BOOT_PATIENCE } else { PATIENCE },
             disk: Mutex::default(),
             greeted: watch::Sender::new(false),
@@ -228,21 +204,9 @@ impl Link {
 
     /// A channel that the guest knows from another life.
     pub(crate) fn reopen(&self, number: u32) -> Channel {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let credit = Arc::new(AtomicI64::new(WINDOW.into()));
-        let events = Arc::new(AtomicI64::new(MOST_EVENTS));
-        let overflow = Arc::new(AtomicBool::new(false));
-        let counted = Arc::<Mutex<Counted>>::default();
-        let route = Route {
-            sender,
-            credit: credit.clone(),
-            events: events.clone(),
-            overflow: overflow.clone(),
-            counted: counted.clone(),
-        };
-        self.shared.add(number, route);
-        let link = self.clone();
-        Channel { number, link, receiver, credit, events, overflow, counted, cancel: false }
+        let queue = Arc::new(Queue::new(self.shared.bounds));
+        self.shared.add(number, queue.clone());
+        Channel { number, link: self.clone(), queue, cancel: false }
     }
 
     /// Asks one question and waits for the one answer.
@@ -296,15 +260,19 @@ impl Shared {
             broken.get_or_insert(reason);
             first
         });
-        routes.clear();
+        for (_, queue) in routes.drain() {
+            queue.close();
+        }
     }
 
-    /// Adds a route, unless the link is broken: then whoever listens learns of
-    /// it at once, because the sending end is dropped here.
-    fn add(&self, number: u32, route: Route) {
+    /// Adds a channel, unless the link is broken: then whoever listens learns of
+    /// it at once.
+    fn add(&self, number: u32, queue: Arc<Queue>) {
         let mut routes = lock(&self.routes);
         if self.broken.borrow().is_none() {
-            routes.insert(number, route);
+            routes.insert(number, queue);
+        } else {
+            queue.close();
         }
     }
 
@@ -337,6 +305,8 @@ impl Shared {
     ) -> Result<(), LinkError> {
         let mut decoder = Decoder::default();
         loop {
+            // A guest that never stops must not have a thread to itself.
+            tokio::task::coop::consume_budget().await;
             match self.stream.try_read(decoder.space()) {
                 Ok(0) => return Ok(()),
                 Ok(count) => decoder.filled(count),
@@ -364,62 +334,23 @@ impl Shared {
                     }
                     (None, _) => {}
                 }
-                self.route(header.channel, header.kind, message)?;
+                self.route(header, message)?;
             }
         }
     }
 
-    fn note_disk(&self, counters: Option<Counters>) {
+    fn route(&self, header: Header, message: FromGuest<'_>) -> Result<(), LinkError> {
+        let Some(queue) = lock(&self.routes).get(&header.channel).cloned() else { return Ok(()) };
+        let counters = match &message {
+            FromGuest::Counters(counters) => Some(*counters),
+            FromGuest::Exited(exit) => exit.counters,
+            _ => None,
+        };
         if let Some(disk) = counters.and_then(|counters| counters.disk) {
             *lock(&self.disk) = Some(disk);
         }
-    }
-
-    fn route(&self, channel: u32, kind: u8, message: FromGuest<'_>) -> Result<(), LinkError> {
-        let mut routes = lock(&self.routes);
-        let Some(route) = routes.get(&channel) else { return Ok(()) };
-        let (incoming, bytes) = match message {
-            FromGuest::Hello(_) => return Ok(()),
-            FromGuest::Stdout(bytes) => (Incoming::Stdout(bytes.to_vec()), bytes.len()),
-            FromGuest::Stderr(bytes) => (Incoming::Stderr(bytes.to_vec()), bytes.len()),
-            FromGuest::Data(bytes) => (Incoming::Data(bytes.to_vec()), bytes.len()),
-            FromGuest::Reply(reply) => (Incoming::Reply(reply), 0),
-            FromGuest::Eof => (Incoming::Eof, 0),
-            FromGuest::Exited(exit) => {
-                let mut counted = lock(&route.counted);
-                counted.last = exit.counters.or(counted.last);
-                self.note_disk(exit.counters);
-                (Incoming::Exited(exit), 0)
-            }
-            FromGuest::Changed(event) => (Incoming::Changed(event), 0),
-            FromGuest::Credit(bytes) => (Incoming::Credit(bytes), 0),
-            FromGuest::Counters(counters) => {
-                let mut counted = lock(&route.counted);
-                counted.first.get_or_insert(counters);
-                counted.last = Some(counters);
-                self.note_disk(Some(counters));
-                return Ok(());
-            }
-        };
-        let taken = i64::try_from(bytes).unwrap_or(i64::MAX);
-        let within = if bytes > 0 {
-            route.credit.fetch_sub(taken, Ordering::Relaxed) >= taken
-        } else {
-            route.events.fetch_sub(1, Ordering::Relaxed) > 0
-        };
-        if !within && matches!(incoming, Incoming::Changed(_)) {
-            // Files can change faster than anyone looks; that is no offence.
-            route.events.fetch_add(1, Ordering::Relaxed);
-            route.overflow.store(true, Ordering::Relaxed);
-            return Ok(());
-        }
-        if !within {
-            return Err(LinkError::Protocol(FrameError::BadBody(kind)));
-        }
-        if route.sender.send(incoming).is_err() {
-            routes.remove(&channel);
-        }
-        Ok(())
+        let pushed = queue.push(message, header.length as usize);
+        pushed.map_err(|_| LinkError::Protocol(FrameError::BadBody(header.kind)))
     }
 }
 
@@ -446,31 +377,24 @@ impl Channel {
         message: &ToGuest<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), LinkError> {
-        self.link.send(self.number, message, descriptors).await
+        let sent = self.link.send(self.number, message, descriptors);
+        if !matches!(message, ToGuest::Request(_)) {
+            return sent.await;
+        }
+        self.queue.expect_answer();
+        // A guest that does not read must not keep whoever asks.
+        let patience = self.link.shared.patience;
+        let sent = tokio::time::timeout(patience, sent).await;
+        sent.unwrap_or(Err(LinkError::Silent(patience)))
     }
 
     /// The next message; an error when the link is gone.
     pub(crate) async fn next(&mut self) -> Result<Incoming, LinkError> {
-        if self.receiver.is_empty() && self.overflow.swap(false, Ordering::Relaxed) {
-            let event = WatchEvent { kind: WatchKind::Overflow, path: Vec::new() };
-            return Ok(Incoming::Changed(event));
-        }
-        match self.receiver.recv().await {
-            Some(incoming) => {
-                if !matches!(
-                    incoming,
-                    Incoming::Stdout(_) | Incoming::Stderr(_) | Incoming::Data(_)
-                ) {
-                    self.events.fetch_add(1, Ordering::Relaxed);
-                }
-                Ok(incoming)
-            }
-            None => Err(self.link.error()),
-        }
+        self.queue.next().await.ok_or_else(|| self.link.error())
     }
 
     pub(crate) fn try_next(&mut self) -> Option<Incoming> {
-        self.receiver.try_recv().ok()
+        self.queue.try_next()
     }
 
     /// Waits for the answer, passing over anything else.
@@ -491,7 +415,7 @@ impl Channel {
     /// Lets the guest send `bytes` more.
     pub(crate) async fn grant(&self, bytes: usize) -> Result<(), LinkError> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.credit.fetch_add(bytes.into(), Ordering::Relaxed);
+        self.queue.grant(bytes);
         self.send(&ToGuest::Credit(bytes), &[]).await
     }
 
@@ -501,7 +425,7 @@ impl Channel {
 
     /// What the guest's own kernel has counted for this call so far.
     pub(crate) fn counted(&self) -> Counted {
-        *lock(&self.counted)
+        self.queue.counted()
     }
 
     /// Until this is taken back, dropping the channel tells the guest to stop.

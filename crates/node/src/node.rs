@@ -70,10 +70,23 @@ pub(crate) struct Maker {
 impl Node {
     /// Starts the engine; `None` uses the standard state directory.
     pub async fn start(state_dir: Option<&Path>) -> Result<Self, NodeError> {
+        Self::start_with(state_dir, GUEST).await
+    }
+
+    /// As [`Node::start`], with another program as pid 1 of its sandboxes: a hostile one.
+    #[cfg(feature = "test-util")]
+    pub async fn start_with_guest(
+        state_dir: &Path,
+        guest: &'static [u8],
+    ) -> Result<Self, NodeError> {
+        Self::start_with(Some(state_dir), guest).await
+    }
+
+    async fn start_with(state_dir: Option<&Path>, guest: &'static [u8]) -> Result<Self, NodeError> {
         let state_dir =
             state_dir.map_or_else(|| State::default_dir(runtime_dir().as_deref()), Path::to_owned);
         let runtimes = Runtimes::from_environment();
-        let config = Config { state_dir, guest: GUEST, runtimes, machines: Some(&FromStore) };
+        let config = Config { state_dir, guest, runtimes, machines: Some(&FromStore) };
         let engine = Engine::start(config).await.map_err(NodeError::Engine)?;
         let maker = Maker { engine, busy: Arc::default() };
         Ok(Self { maker, warm: Arc::default(), saved: Arc::default() })

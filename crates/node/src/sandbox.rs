@@ -21,7 +21,7 @@ use crate::context::{
 };
 use crate::gateway::Attached;
 use crate::ledger::Ledger;
-use crate::link::{Link, LinkError};
+use crate::link::{Bounds, Link, LinkError};
 use crate::node::{Maker, NodeError};
 use crate::profile::profile;
 use crate::runtime::Language;
@@ -105,8 +105,9 @@ impl Sandbox {
     ) -> Result<Self, LinkError> {
         let stream = machine.take_stream().ok_or(LinkError::Gone)?;
         let (tier, allowed) = (spec.tier, weakened.clone());
-        let link =
-            Link::new(stream, tier, move |hello| is_confined(hello, tier, &allowed, privileged));
+        let bounds = if weakened.keeps(Defence::GuestWindow) { Bounds::Kept } else { Bounds::Off };
+        let expected = move |hello: &Hello| is_confined(hello, tier, &allowed, privileged);
+        let link = Link::new(stream, tier, bounds, expected);
         let profile = profile(machine.confinement());
         link.send(0, &ToGuest::Configure(profile), &[]).await?;
         // While the guest starts: the first call's group, which takes as long.

@@ -45,6 +45,8 @@ pub enum Defence {
     OutputCap,
     /// Everything of a call ends with it.
     CallKill,
+    /// What a guest sends and nobody takes is bounded.
+    GuestWindow,
 }
 
 /// The defences that are off. Empty outside of tests.
