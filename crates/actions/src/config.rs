@@ -29,6 +29,8 @@ pub struct Config {
     /// How many sandboxes of a warm template wait.
     pub pool: PoolSize,
     pub quota: Quota,
+    /// Memory that snapshots of all tenants may take; `None`: half of the host's.
+    pub snapshot_memory: Option<u64>,
     /// Which template stands for an image of this name: there is no registry
     /// here. Tags of images are not looked at.
     pub images: BTreeMap<String, String>,
@@ -143,6 +145,7 @@ impl Config {
             memory_bytes: None,
             pool: PoolSize { least: 4, most: 128, rate: 100 },
             quota: Quota::default(),
+            snapshot_memory: None,
             images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
             builds: BuildLimits::default(),
             tiers: Tiers::default(),

@@ -12,6 +12,7 @@
 
 mod fork;
 mod moment;
+mod room;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -82,16 +83,19 @@ pub(crate) struct Snapshots {
     /// Whose snapshots are being taken.
     taking: Mutex<Vec<Tenant>>,
     known: Mutex<BTreeMap<String, Arc<Snapshot>>>,
+    promises: room::Promises,
 }
 
 /// What lies on disk of one.
 const EXTENSIONS: [&str; 3] = ["json", "files", "memory"];
 
 impl Snapshots {
-    pub(crate) fn open(state: &Path) -> io::Result<Self> {
+    /// Snapshots of all tenants may take `memory` bytes; `None`: half of what the host has.
+    pub(crate) fn open(state: &Path, memory: Option<u64>) -> io::Result<Self> {
         let dir = state.join("snapshots");
         private::make_dir(&dir)?;
-        Ok(Self { dir, taking: Mutex::default(), known: Mutex::default() })
+        let promises = room::Promises::new(memory.unwrap_or_else(room::default_memory));
+        Ok(Self { dir, taking: Mutex::default(), known: Mutex::default(), promises })
     }
 
     /// What the last server wrote down. Files that no record names are removed.
@@ -247,9 +251,11 @@ impl Actions {
         let _place = self.snapshots().reserve(tenant, quota)?;
         let random = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
         let id = format!("snap{}", &random.expose()[..20]);
-        let taken = self.take(sandbox, mode).await?;
-        if self.snapshots().bytes(tenant).saturating_add(taken.bytes()) > quota.snapshot_bytes {
-            return Err(too_many(&format!("{} bytes of snapshots", quota.snapshot_bytes)));
+        let most = quota.snapshot_bytes;
+        let (taken, _room) = self.take(sandbox, mode, Some((tenant.clone(), most))).await?;
+        // What a tier puts on disk is known only now.
+        if self.snapshots().bytes(tenant).saturating_add(taken.bytes()) > most {
+            return Err(too_many(&format!("{most} bytes of snapshots")));
         }
         let taken =
             taken.kept_at(&self.snapshots().files(&id), &self.snapshots().memory(&id)).await?;

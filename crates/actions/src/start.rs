@@ -69,7 +69,7 @@ impl Actions {
         let journal = Journal::open(&config.state);
         let state = |source| StartError::State { path: config.state.clone(), source };
         let journal = journal.map_err(state)?;
-        let snapshots = Snapshots::open(&config.state).map_err(state)?;
+        let snapshots = Snapshots::open(&config.state, config.snapshot_memory).map_err(state)?;
         let kept = snapshots.left().map_err(state)?;
         let secrets = Secrets::open(&config.state).map_err(state)?;
         let volumes = Volumes::open(&config.state, config.quota.volume_bytes).map_err(state)?;

@@ -98,6 +98,8 @@ pub enum ContextError {
     Unknown(u32),
     #[error("cannot copy the context: {0}")]
     Copy(String),
+    #[error("cannot copy the context: it takes more than {most} bytes")]
+    TooLarge { most: u64 },
 }
 
 /// A handle on one context; cheap to clone.

@@ -191,7 +191,20 @@ impl Sandbox {
     /// cells. The sandbox stands still meanwhile, and goes on after. Without
     /// contexts that is the files alone; one that was executed is refused.
     pub async fn checkpoint(&self) -> Result<Checkpoint, ContextError> {
+        self.checkpoint_within(std::future::ready(u64::MAX)).await
+    }
+
+    /// As [`Self::checkpoint`], within as many bytes of the host's memory as `room` answers; it is
+    /// asked when no cell runs any more. Zero refuses. What a tier puts on disk is bounded by the
+    /// sandbox's limits alone.
+    pub async fn checkpoint_within(
+        &self,
+        room: impl Future<Output = u64> + Send,
+    ) -> Result<Checkpoint, ContextError> {
         if self.spec.tier.can_be_saved() {
+            if room.await == 0 {
+                return Err(ContextError::TooLarge { most: 0 });
+            }
             return self.checkpoint_whole().await;
         }
         let contexts = self.contexts();
@@ -199,23 +212,28 @@ impl Sandbox {
             return Err(was_executed(executed));
         }
         let (Some(family), Some(zygote)) = (&self.family, self.machine.zygote()) else {
-            return self.checkpoint_files().await;
+            return self.checkpoint_files_within(room).await;
         };
         if contexts.is_empty() {
-            return self.checkpoint_files().await;
+            return self.checkpoint_files_within(room).await;
         }
         let still = family.stills.of(&self.maker()?, family, zygote).await?;
-        let mut moments = Vec::new();
-        let mut held = Vec::new();
         let deadline = tokio::time::Instant::now() + REST_TIMEOUT;
+        let mut parked = Vec::new();
         for context in contexts {
-            let most = self.limits().memory_bytes;
-            let (moment, release) = take(&context, &still, most, deadline).await?;
-            moments.push(moment);
-            held.push(release);
+            let (cwd, release) = park(&context, deadline).await?;
+            parked.push((context, cwd, release));
         }
-        let files = self.take_files().await?;
-        drop(held);
+        let mut left = room.await;
+        let mut moments = Vec::new();
+        for (context, cwd, _) in &mut parked {
+            let most = self.limits().memory_bytes.min(left);
+            let moment = take(context, cwd.take(), &still, most).await?;
+            left = left.saturating_sub(moment.image.held_bytes());
+            moments.push(moment);
+        }
+        let files = self.take_files(left).await?;
+        drop(parked);
         let (family, zygote) = (family.clone(), zygote.clone());
         let memory = Some(Memory { family, zygote, still, contexts: moments });
         Ok(Checkpoint { spec: self.now(), taken: Taken::Parts { files, memory } })
@@ -230,11 +248,19 @@ impl Sandbox {
     /// Takes every file and no interpreter, whatever runs. Processes stand still
     /// meanwhile.
     pub async fn checkpoint_files(&self) -> Result<Checkpoint, ContextError> {
-        let files = self.take_files().await?;
+        self.checkpoint_files_within(std::future::ready(u64::MAX)).await
+    }
+
+    /// As [`Self::checkpoint_files`], within a bound as [`Self::checkpoint_within`].
+    pub async fn checkpoint_files_within(
+        &self,
+        room: impl Future<Output = u64> + Send,
+    ) -> Result<Checkpoint, ContextError> {
+        let files = self.take_files(room.await).await?;
         Ok(Checkpoint { spec: self.now(), taken: Taken::Parts { files, memory: None } })
     }
 
-    async fn take_files(&self) -> Result<Files, ContextError> {
+    async fn take_files(&self, most: u64) -> Result<Files, ContextError> {
         let refuse = |why: String| ContextError::Copy(why);
         if !begins_with_files(&self.spec) {
             let why = match self.spec.tier {
@@ -243,8 +269,12 @@ impl Sandbox {
             };
             return Err(refuse(why.into()));
         }
-        let files = self.machine.files(self.limits()).await;
-        files.map_err(|error| refuse(format!("its files: {error}")))
+        let most = self.limits().disk_bytes.min(most);
+        let files = self.machine.files(most).await;
+        files.map_err(|error| match error.kind() {
+            std::io::ErrorKind::FileTooLarge => ContextError::TooLarge { most },
+            _ => refuse(format!("its files: {error}")),
+        })
     }
 }
 
@@ -273,16 +303,11 @@ pub(crate) fn still_runs(context: &Context) -> ContextError {
 /// Dropped when the context may go on.
 type Release = tokio::sync::oneshot::Sender<()>;
 
-async fn take(
+/// Waits until a context can be taken, and answers where it is.
+async fn park(
     context: &Context,
-    still: &Arc<Still>,
-    most: u64,
     deadline: tokio::time::Instant,
-) -> Result<(Moment, Release), ContextError> {
-    let facts = context.facts();
-    let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
-        return Err(was_executed(context));
-    };
+) -> Result<(Option<String>, Release), ContextError> {
     let parked = tokio::time::timeout_at(deadline, context.park()).await;
     let (parked, release) = parked.map_err(|_| still_runs(context))??;
     if !parked.threads.is_empty() {
@@ -294,6 +319,20 @@ async fn take(
         let why = format!("open files do not survive; descriptor {fd} is {target}; close it");
         return Err(ContextError::Copy(why));
     }
+    Ok((parked.cwd, release))
+}
+
+/// Takes a context that is parked.
+async fn take(
+    context: &Context,
+    cwd: Option<String>,
+    still: &Arc<Still>,
+    most: u64,
+) -> Result<Moment, ContextError> {
+    let facts = context.facts();
+    let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
+        return Err(was_executed(context));
+    };
     // Each image keeps what those before it hold; now and then all is taken anew.
     let previous = context.image().filter(|image| image.held_bytes() < most);
     let limits = belljar_transplant::Limits { bytes: most, ..Default::default() };
@@ -304,7 +343,7 @@ async fn take(
     context.set_image(image.clone());
     let options = context.options().clone();
     let note = context.note();
-    Ok((Moment { options, version: facts.version, note, cwd: parked.cwd, image }, release))
+    Ok(Moment { options, version: facts.version, note, cwd, image })
 }
 
 impl Node {
@@ -387,6 +426,9 @@ async fn at_rest<T: Send + 'static>(
 }
 
 fn refused(refusal: Refusal) -> ContextError {
+    if let Refusal::TooLarge { limit } = refusal {
+        return ContextError::TooLarge { most: limit };
+    }
     let mut text = refusal.to_string();
     let mut cause = std::error::Error::source(&refusal);
     while let Some(error) = cause {

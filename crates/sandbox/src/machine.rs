@@ -217,9 +217,10 @@ impl Machine {
 
     /// A copy of everything that was written to, as of now: every process stands
     /// still meanwhile, where cgroups can do that.
-    pub async fn files(&self, limits: &Limits) -> io::Result<Files> {
+    /// More than `most` bytes are refused.
+    pub async fn files(&self, most: u64) -> io::Result<Files> {
         let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
-        let (first_uid, most) = (self.first_uid, limits.disk_bytes);
+        let first_uid = self.first_uid;
         let hold = self.stillness.hold().await;
         let pack = move || pack_scratch(scratch.as_fd(), first_uid, most);
         let archive = tokio::task::spawn_blocking(pack).await;

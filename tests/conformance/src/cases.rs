@@ -14,6 +14,7 @@ mod life;
 mod limits;
 mod ports;
 mod saved;
+mod snapshots;
 mod stalled;
 mod streams;
 mod terminal;
@@ -35,6 +36,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         watching::CASES,
         life::CASES,
         ending::CASES,
+        snapshots::CASES,
         isolation::CASES,
         ports::CASES,
         copies::CASES,

@@ -51,12 +51,13 @@ impl Served {
     /// Starts the executable beside this one. Answers when its template is
     /// warm, which it is in the jail alone.
     pub(crate) async fn start(longest: Duration) -> anyhow::Result<Self> {
-        Self::start_with(longest, &[]).await
+        Self::start_with(longest, &[], &[]).await
     }
 
-    /// As [`Self::start`], with more in its environment.
+    /// As [`Self::start`], with more arguments, and more in its environment.
     pub(crate) async fn start_with(
         longest: Duration,
+        arguments: &[&str],
         environment: &[(&str, &Path)],
     ) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?.with_file_name("belljar");
@@ -70,7 +71,7 @@ impl Served {
         command.arg("--state").arg(directory.path().join("engine")).arg("serve");
         command.args(["--listen", "127.0.0.1:0", "--pool", "0", "--grace", "1s"]);
         command.arg("--keys").arg(keys).arg("--data").arg(directory.path().join("data"));
-        command.envs(environment.iter().copied());
+        command.args(arguments).envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn().context("start `belljar serve`")?;
         let said = child.stderr.take().context("it has no standard error")?;

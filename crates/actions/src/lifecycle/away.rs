@@ -64,7 +64,9 @@ impl Actions {
         let dir = self.journal().memory(sandbox.id());
         let suspended = live.machine.suspend(&dir).await;
         suspended.map_err(|error| match error {
-            ContextError::Copy(_) if !live.machine.is_gone() => cannot_copy(&error),
+            ContextError::Copy(_) | ContextError::TooLarge { .. } if !live.machine.is_gone() => {
+                cannot_copy(&error)
+            }
             _ => sandbox.failed(live, "put the sandbox on disk", &error),
         })?;
         Ok(Paused::Suspended(dir))

@@ -40,7 +40,7 @@ impl Actions {
         let sandbox = self.registry().find(tenant, id)?;
         self.keep_tier(tenant, None, sandbox.facts().tier)?;
         let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
-        let taken = self.take(&sandbox, PauseMode::Full).await?;
+        let (taken, _room) = self.take(&sandbox, PauseMode::Full, None).await?;
         let mut copies = Vec::new();
         for nth in 0..count {
             copies.push(self.copy(&sandbox, &taken, life, ids.get(nth)).await);

@@ -4,9 +4,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_model::{Spec, Tier};
+use belljar_model::{Limits, Spec, Tier};
 use belljar_node::{Checkpoint, ContextError};
 
+use super::room::{Room, Wanted};
+use crate::keys::Tenant;
 use crate::lifecycle::PauseMode;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::Sandbox;
@@ -89,23 +91,47 @@ pub(crate) fn cannot_copy(error: &ContextError) -> Problem {
         .hint("end what it names, or leave memory out")
 }
 
+/// The most that a moment of a sandbox can take.
+fn wanted(limits: &Limits, tier: Tier, mode: PauseMode, quota: Option<(Tenant, u64)>) -> Wanted {
+    let is_full = mode == PauseMode::Full;
+    let memory = if is_full { limits.memory_bytes } else { 0 };
+    let in_memory = !(is_full && tier.can_be_saved());
+    Wanted { bytes: memory.saturating_add(limits.disk_bytes), in_memory, quota }
+}
+
 impl Actions {
     /// Takes a moment of a running sandbox, which goes on after. Where there is
     /// no interpreter there is nothing but files to be taken: other processes
     /// survive in neither form.
+    /// Room for it is promised first, and is free again when the answer is dropped; it counts
+    /// among a tenant's snapshots if `quota` says so.
     pub(crate) async fn take(
         &self,
         sandbox: &Arc<Sandbox>,
         mode: PauseMode,
-    ) -> Result<Taken, Problem> {
+        quota: Option<(Tenant, u64)>,
+    ) -> Result<(Taken, Room<'_>), Problem> {
         let taken = Box::pin(async {
             let _changing = sandbox.changing.lock().await;
             let live = sandbox.live()?;
-            let taken = match mode {
-                PauseMode::Full => live.machine.checkpoint().await,
-                PauseMode::Filesystem => live.machine.checkpoint_files().await,
+            let wanted = wanted(live.machine.limits(), sandbox.facts().tier, mode, quota);
+            let mut promised = Err(Problem::gone());
+            let room = async {
+                promised = self.snapshots().room(&wanted).await;
+                promised.as_ref().map_or(0, Room::bytes)
             };
-            taken.map(Taken::Held).map_err(|error| cannot_copy(&error))
+            let taken = match mode {
+                PauseMode::Full => live.machine.checkpoint_within(room).await,
+                PauseMode::Filesystem => live.machine.checkpoint_files_within(room).await,
+            };
+            match taken {
+                Ok(taken) => Ok((Taken::Held(taken), promised?)),
+                Err(error @ ContextError::TooLarge { .. }) => {
+                    let room = promised?;
+                    Err(room.refusal().unwrap_or_else(|| cannot_copy(&error)))
+                }
+                Err(error) => Err(cannot_copy(&error)),
+            }
         });
         sandbox.ending.unless_due(taken).await
     }

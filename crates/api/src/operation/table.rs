@@ -219,7 +219,7 @@ operations! {
 
     CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Keeps a sandbox as it is now; it goes on." {
         content: Content::Json(shape!(checkpoint::CreateCheckpoint)),
-        answers: &[Answer::Json(201, shape!(checkpoint::Checkpoint))], also: &[409, 429],
+        answers: &[Answer::Json(201, shape!(checkpoint::Checkpoint))], also: &[409, 429, 503],
     };
     ListCheckpoints: Get "/v1/checkpoints" "checkpoints" "Shows your checkpoints, page by page." {
         query: Some(shape!(checkpoint::ListCheckpoints)),

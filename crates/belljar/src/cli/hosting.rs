@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belljar_actions::Ceiling;
 use belljar_model::Tier;
-use belljar_model::units::parse_time;
+use belljar_model::units::{parse_size, parse_time};
 use clap::Args;
 
 use super::{Observe, Preset, Sharing, parse_tier};
@@ -15,6 +15,9 @@ pub(crate) struct Hosting {
     /// Sandboxes that are kept waiting for each warm template, at least
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) pool: usize,
+    /// Memory of the host that snapshots of all tenants may take [default: half of it]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) snapshot_memory: Option<u64>,
     /// What sandboxes are kept in when neither they nor their template say: jail, oci/crun,
     /// oci/runc, gvisor or microvm [default: jail]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]

@@ -71,6 +71,7 @@ pub(super) fn settings(
     settings.objects = options.sharing.place();
     let most = settings.pool.most.max(options.pool);
     settings.pool = PoolSize { least: options.pool, most, ..settings.pool };
+    settings.snapshot_memory = options.snapshot_memory;
     let file = file::File::read(options)?;
     settings.tiers = tiers::read(options, &file)?;
     settings.networks = network::read(options, &file, config)?;

@@ -208,7 +208,7 @@ impl<W: Write> Packer<W> {
 }
 
 fn too_much() -> io::Error {
-    io::Error::other("the files are larger than the sandbox's disk")
+    io::Error::new(io::ErrorKind::FileTooLarge, "the files are larger than the copy may be")
 }
 
 /// The attributes that users can set, and the overlay's own marks.

@@ -197,7 +197,7 @@ async fn a_delete_does_not_wait_for_a_runtime_that_hangs(f: &Fixture) -> anyhow:
         let program = hanging_runsc(directory.path())?;
         // It is a script, and has no version.
         let force = ("BELLJAR_FORCE_RUNTIME", Path::new("1"));
-        Served::start_with(patience(f), &[("BELLJAR_RUNSC", &program), force]).await?
+        Served::start_with(patience(f), &[], &[("BELLJAR_RUNSC", &program), force]).await?
     } else {
         Served::start(patience(f)).await?
     };
