@@ -161,16 +161,18 @@ fn is_among(names: &BTreeSet<String>, name: &[u8]) -> bool {
 
 /// Without percent signs. Nothing else is changed: this only finds names.
 fn decoded(name: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(name.len());
-    let mut at = 0;
-    while at < name.len() {
-        let escape = (name[at] == b'%')
-            .then(|| name.get(at + 1..at + 3))
-            .flatten()
-            .and_then(|digits| str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        out.push(escape.unwrap_or(name[at]));
-        at += if escape.is_some() { 3 } else { 1 };
+    percent_encoding::percent_decode(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn only_two_hexadecimal_digits_are_an_escape() {
+        assert_eq!(decoded(b"acces%73%5ftoken"), b"access_token");
+        for plain in ["%+f", "%-1", "% 5", "%g0", "%f", "%", "a%%"] {
+            assert_eq!(decoded(plain.as_bytes()), plain.as_bytes());
+        }
     }
-    out
 }
