@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use belljar_egress::http1::{Chunked, Framing, Head, Scan, Target, Version};
+use belljar_model::network::Host;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -155,7 +157,7 @@ fn by_parts(parts: &hyper::http::request::Parts, body: Vec<u8>) -> Seen {
     let usual = uri.scheme_str().map_or(0, |_| 80);
     Seen {
         method: parts.method.to_string(),
-        destination: uri.host().map(|host| (host.to_lowercase(), uri.port_u16().unwrap_or(usual))),
+        destination: uri.host().map(|host| (canonical(host), uri.port_u16().unwrap_or(usual))),
         path: match parts.method.as_str() {
             "CONNECT" => None,
             _ => uri.path_and_query().map(ToString::to_string),
@@ -163,6 +165,15 @@ fn by_parts(parts: &hyper::http::request::Parts, body: Vec<u8>) -> Seen {
         is_http_10: parts.version == hyper::Version::HTTP_10,
         fields,
         body,
+    }
+}
+
+/// A host as we write it: one spelling for each.
+fn canonical(host: &str) -> String {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match address.and_then(|address| address.parse::<Ipv6Addr>().ok()) {
+        Some(address) => Host::Address(IpAddr::from(address).to_canonical()).to_string(),
+        None => host.strip_suffix('.').unwrap_or(host).to_lowercase(),
     }
 }
 
