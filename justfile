@@ -157,13 +157,9 @@ soak:
 v2 *args:
     .ci/v2/run "$@"
 
-# Feed the guest protocol's decoder with made-up bytes for ten minutes (needs a nightly toolchain).
-fuzz target='decode' seconds='600':
-    cargo +nightly fuzz run --fuzz-dir crates/guest-proto/fuzz {{ target }} -- -max_total_time={{ seconds }}
-
-# The same for files that are described.
-fuzz-datasets seconds='600':
-    cargo +nightly fuzz run --fuzz-dir crates/dataset/fuzz describe -- -max_total_time={{ seconds }}
+# Feed a fuzz target with made-up bytes, from its seeds on: `just fuzz egress http1` (needs a nightly toolchain).
+fuzz crate target seconds='600':
+    .ci/fuzz {{ crate }} {{ target }} {{ seconds }}
 
 # How quickly data is described, beside DuckDB, and how rightly; `--large` adds 10 GB (in $BELLJAR_CACHE, deleted at the end).
 measure-datasets *args: build

@@ -209,13 +209,8 @@ fn parse(path: &Path) -> Result<Known, KeyError> {
 }
 
 fn unhex(text: &str) -> Option<Hash> {
-    let mut bytes = [0u8; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
-    }
+    let mut bytes = Hash::default();
+    hex::decode_to_slice(text, &mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -238,6 +233,22 @@ mod tests {
         assert_eq!(keys.tenant("e2b_bb"), Some(Tenant::new("two")));
         assert_eq!(keys.tenant(&format!("sha256:{hashed}")), None);
         assert_eq!(keys.tenant(""), None);
+    }
+
+    #[test]
+    fn a_hash_is_64_hexadecimal_digits_and_nothing_else() {
+        let digits = "0f".repeat(31);
+        for last in ["0f", "0F"] {
+            assert!(
+                Keys::read(file(&format!("sha256:{digits}{last} one")).path()).is_ok(),
+                "{last}"
+            );
+        }
+        for last in ["+f", "-f", "0g", " f", "f", "0f0", "é"] {
+            let file = file(&format!("sha256:{digits}{last} one"));
+            let read = Keys::read(file.path());
+            assert!(matches!(read, Err(KeyError::Line { line: 1, .. })), "{last}: {read:?}");
+        }
     }
 
     #[test]

@@ -139,8 +139,9 @@ impl Blobs {
                 break;
             }
             bytes += count as u64;
-            hasher.update(&chunk[..count]);
-            out.write_all(&chunk[..count]).map_err(at("copy", &path))?;
+            let read = chunk.get(..count).unwrap_or_default();
+            hasher.update(read);
+            out.write_all(read).map_err(at("copy", &path))?;
         }
         if bytes != blob.bytes || Digest::from_hasher(hasher) != blob.sha256 {
             return Err(BlobError::Damaged(blob.sha256));

@@ -64,6 +64,7 @@ const COMPARED: u64 = 16 << 20;
 const TELLING: [&str; 3] = ["content-type", "location", "content-range"];
 
 impl Tenant {
+    #[expect(clippy::indexing_slicing, reason = "numbers come from counting these entries")]
     pub fn diff(
         &self,
         before: &CassetteId,
@@ -172,6 +173,7 @@ fn place(asked: &Asked) -> (String, String) {
     (asked.method.clone(), url.to_string())
 }
 
+#[expect(clippy::indexing_slicing, reason = "numbers come from counting these entries")]
 fn side(entries: &[Entry], number: usize) -> Side {
     let Entry { request, answer } = &entries[number];
     let (method, url) = (request.method.clone(), request.url.to_string());

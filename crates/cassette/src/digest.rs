@@ -50,9 +50,10 @@ impl FromStr for Digest {
             return Err(InvalidDigest);
         }
         let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let high = digit(pair[0]).ok_or(InvalidDigest)?;
-            let low = digit(pair[1]).ok_or(InvalidDigest)?;
+        let (pairs, _) = text.as_bytes().as_chunks();
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            let high = digit(*high).ok_or(InvalidDigest)?;
+            let low = digit(*low).ok_or(InvalidDigest)?;
             *byte = high << 4 | low;
         }
         Ok(Self(bytes))

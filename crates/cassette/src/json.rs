@@ -77,7 +77,7 @@ impl Json {
     pub(crate) fn remove(&mut self, pointer: &str) {
         let Some(rest) = pointer.strip_prefix('/') else { return };
         let (first, rest) = match rest.find('/') {
-            Some(end) => (&rest[..end], Some(&rest[end..])),
+            Some(end) => (rest.get(..end).unwrap_or_default(), rest.get(end..)),
             None => (rest, None),
         };
         match (self, rest) {
@@ -267,7 +267,7 @@ impl Reader<'_> {
         while matches!(self.peek(), Some(b'a'..=b'z' | b'0'..=b'9' | b'.' | b'+' | b'-' | b'E')) {
             self.at += 1;
         }
-        let word = &self.text[begin..self.at];
+        let word = self.text.get(begin..self.at)?;
         let fits = matches!(word, "null" | "true" | "false") || is_number(word);
         fits.then(|| Json::Plain(word.to_owned()))
     }

@@ -1,4 +1,14 @@
 #![doc = include_str!("../README.md")]
+// One panic here is the end of more than one request.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
 
 mod blob;
 mod diff;

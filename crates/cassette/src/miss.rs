@@ -81,7 +81,10 @@ pub(crate) fn explain(
         .iter()
         .enumerate()
         .filter(|(_, entry)| is_alike(asked, &entry.request))
-        .map(|(number, entry)| (likeness(asked, &entry.request, matching, played[number]), number))
+        .map(|(number, entry)| {
+            let is_played = played.get(number).is_some_and(|played| *played);
+            (likeness(asked, &entry.request, matching, is_played), number)
+        })
         .collect();
     ranked.sort_by(|(a, first), (b, second)| b.cmp(a).then(first.cmp(second)));
     let best = ranked.first().map(|(likeness, _)| *likeness);
@@ -89,11 +92,11 @@ pub(crate) fn explain(
         .iter()
         .take_while(|(likeness, _)| Some(*likeness) == best)
         .take(CANDIDATES)
-        .map(|(_, number)| {
-            let recorded = &entries[*number].request;
+        .filter_map(|(_, number)| {
+            let recorded = &entries.get(*number)?.request;
             let body = body(recorded, blobs);
             let common = body.as_deref().map_or(0, |body| common(body, &question.body));
-            (common, *number, recorded, body)
+            Some((common, *number, recorded, body))
         })
         // Of equals the first, which is the one that should have come next.
         .reduce(|best, other| if other.0 > best.0 { other } else { best })
@@ -212,7 +215,7 @@ pub(crate) fn contents(recorded: &[u8], asked: &[u8]) -> Option<Difference> {
     let at = common(recorded, asked);
     let from = at.saturating_sub(SHOWN / 3);
     let side = |content: &[u8]| {
-        let shown = &content[from..content.len().min(from + 4 * SHOWN)];
+        let shown = content.get(from..content.len().min(from + 4 * SHOWN)).unwrap_or_default();
         (at < content.len()).then(|| short(&String::from_utf8_lossy(shown)))
     };
     Some(Difference { what: What::Body(at), recorded: side(recorded), asked: side(asked) })
@@ -241,7 +244,7 @@ impl Difference {
 
 fn short(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => format!("{}…", text.split_at(end).0),
         None => text.to_owned(),
     }
 }

@@ -200,7 +200,7 @@ impl State {
             None => return None,
         };
         queue.next = (queue.next + 1).min(queue.numbers.len());
-        self.played[number] = true;
-        Some((number, self.entries[number].clone(), is_over))
+        *self.played.get_mut(number)? = true;
+        Some((number, self.entries.get(number)?.clone(), is_over))
     }
 }

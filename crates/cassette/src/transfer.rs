@@ -145,7 +145,7 @@ impl Tenant {
         loop {
             match content.read(&mut chunk).map_err(TransferError::Read)? {
                 0 => return Ok(writer.finish_as(Some(digest))?),
-                count => writer.write(&chunk[..count])?,
+                count => writer.write(chunk.get(..count).unwrap_or_default())?,
             }
         }
     }

@@ -12,11 +12,23 @@
 //! `belljar-actions`. What was read of the protocols, and which parts were seen
 //! on the wire, is in `docs/e2b-compatibility.md`.
 
+// One panic here is the end of more than one request.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
+
 mod classify;
 mod control;
 mod envd;
 mod error;
 mod interpreter;
+mod json;
 mod pattern;
 mod proxy;
 mod volumes;

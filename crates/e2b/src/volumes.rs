@@ -16,7 +16,7 @@ use http::{Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 
 use crate::control::{Body, Query, joined};
-use crate::error;
+use crate::{error, json};
 
 pub(crate) fn router(actions: Actions) -> Router {
     Router::new()
@@ -108,7 +108,7 @@ fn shown(entry: &VolumeEntry) -> Value {
         "ctime": entry.changed_at,
     });
     if let Some(target) = &entry.target {
-        shown["target"] = target.as_str().into();
+        json::set(&mut shown, "target", target.as_str());
     }
     shown
 }

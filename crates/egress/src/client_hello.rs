@@ -13,11 +13,13 @@
 //! whoever shares a server with an allowed name is allowed by it, with ECH or
 //! without, unless the policy has the content read.
 
+mod again;
 mod reader;
 mod wire;
 
 use belljar_model::network::HostName;
 
+pub use again::{After, Again};
 pub use reader::Reader;
 
 /// The most bytes until the greeting is whole, headers of records included.
@@ -34,6 +36,8 @@ pub struct Hello {
     pub alpn: Vec<Vec<u8>>,
     /// Whether there is, or seems to be, a second greeting inside.
     pub has_ech: bool,
+    /// Whether encrypted data may follow before the server has answered.
+    pub has_early_data: bool,
 }
 
 /// Why these bytes are not a greeting that we let pass.

@@ -95,6 +95,15 @@ pub fn judge_name(
     }
 }
 
+/// Returns true for a tunnel whose plain requests are read, although no rule needs their content:
+/// one to a name, at the port of plain HTTP, under a list of what is allowed. What is said to the
+/// server there must be for that name, as it must be in a greeting of TLS.
+pub fn holds_hosts(policy: &Policy, destination: &Destination) -> bool {
+    matches!(policy.reach, Reach::Allow(_))
+        && matches!(destination.host, Host::Name(_))
+        && destination.port == 80
+}
+
 /// Whether a request may be made. `target` is the path, with or without a query.
 ///
 /// With a strict tape, everything may that is not denied: it is played, or

@@ -25,7 +25,7 @@ pub mod path;
 pub mod socks5;
 
 pub use address::{Opening, Openings, vet};
-pub use judge::{Destination, Verdict, judge, judge_name, judge_request, may_leave};
+pub use judge::{Destination, Verdict, holds_hosts, judge, judge_name, judge_request, may_leave};
 
 #[cfg(test)]
 mod mutate;

@@ -31,7 +31,7 @@ use route::Route;
 /// From the first byte of a head to its last.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// Between requests.
-const IDLE: Duration = Duration::from_secs(120);
+pub(crate) const IDLE: Duration = Duration::from_secs(120);
 /// What a client that was refused may still send, so that it sees the answer.
 const LINGER: Duration = Duration::from_secs(1);
 const MOST_LINGERING: usize = 256 << 10;

@@ -14,6 +14,17 @@
 //! listener it came in by: nothing that a client says names one. The process
 //! ends when the node does, and with it every way out.
 
+// One panic here is the end of more than one request.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
+
 mod answer;
 mod authority;
 mod body;

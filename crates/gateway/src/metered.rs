@@ -95,7 +95,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.writing.poll(context));
-        let bytes = &bytes[..bytes.len().min(Pace::room(&this.session)?)];
+        let bytes = bytes.get(..Pace::room(&this.session)?).unwrap_or(bytes);
         let count = ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
         this.writing.charge(&this.session, Way::Out, count)?;
         Poll::Ready(Ok(count))

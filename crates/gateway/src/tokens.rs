@@ -331,7 +331,7 @@ fn hash(token: &str) -> Hash {
 fn fill(mut bits: &mut [u8]) -> std::io::Result<()> {
     while !bits.is_empty() {
         match getrandom(&mut *bits, GetRandomFlags::empty()) {
-            Ok(count) => bits = &mut bits[count..],
+            Ok(count) => bits = bits.get_mut(count..).unwrap_or_default(),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -6,7 +6,7 @@ mod hello;
 
 use std::sync::Arc;
 
-use belljar_egress::{Destination, Verdict};
+use belljar_egress::{Destination, Verdict, holds_hosts};
 use belljar_model::network::{Decision, Kind, Reason};
 use futures_util::future::BoxFuture;
 use tokio::io::AsyncWriteExt as _;
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::answer::Refusal;
 use crate::forward::{allowed_by, outcome};
-use crate::front::{Front, Pinned, linger};
+use crate::front::{self, Front, Pinned, linger};
 use crate::log::Entry;
 use crate::wire::{self, Ahead, Tally};
 use crate::{socks, upstream};
@@ -37,6 +37,9 @@ pub(crate) fn open(front: Front, to: Destination, asked: Asked) -> BoxFuture<'st
         let state = front.connection.session.state();
         match state.judge(&to) {
             Verdict::Deny(reason) => refuse(front, asked, entry, reason).await,
+            Verdict::Tunnel if holds_hosts(&state.policy, &to) => {
+                plain(front, to, asked, entry).await;
+            }
             Verdict::Tunnel => {
                 front.connection.tunnels(&to, None);
                 pass(front, to, asked, entry).await;
@@ -99,11 +102,51 @@ async fn pass(mut front: Front, to: Destination, asked: Asked, mut entry: Entry)
             Ok(Greeting::Nothing) => return,
             Err(reason) => return entry.decide(Decision::Denied, reason),
         }
-        entry.decide(Decision::Allowed, allowed_by(&policy));
-        return copy::both(inside, upstream, None, &tally, &mut entry).await;
     }
     entry.decide(Decision::Allowed, allowed_by(&policy));
-    copy::both(inside, upstream, Some((&policy, &to)), &tally, &mut entry).await;
+    copy::both(inside, upstream, (&policy, &to), &tally, &mut entry).await;
+}
+
+/// A tunnel to the port of plain HTTP. Its requests are read, so that each is for the host that
+/// was asked for: others are served at the same address. TLS passes as elsewhere.
+async fn plain(mut front: Front, to: Destination, asked: Asked, mut entry: Entry) {
+    let connection = Arc::clone(&front.connection);
+    connection.reads(&to);
+    if accept(&mut front, asked).await.is_err() {
+        return;
+    }
+    let mut inside: Ahead = wire::join(front.reader, front.writer);
+    // Clients open connections ahead of their needs.
+    let is_silent = inside.buffer.is_empty();
+    if is_silent && !matches!(tokio::time::timeout(front::IDLE, inside.fill()).await, Ok(Ok(1..))) {
+        return;
+    }
+    let policy = connection.session.policy();
+    match hello::read(&mut inside, &policy, &to).await {
+        Ok(Greeting::Other) => {
+            entry.decide(Decision::Allowed, allowed_by(&policy));
+            let (reader, writer) = wire::split(inside.stream, inside.buffer);
+            let pinned = Some(Pinned { destination: to, secure: false });
+            return Front { reader, writer, connection, pinned }.requests().await;
+        }
+        Ok(Greeting::Tls) => {}
+        Ok(Greeting::Nothing) => return,
+        Err(reason) => return entry.decide(Decision::Denied, reason),
+    }
+    connection.tunnels(&to, None);
+    let (upstream, address) = match upstream::dial(&connection, &to).await {
+        Ok(dialled) => dialled,
+        Err(reason) => return entry.decide(outcome(reason), reason),
+    };
+    entry.row().address = Some(address);
+    connection.tunnels(&to, Some(address));
+    if let Err(reason) = connection.check() {
+        return entry.decide(outcome(reason), reason);
+    }
+    let tally = Arc::new(Tally::default());
+    entry.count_by(&tally);
+    entry.decide(Decision::Allowed, allowed_by(&policy));
+    copy::both(inside, upstream, (&policy, &to), &tally, &mut entry).await;
 }
 
 /// Reads what is inside, request by request.

@@ -117,8 +117,7 @@ impl AsyncRead for Ahead {
             return Pin::new(&mut this.stream).poll_read(context, into);
         }
         let count = this.buffer.len().min(into.remaining());
-        into.put_slice(&this.buffer[..count]);
-        this.buffer.advance(count);
+        into.put_slice(&this.buffer.split_to(count));
         Poll::Ready(Ok(()))
     }
 }

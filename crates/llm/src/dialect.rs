@@ -100,8 +100,16 @@ impl Dialect {
         }
     }
 
-    /// Under which names the most that may be generated is asked for. The first
-    /// is the one to use.
+    /// The name under which the most that may be generated is set, where a client says nothing.
+    pub fn max_output_field(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "max_tokens",
+            Self::OpenAiResponses => "max_output_tokens",
+            Self::OpenAiChat => "max_completion_tokens",
+        }
+    }
+
+    /// All names under which it is asked for.
     pub fn max_output_fields(self) -> &'static [&'static str] {
         match self {
             Self::AnthropicMessages => &["max_tokens"],

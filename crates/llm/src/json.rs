@@ -56,6 +56,10 @@ pub struct Value<'a> {
 #[error("`{0}` is spelled in an ambiguous way")]
 pub struct Misspelled(pub &'static str);
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a value is made by the reader: its place is in the list, and its span in the text"
+)]
 impl<'a> Value<'a> {
     fn node(&self) -> Node {
         self.nodes[self.at]

@@ -12,6 +12,17 @@
 //! turned into types and back: clients send fields that nobody has heard of, and
 //! one that is lost breaks a feature or the provider's cache.
 
+// One panic here is the end of more than one request.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
+
 pub mod dialect;
 pub mod json;
 mod media;

@@ -37,7 +37,7 @@ impl Splitter {
         }
         if self.held.is_empty() {
             let used = self.split(chunk, &mut each);
-            self.held.extend_from_slice(&chunk[used..]);
+            self.held.extend_from_slice(chunk.get(used..).unwrap_or_default());
         } else {
             self.held.extend_from_slice(chunk);
             let held = std::mem::take(&mut self.held);
@@ -64,10 +64,12 @@ impl Splitter {
 
     fn split(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) -> usize {
         let mut begin = 0;
-        while let Some(found) = memchr::memchr2(b'\n', b'\r', &bytes[self.searched..]) {
+        while let Some(rest) = bytes.get(self.searched..)
+            && let Some(found) = memchr::memchr2(b'\n', b'\r', rest)
+        {
             let at = self.searched + found;
-            let end = match (bytes[at], bytes.get(at + 1)) {
-                (b'\n', _) => at + 1,
+            let end = match (bytes.get(at), bytes.get(at + 1)) {
+                (Some(b'\n'), _) => at + 1,
                 (_, Some(b'\n')) => at + 2,
                 (_, Some(_)) => at + 1,
                 (_, None) => {
@@ -78,7 +80,7 @@ impl Splitter {
                 }
             };
             if at == self.line {
-                each(&bytes[begin..end]);
+                each(bytes.get(begin..end).unwrap_or_default());
                 begin = end;
             }
             self.line = end;
@@ -98,7 +100,7 @@ impl<'a> Event<'a> {
         let mut rest = block;
         while !rest.is_empty() {
             let at = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
-            let line = &rest[..at];
+            let line = rest.get(..at).unwrap_or_default();
             // An empty line between CR and LF changes nothing.
             rest = rest.get(at + 1..).unwrap_or_default();
             if let Some(data) = field(line, b"data") {

@@ -133,10 +133,8 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
         return None;
     }
     let value = |digit: u8| char::from(digit).to_digit(16);
-    digits
-        .chunks_exact(2)
-        .map(|pair| u8::try_from(value(pair[0])? * 16 + value(pair[1])?).ok())
-        .collect()
+    let (pairs, _) = digits.as_chunks();
+    pairs.iter().map(|[high, low]| u8::try_from(value(*high)? * 16 + value(*low)?).ok()).collect()
 }
 
 #[cfg(test)]

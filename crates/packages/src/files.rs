@@ -147,10 +147,11 @@ impl Tree {
     /// Every layer that shows something of `path`, uppermost first: more than
     /// one for directories only, since those are merged.
     fn places(&self, path: &[OsString]) -> Vec<Place<'_>> {
-        if let Some((target, source)) =
-            self.binds.iter().find(|(target, _)| path.starts_with(target))
-        {
-            return bound(source, &path[target.len()..]).into_iter().collect();
+        let mut binds = self.binds.iter();
+        let bind = binds
+            .find_map(|(target, source)| Some((source, path.strip_prefix(target.as_slice())?)));
+        if let Some((source, rest)) = bind {
+            return bound(source, rest).into_iter().collect();
         }
         let mut places = Vec::new();
         'layers: for layer in &self.layers {
@@ -285,6 +286,6 @@ fn is_opaque(layer: BorrowedFd<'_>, path: &Path) -> bool {
     let Some(fd) = open_within(layer, path, flags) else { return false };
     ["trusted.overlay.opaque", "user.overlay.opaque"].into_iter().any(|name| {
         let mut value = [0; 2];
-        fgetxattr(&fd, name, &mut value[..]).is_ok_and(|length| &value[..length] == b"y")
+        fgetxattr(&fd, name, &mut value[..]).is_ok_and(|length| value.get(..length) == Some(b"y"))
     })
 }

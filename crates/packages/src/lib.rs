@@ -15,6 +15,17 @@
 //! `accept-encoding` and without conditions (`if-none-match`): an answer that
 //! says "as before" promises nothing.
 
+// One panic here is the end of more than one request.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
+
 pub mod cache;
 pub mod configured;
 mod digest;

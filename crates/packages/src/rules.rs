@@ -97,8 +97,8 @@ pub fn files(
 /// A folder's file as it is, with cargo's default replaced.
 fn cargo(folder: &str, url: &Url, inside: &dyn Files) -> Option<(String, String)> {
     // Of two, cargo takes the one without an ending.
-    let paths = ["config", "config.toml"].map(|name| format!("{folder}/{name}"));
-    let path = paths.iter().find(|path| inside.has(path)).unwrap_or(&paths[1]);
+    let [bare, ended] = ["config", "config.toml"].map(|name| format!("{folder}/{name}"));
+    let path = if inside.has(&bare) { &bare } else { &ended };
     let before = inside.text(path).and_then(|text| text.parse::<toml::Table>().ok());
     let mut config = before.unwrap_or_default();
     let source = |key: &str, value: String| -> toml::Value {

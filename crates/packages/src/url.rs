@@ -134,7 +134,8 @@ impl Url {
             }
             path if path.starts_with('/') => without_dots(path),
             path => {
-                let directory = self.path.rfind('/').map_or("/", |end| &self.path[..=end]);
+                let directory = self.path.rfind('/').and_then(|end| self.path.get(..=end));
+                let directory = directory.unwrap_or("/");
                 without_dots(&format!("{directory}{path}"))
             }
         };
@@ -179,10 +180,10 @@ impl Url {
         let mut text = format!("{}://{}:{}", self.scheme.as_str(), self.host, self.port);
         let bytes = self.path.as_bytes();
         let mut at = 0;
-        while at < bytes.len() {
+        while let Some(&first) = bytes.get(at) {
             let (byte, was_escaped) = match escaped(bytes, at) {
                 Some(byte) => (byte, true),
-                None => (bytes[at], false),
+                None => (first, false),
             };
             at += if was_escaped { 3 } else { 1 };
             let is_plain = byte.is_ascii_alphanumeric()
@@ -219,11 +220,11 @@ impl fmt::Display for Url {
 fn split_port(authority: &str, scheme: Scheme) -> Result<(&str, u16), InvalidUrl> {
     // The colons of an IPv6 address stand before its bracket.
     let from = authority.rfind(']').unwrap_or(0);
-    match authority[from..].find(':') {
+    let (address, after) = authority.split_at(from);
+    match after.split_once(':') {
         None => Ok((authority, scheme.port())),
-        Some(colon) => {
-            let (host, port) = authority.split_at(from + colon);
-            let digits = &port[1..];
+        Some((name, digits)) => {
+            let (host, _) = authority.split_at(address.len() + name.len());
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(InvalidUrl::Port);
             }
@@ -238,7 +239,7 @@ fn split_port(authority: &str, scheme: Scheme) -> Result<(&str, u16), InvalidUrl
 /// Whether a reference names a scheme of its own, whichever.
 fn has_scheme(reference: &str) -> bool {
     let end = reference.find(['/', '?']).unwrap_or(reference.len());
-    reference[..end].contains(':')
+    reference.split_at(end).0.contains(':')
 }
 
 fn path_and_query(text: &str) -> Result<(&str, Option<&str>), InvalidUrl> {

@@ -225,7 +225,25 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("faults", &["just faults"]),
     always("faults-random", &["just faults --random 1800 --seed 19"]),
     always("schemathesis", &["just schemathesis"]),
-    always("fuzz", &["just fuzz decode 300", "just fuzz bodies 300", "just fuzz-datasets 300"]),
+    always(
+        "fuzz",
+        &[
+            "just fuzz guest-proto decode 240",
+            "just fuzz guest-proto bodies 240",
+            "just fuzz dataset describe 240",
+            "just fuzz dataset parquet 240",
+            "just fuzz egress http1 240",
+            "just fuzz egress chunked 120",
+            "just fuzz egress hello 120",
+            "just fuzz egress socks5 60",
+            "just fuzz llm views 240",
+            "just fuzz llm answers 240",
+            "just fuzz llm events 60",
+            "just fuzz template unpack 240",
+            "just fuzz cassette import 240",
+            "just fuzz bus messages 120",
+        ],
+    ),
     always("bench", &["just bench", "just bench-warm"]),
     always("v2", &["just v2"]),
     always("planted", &[".ci/planted"]),
@@ -244,6 +262,29 @@ mod tests {
             let names: BTreeSet<_> = stages.iter().map(|stage| stage.name).collect();
             assert_eq!(names.len(), stages.len());
         }
+    }
+
+    /// A target that no stage runs would be found broken by nobody.
+    #[test]
+    fn every_fuzz_target_is_run_by_the_nightly() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("crates");
+        let stage = NIGHTLY.iter().find(|stage| stage.name == "fuzz").unwrap();
+        let Action::Run(commands) = stage.action else { panic!("it runs commands") };
+        let mut targets = 0;
+        for entry in std::fs::read_dir(crates).unwrap() {
+            let entry = entry.unwrap();
+            let Ok(text) = std::fs::read_to_string(entry.path().join("fuzz/Cargo.toml")) else {
+                continue;
+            };
+            let manifest: toml::Table = text.parse().unwrap();
+            for bin in manifest["bin"].as_array().unwrap() {
+                let name = bin["name"].as_str().unwrap();
+                let begin = format!("just fuzz {} {name} ", entry.file_name().display());
+                assert!(commands.iter().any(|line| line.starts_with(&begin)), "{begin}");
+                targets += 1;
+            }
+        }
+        assert_eq!(targets, commands.len());
     }
 
     #[test]

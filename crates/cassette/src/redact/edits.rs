@@ -21,11 +21,11 @@ impl Edits {
         let mut out = Vec::with_capacity(content.len());
         let mut done = 0;
         for (range, with) in &self.0 {
-            out.extend_from_slice(&content[done..range.start]);
+            out.extend_from_slice(content.get(done..range.start).unwrap_or_default());
             out.extend_from_slice(with.as_bytes());
             done = range.end;
         }
-        out.extend_from_slice(&content[done..]);
+        out.extend_from_slice(content.get(done..).unwrap_or_default());
         out
     }
 

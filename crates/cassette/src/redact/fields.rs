@@ -19,7 +19,7 @@ pub(crate) fn edits(names: &Names, content: &[u8]) -> Edits {
         if content.get(colon) != Some(&b':') {
             continue;
         }
-        let name = plain(&content[text]);
+        let name = plain(content.get(text).unwrap_or_default());
         let value = skip_space(content, colon + 1);
         at = redact(names, &name, content, value, &mut edits);
     }
@@ -33,15 +33,16 @@ fn redact(names: &Names, name: &[u8], content: &[u8], at: usize, edits: &mut Edi
         Some(b'"') => {
             let text = inner(content, at);
             let end = after(content, &text);
-            if !text.is_empty() && names.is_secret_field(name, &content[text.clone()]) {
+            let value = content.get(text.clone()).unwrap_or_default();
+            if !value.is_empty() && names.is_secret_field(name, value) {
                 edits.push(text, PLACEHOLDER);
             }
             end
         }
         Some(b'-' | b'0'..=b'9') => {
-            let digits = content[at..].iter().position(|b| !b"+-.eE0123456789".contains(b));
-            let end = digits.map_or(content.len(), |count| at + count);
-            if names.is_secret_field(name, &content[at..end]) {
+            let digits = content.iter().skip(at).take_while(|b| b"+-.eE0123456789".contains(b));
+            let end = at + digits.count();
+            if names.is_secret_field(name, content.get(at..end).unwrap_or_default()) {
                 edits.push(at..end, concat!("\"", "_redacted_", "\""));
             }
             end

@@ -67,7 +67,8 @@ impl Literals {
         patterns.dedup();
         let mut by_first = vec![Vec::new(); 256];
         for (number, pattern) in patterns.iter().enumerate() {
-            by_first[usize::from(pattern[0])].push(number);
+            let first = pattern.first().and_then(|first| by_first.get_mut(usize::from(*first)));
+            first.into_iter().for_each(|numbers: &mut Vec<usize>| numbers.push(number));
         }
         let longest = patterns.first().map_or(0, Vec::len);
         Self { patterns, by_first, longest }
@@ -79,10 +80,11 @@ impl Literals {
             return None;
         }
         begins.into_iter().find_map(|at| {
-            let rest = &content[at..];
-            self.by_first[usize::from(rest[0])]
+            let rest = content.get(at..)?;
+            self.by_first
+                .get(usize::from(*rest.first()?))?
                 .iter()
-                .map(|number| &self.patterns[*number])
+                .filter_map(|number| self.patterns.get(*number))
                 .find(|pattern| rest.starts_with(pattern))
                 .map(|pattern| at..at + pattern.len())
         })
@@ -111,7 +113,8 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     forms.push(percent(|b| format!("%{b:02x}")));
     if let Ok(text) = str::from_utf8(secret) {
         let quoted = serde_json::Value::from(text).to_string();
-        forms.push(quoted.as_bytes()[1..quoted.len() - 1].to_vec());
+        let inner = quoted.strip_prefix('"').and_then(|quoted| quoted.strip_suffix('"'));
+        forms.extend(inner.map(|inner| inner.as_bytes().to_vec()));
     }
     // Base64 of a longer text that holds it, at each of three alignments. The
     // characters at both ends also hold bits of what is around, and are left.
@@ -120,7 +123,7 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
         let first = (skipped * 8).div_ceil(6);
         let last = padded.len() * 8 / 6;
         for encoded in [STANDARD_NO_PAD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)] {
-            forms.push(encoded.as_bytes()[first..last].to_vec());
+            forms.extend(encoded.as_bytes().get(first..last).map(<[u8]>::to_vec));
         }
     }
     forms
@@ -153,12 +156,12 @@ impl Stream {
         let mut out = Vec::with_capacity(known);
         let mut from = 0;
         while let Some(found) = self.literals.find(&self.held, from..known.max(from)) {
-            out.extend_from_slice(&self.held[from..found.start]);
+            out.extend_from_slice(self.held.get(from..found.start).unwrap_or_default());
             out.extend_from_slice(PLACEHOLDER.as_bytes());
             from = found.end;
         }
         let end = known.max(from);
-        out.extend_from_slice(&self.held[from..end]);
+        out.extend_from_slice(self.held.get(from..end).unwrap_or_default());
         self.held.drain(..end);
         out
     }

@@ -99,12 +99,13 @@ impl Names {
         let mut edits = Edits::default();
         let mut from = 0;
         for parameter in content.split(|b| *b == b'&') {
-            if let Some(equals) = parameter.iter().position(|b| *b == b'=') {
-                let (name, value) = (&parameter[..equals], &parameter[equals + 1..]);
-                if !value.is_empty() && self.is_secret_parameter(&decoded(name), value) {
-                    let begin = from + equals + 1;
-                    edits.push(begin..begin + value.len(), PLACEHOLDER);
-                }
+            let equals = parameter.iter().position(|b| *b == b'=').unwrap_or(parameter.len());
+            if let (name, [b'=', value @ ..]) = parameter.split_at(equals)
+                && !value.is_empty()
+                && self.is_secret_parameter(&decoded(name), value)
+            {
+                let begin = from + equals + 1;
+                edits.push(begin..begin + value.len(), PLACEHOLDER);
             }
             from += parameter.len() + 1;
         }
@@ -116,26 +117,27 @@ impl Names {
         let is_end = |b: u8| b <= b' ' || b"&\"\\<>#".contains(&b);
         let mut edits = Edits::default();
         let mut at = 0;
-        while at < content.len() {
+        while let Some(here @ [first, ..]) = content.get(at..) {
             // JSON writers that fear HTML write `&` as an escape.
-            let opening = match content[at] {
+            let opening = match first {
                 b'?' | b'&' => 1,
-                b'\\' if content[at..].starts_with(b"\\u0026") => 6,
+                b'\\' if here.starts_with(b"\\u0026") => 6,
                 _ => {
                     at += 1;
                     continue;
                 }
             };
             at += opening;
-            let rest = &content[at..];
+            let rest = content.get(at..).unwrap_or_default();
             let word = |b: &u8| b.is_ascii_alphanumeric() || b"-_.%".contains(b);
-            let name = &rest[..rest.iter().position(|b| !word(b)).unwrap_or(rest.len())];
-            if name.is_empty() || rest.get(name.len()) != Some(&b'=') {
+            let end = rest.iter().position(|b| !word(b)).unwrap_or(rest.len());
+            let (name, [b'=', value @ ..]) = rest.split_at(end) else { continue };
+            if name.is_empty() {
                 continue;
             }
             let begin = at + name.len() + 1;
-            let value = &content[begin..];
-            let value = &value[..value.iter().position(|b| is_end(*b)).unwrap_or(value.len())];
+            let end = value.iter().position(|b| is_end(*b)).unwrap_or(value.len());
+            let (value, _) = value.split_at(end);
             if !value.is_empty() && self.is_secret_parameter(&decoded(name), value) {
                 edits.push(begin..begin + value.len(), PLACEHOLDER);
             }
@@ -148,8 +150,9 @@ impl Names {
 /// Keeps the cookie's name and attributes: clients read those.
 pub(crate) fn in_set_cookie(value: &[u8]) -> Vec<u8> {
     let end = value.iter().position(|b| *b == b';').unwrap_or(value.len());
-    let begin = value[..end].iter().position(|b| *b == b'=').map_or(0, |at| at + 1);
-    [&value[..begin], PLACEHOLDER.as_bytes(), &value[end..]].concat()
+    let (pair, attributes) = value.split_at(end);
+    let begin = pair.iter().position(|b| *b == b'=').map_or(0, |at| at + 1);
+    [pair.split_at(begin).0, PLACEHOLDER.as_bytes(), attributes].concat()
 }
 
 fn is_among(names: &BTreeSet<String>, name: &[u8]) -> bool {
@@ -161,16 +164,18 @@ fn is_among(names: &BTreeSet<String>, name: &[u8]) -> bool {
 
 /// Without percent signs. Nothing else is changed: this only finds names.
 fn decoded(name: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(name.len());
-    let mut at = 0;
-    while at < name.len() {
-        let escape = (name[at] == b'%')
-            .then(|| name.get(at + 1..at + 3))
-            .flatten()
-            .and_then(|digits| str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        out.push(escape.unwrap_or(name[at]));
-        at += if escape.is_some() { 3 } else { 1 };
+    percent_encoding::percent_decode(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn only_two_hexadecimal_digits_are_an_escape() {
+        assert_eq!(decoded(b"acces%73%5ftoken"), b"access_token");
+        for plain in ["%+f", "%-1", "% 5", "%g0", "%f", "%", "a%%"] {
+            assert_eq!(decoded(plain.as_bytes()), plain.as_bytes());
+        }
     }
-    out
 }

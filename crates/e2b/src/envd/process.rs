@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Visit;
 use super::connect::{self, Code, Error, Messages};
+use crate::json;
 use messages::{
     ConnectRequest, SendInputRequest, SendSignalRequest, Size, StartRequest, UpdateRequest, Which,
 };
@@ -77,11 +78,11 @@ fn list(visit: &Visit) -> Value {
         let mut config =
             json!({ "cmd": process.cmd(), "args": process.args(), "envs": process.envs() });
         if let Some(cwd) = process.cwd() {
-            config["cwd"] = cwd.into();
+            json::set(&mut config, "cwd", cwd);
         }
         let mut entry = json!({ "config": config, "pid": process.pid() });
         if let Some(tag) = process.tag() {
-            entry["tag"] = tag.as_str().into();
+            json::set(&mut entry, "tag", tag.as_str());
         }
         entry
     });

@@ -52,6 +52,11 @@ impl Reader {
         Ok(None)
     }
 
+    /// The bytes that were looked at: once the greeting is whole, its own.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
     fn see(&mut self, count: usize) -> Result<(), NotHello> {
         self.seen += count;
         if self.seen > LONGEST { Err(NotHello::TooLong) } else { Ok(()) }

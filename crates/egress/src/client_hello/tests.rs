@@ -72,7 +72,7 @@ fn real_greetings_are_read_however_they_arrive() {
     for (hex, sni, alpn) in CAPTURES {
         let bytes = bytes(hex);
         let alpn = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let want = Hello { sni: sni.and_then(name), alpn, has_ech: false };
+        let want = Hello { sni: sni.and_then(name), alpn, has_ech: false, has_early_data: false };
         for pieces in splits(&bytes) {
             assert_eq!(read(&pieces), Ok(Some(want.clone())));
         }
@@ -171,7 +171,10 @@ fn there_is_one_name_or_none() {
 #[test]
 fn a_hidden_greeting_is_reported_and_an_inner_one_refused() {
     let hello = read(&[&record(&[names(&[b"a.com"]), extension(0xfe0d, &[0, 0, 1])])]);
-    assert_eq!(hello, Ok(Some(Hello { sni: name("a.com"), alpn: vec![], has_ech: true })));
+    assert_eq!(
+        hello,
+        Ok(Some(Hello { sni: name("a.com"), alpn: vec![], has_ech: true, has_early_data: false }))
+    );
     let inner = record(&[names(&[b"a.com"]), extension(0xfe0d, &[1])]);
     assert_eq!(read(&[&inner]), Err(NotHello::Malformed));
 }
@@ -220,4 +223,64 @@ fn made_up_greetings_are_read_the_same_however_they_arrive() {
         }
     }
     assert!(accepted > 5000 && refused > 5000, "{accepted} {refused}");
+}
+
+/// What a client sends behind its first greeting, in pieces of every size.
+#[track_caller]
+fn after(first: &Hello, rest: &[u8], want: &Result<After, NotHello>) {
+    for size in [1, 2, 3, 7, rest.len().max(1)] {
+        let mut again = Again::after(first);
+        let mut found = Ok(After::More);
+        for piece in rest.chunks(size) {
+            found = again.push(piece);
+            if found != Ok(After::More) {
+                break;
+            }
+        }
+        assert_eq!(&found, want, "pieces of {size}");
+    }
+}
+
+fn hello(extensions: &[Vec<u8>]) -> Hello {
+    read(&[&record(extensions)]).unwrap().unwrap()
+}
+
+#[test]
+fn a_second_greeting_is_read_like_the_first() {
+    let first = hello(&[names(&[b"example.org"])]);
+    let other = hello(&[names(&[b"other.org"])]);
+    let spec = [20, 3, 3, 0, 1, 1];
+    let whole = record(&[names(&[b"other.org"])]);
+    let message = message(&body(&[names(&[b"other.org"])]));
+    for second in [whole, records(&message, 3), records(&message, 1), records(&message, 40)] {
+        let want = Ok(After::Hello(other.clone()));
+        after(&first, &second, &want);
+        after(&first, &[&spec[..], &second].concat(), &want);
+    }
+    let twice = record(&[names(&[b"a.org", b"b.org"])]);
+    after(&first, &twice, &Err(NotHello::SeveralNames));
+}
+
+#[test]
+fn encrypted_data_ends_the_search_unless_the_client_announced_it() {
+    let second = record(&[names(&[b"other.org"])]);
+    let data = [&[23, 3, 3, 0, 3, 9, 9, 9][..], &[23, 3, 3, 0, 1, 1]].concat();
+    let plain = hello(&[names(&[b"example.org"])]);
+    after(&plain, &[&data[..], &second].concat(), &Ok(After::Over));
+    let early = hello(&[names(&[b"example.org"]), extension(42, &[])]);
+    assert!(early.has_early_data);
+    let want = Ok(After::Hello(hello(&[names(&[b"other.org"])])));
+    after(&early, &[&data[..], &second].concat(), &want);
+}
+
+#[test]
+fn other_messages_of_a_handshake_are_no_greetings() {
+    let first = hello(&[names(&[b"example.org"])]);
+    // A key exchange of TLS 1.2; what is encrypted after a resumption; an alert; no record.
+    let encrypted = [&[20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40][..], &[1; 40]].concat();
+    let others: [&[u8]; 4] =
+        [&[22, 3, 3, 0, 4, 16, 0, 0, 0], &encrypted, &[21, 3, 3, 0, 2, 1, 0], b"GET / HTTP/1.1"];
+    for rest in others {
+        after(&first, rest, &Ok(After::Over));
+    }
 }

@@ -6,6 +6,7 @@ use super::{Hello, MOST_EXTENSIONS, NotHello};
 
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
+const EARLY_DATA: u16 = 42;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 const HOST_NAME: u8 = 0;
 /// The inner greeting of ECH says this of itself; it never travels in the open.
@@ -66,7 +67,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Hello, NotHello> {
     if !is_sound {
         return Err(NotHello::Malformed);
     }
-    let mut hello = Hello { sni: None, alpn: vec![], has_ech: false };
+    let mut hello = Hello { sni: None, alpn: vec![], has_ech: false, has_early_data: false };
     // The oldest greetings end here.
     if rest.is_empty() {
         return Ok(hello);
@@ -84,6 +85,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Hello, NotHello> {
         seen.push(kind);
         match kind {
             SERVER_NAME => hello.sni = Some(server_name(data)?),
+            EARLY_DATA => hello.has_early_data = true,
             ALPN => hello.alpn = protocols(data)?,
             ENCRYPTED_CLIENT_HELLO if data.first() == Some(&INNER) => {
                 return Err(NotHello::Malformed);

@@ -28,6 +28,7 @@ fn slot(second: u64) -> usize {
     usize::try_from(second % SLOTS as u64).unwrap_or(0)
 }
 
+#[expect(clippy::indexing_slicing, reason = "`slot` is below the number of slots")]
 impl Minute {
     fn forget(&mut self, now: Instant) {
         let second = now.saturating_duration_since(self.began).as_secs();

@@ -56,7 +56,7 @@ impl Shape {
     pub(super) fn of(path: &str, headers: &HeaderMap) -> Self {
         let named = path.strip_prefix(PREFIX);
         let rest = match named {
-            Some(named) => named.find('/').map_or("", |at| &named[at..]),
+            Some(named) => named.find('/').and_then(|at| named.get(at..)).unwrap_or_default(),
             None => path,
         };
         let is_anthropic = headers.contains_key("anthropic-version");

@@ -164,11 +164,12 @@ fn unescaped_scope(target: &str) -> Cow<'_, str> {
     let path = target.split('?').next().unwrap_or_default();
     let scope = path.find("/@").map(|at| at + 1);
     let slash = scope.and_then(|start| {
-        let segment = path[start..].split('/').next().unwrap_or_default();
+        let segment = path.get(start..)?.split('/').next().unwrap_or_default();
         ["%2f", "%2F"].iter().filter_map(|slash| segment.find(slash)).min().map(|at| start + at)
     });
-    match slash {
-        Some(at) => Cow::Owned(format!("{}/{}", &target[..at], &target[at + 3..])),
+    let around = slash.and_then(|at| target.get(..at).zip(target.get(at + 3..)));
+    match around {
+        Some((before, after)) => Cow::Owned(format!("{before}/{after}")),
         None => Cow::Borrowed(target),
     }
 }

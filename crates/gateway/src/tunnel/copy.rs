@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use belljar_egress::Destination;
+use belljar_egress::client_hello::{After, Again, Hello, NotHello};
 use belljar_model::network::{Decision, Policy, Reason};
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::hello::{self, Greeting};
+use super::hello::{self, First};
 use crate::log::Entry;
 use crate::metered::Spent;
 use crate::wire::{Ahead, Tally};
@@ -18,12 +20,13 @@ const BUFFER: usize = 32 << 10;
 /// A tunnel in which nothing moves is closed after this.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 
-/// Passes bytes on between a client and the world. `unread` names what the
-/// client's first bytes are still to be judged by, if they were not yet.
+/// Passes bytes on between a client and the world. A greeting of TLS among the
+/// client's first bytes is held against the name that was asked for, and so is a
+/// second one.
 pub(super) async fn both<U>(
     inside: Ahead,
     upstream: U,
-    unread: Option<(&Policy, &Destination)>,
+    (policy, to): (&Policy, &Destination),
     tally: &Arc<Tally>,
     entry: &mut Entry,
 ) where
@@ -33,11 +36,17 @@ pub(super) async fn both<U>(
     let (mut from_inside, mut to_inside) = tokio::io::split(inside);
     let activity = Activity::new();
     let out = async {
-        if let Some((policy, to)) = unread {
-            let (first, greeting) = hello::first(&mut from_inside, policy, to).await?;
-            if !matches!(greeting, Greeting::Nothing) {
-                tally.count_out(first.len());
-                to_world.write_all(&first).await.map_err(why)?;
+        if let Some(First { mut bytes, again }) = hello::first(&mut from_inside, policy, to).await?
+        {
+            let end = again.as_ref().map_or(bytes.len(), |(end, _)| *end);
+            let first = bytes.split_to(end);
+            tally.count_out(first.len());
+            to_world.write_all(&first).await.map_err(why)?;
+            if let Some((_, again)) = again {
+                let judge = |hello| hello::judge(policy, to, hello).map(drop);
+                let ways = (&mut from_inside, &mut to_world);
+                watched(ways, bytes, again, judge, &activity, |count| tally.count_out(count))
+                    .await?;
             }
         }
         copy(&mut from_inside, &mut to_world, &activity, |count| tally.count_out(count)).await
@@ -65,6 +74,47 @@ fn why(error: io::Error) -> Reason {
     }
 }
 
+/// Passes on what follows a greeting, until no second one can follow. What may be the beginning
+/// of one is held back until it is judged.
+async fn watched(
+    (from, to): (&mut (impl AsyncRead + Unpin), &mut (impl AsyncWrite + Unpin)),
+    mut held: BytesMut,
+    mut again: Again,
+    judge: impl Fn(Result<Hello, NotHello>) -> Result<(), Reason>,
+    activity: &Activity,
+    count: impl Fn(usize),
+) -> Result<(), Reason> {
+    let mut new = 0;
+    loop {
+        let fresh = held.get(new..).unwrap_or_default();
+        let keep = match again.push(fresh) {
+            Ok(After::More) => again.held(),
+            Ok(After::Over) => 0,
+            Ok(After::Hello(hello)) => {
+                judge(Ok(hello))?;
+                0
+            }
+            Err(error) => return judge(Err(error)),
+        };
+        let pass = held.split_to(held.len().saturating_sub(keep));
+        if !pass.is_empty() {
+            count(pass.len());
+            to.write_all(&pass).await.map_err(why)?;
+            activity.note();
+        }
+        if again.is_over() {
+            return Ok(());
+        }
+        new = held.len();
+        held.reserve(BUFFER);
+        if from.read_buf(&mut held).await.map_err(why)? == 0 {
+            // Nothing to a server either.
+            return Ok(());
+        }
+        activity.note();
+    }
+}
+
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -81,7 +131,8 @@ async fn copy(
         }
         activity.note();
         count(read);
-        to.write_all(&buffer[..read]).await.map_err(why)?;
+        let passed = buffer.get(..read).unwrap_or_default();
+        to.write_all(passed).await.map_err(why)?;
         activity.note();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_egress::client_hello::{NotHello, Reader};
+use belljar_egress::client_hello::{Again, Hello, NotHello, Reader};
 use belljar_egress::{Destination, judge_name};
 use belljar_model::network::{Policy, Reason};
 use bytes::BytesMut;
@@ -48,22 +48,30 @@ pub(super) async fn read(
     tokio::time::timeout(PATIENCE, listening).await.unwrap_or(Err(Reason::NoName))
 }
 
+/// What a client said first.
+#[derive(Debug)]
+pub(super) struct First {
+    pub(super) bytes: BytesMut,
+    /// Behind a greeting of TLS: where it ends, and what looks for a second one.
+    pub(super) again: Option<(usize, Again)>,
+}
+
 /// The same where anything may pass: with the bytes, however long it takes until
-/// the first of them comes.
+/// the first of them comes. None: the client left without a word.
 pub(super) async fn first(
     inside: &mut (impl AsyncRead + Unpin),
     policy: &Policy,
     to: &Destination,
-) -> Result<(BytesMut, Greeting), Reason> {
+) -> Result<Option<First>, Reason> {
     let mut buffer = BytesMut::with_capacity(4096);
     if !matches!(inside.read_buf(&mut buffer).await, Ok(1..)) {
-        return Ok((buffer, Greeting::Nothing));
+        return Ok(None);
     }
     let mut listener = Listener::default();
     let listening = async {
         loop {
-            if let Some(greeting) = listener.hear(&buffer, policy, to)? {
-                return Ok(greeting);
+            if listener.hear(&buffer, policy, to)?.is_some() {
+                return Ok(());
             }
             buffer.reserve(4096);
             if !matches!(inside.read_buf(&mut buffer).await, Ok(1..)) {
@@ -74,14 +82,31 @@ pub(super) async fn first(
         }
     };
     let heard = tokio::time::timeout(PATIENCE, listening).await;
-    let greeting = heard.unwrap_or(Err(Reason::NoName))?;
-    Ok((buffer, greeting))
+    heard.unwrap_or(Err(Reason::NoName))?;
+    let end = listener.reader.seen();
+    let again = listener.hello.map(|hello| (end, Again::after(&hello)));
+    Ok(Some(First { bytes: buffer, again }))
+}
+
+/// Judges the name in a greeting of TLS.
+pub(super) fn judge(
+    policy: &Policy,
+    to: &Destination,
+    hello: Result<Hello, NotHello>,
+) -> Result<Hello, Reason> {
+    match hello {
+        Ok(hello) => judge_name(policy, to, hello.sni.as_ref()).map(|()| hello),
+        // A name that cannot be read, or two of them, is not the right one.
+        Err(NotHello::Name | NotHello::SeveralNames) => Err(Reason::NameMismatch),
+        Err(_) => Err(Reason::Malformed),
+    }
 }
 
 #[derive(Default)]
 struct Listener {
     reader: Reader,
     heard: usize,
+    hello: Option<Hello>,
 }
 
 impl Listener {
@@ -92,20 +117,18 @@ impl Listener {
         policy: &Policy,
         to: &Destination,
     ) -> Result<Option<Greeting>, Reason> {
-        let new = &buffer[self.heard..];
+        let new = buffer.get(self.heard..).unwrap_or_default();
         if new.is_empty() {
             return Ok(None);
         }
         self.heard = buffer.len();
-        match self.reader.push(new) {
-            Ok(None) => Ok(None),
-            Ok(Some(hello)) => {
-                judge_name(policy, to, hello.sni.as_ref()).map(|()| Some(Greeting::Tls))
-            }
-            Err(NotHello::NotTls) => Ok(Some(Greeting::Other)),
-            // A name that cannot be read, or two of them, is not the right one.
-            Err(NotHello::Name | NotHello::SeveralNames) => Err(Reason::NameMismatch),
-            Err(_) => Err(Reason::Malformed),
-        }
+        let hello = match self.reader.push(new) {
+            Ok(None) => return Ok(None),
+            Err(NotHello::NotTls) => return Ok(Some(Greeting::Other)),
+            Ok(Some(hello)) => Ok(hello),
+            Err(error) => Err(error),
+        };
+        self.hello = Some(judge(policy, to, hello)?);
+        Ok(Some(Greeting::Tls))
     }
 }

@@ -22,15 +22,19 @@ impl Edits {
     /// Takes members or items out of a container, with their commas. `children`
     /// are all of them in order, and whether each one stays.
     fn remove(&mut self, children: &[(Range<usize>, bool)]) {
-        let mut any_kept = false;
+        // Where the one before ends, once one has stayed.
+        let mut before = None;
         for (nth, (range, stays)) in children.iter().enumerate() {
-            if *stays {
-                any_kept = true;
-            } else if any_kept {
-                self.replace(children[nth - 1].0.end..range.end, []);
-            } else {
-                let end = children.get(nth + 1).map_or(range.end, |(next, _)| next.start);
-                self.replace(range.start..end, []);
+            match before {
+                _ if *stays => before = Some(range.end),
+                Some(end) => {
+                    self.replace(end..range.end, []);
+                    before = Some(range.end);
+                }
+                None => {
+                    let end = children.get(nth + 1).map_or(range.end, |(next, _)| next.start);
+                    self.replace(range.start..end, []);
+                }
             }
         }
     }
@@ -48,11 +52,11 @@ impl Edits {
         let mut at = 0;
         for (range, with) in self.list {
             debug_assert!(at <= range.start, "edits overlap");
-            out.extend_from_slice(&bytes[at..range.start]);
+            out.extend_from_slice(bytes.get(at..range.start).unwrap_or_default());
             out.extend_from_slice(&with);
             at = range.end;
         }
-        out.extend_from_slice(&bytes[at..]);
+        out.extend_from_slice(bytes.get(at..).unwrap_or_default());
         out
     }
 }

@@ -5,11 +5,12 @@ pub(super) fn resolve(inner: &[u8]) -> String {
     let mut out = Vec::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
-        let (character, used) = escape(&rest[at..]);
+        let (plain, escaped) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let (character, used) = escape(escaped);
         let mut utf8 = [0; 4];
         out.extend_from_slice(character.encode_utf8(&mut utf8).as_bytes());
-        rest = &rest[at + used..];
+        rest = escaped.get(used..).unwrap_or_default();
     }
     out.extend_from_slice(rest);
     String::from_utf8(out).unwrap_or_default()
@@ -35,7 +36,8 @@ fn unicode(from: &[u8]) -> (char, usize) {
     if let Some(character) = char::from_u32(first) {
         return (character, 6);
     }
-    let second = if (0xd800..0xdc00).contains(&first) { unit(&from[6..]) } else { None };
+    let second =
+        if (0xd800..0xdc00).contains(&first) { from.get(6..).and_then(unit) } else { None };
     match second {
         Some(second @ 0xdc00..0xe000) => {
             let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);

@@ -162,7 +162,7 @@ pub(super) fn cap_output(
 ) -> Result<u64, Refused> {
     let cap = rules.max_output;
     let Some((_, asked)) = request.max_output else {
-        let usual = request.dialect.max_output_fields()[0];
+        let usual = request.dialect.max_output_field();
         top.set(rules.max_output_field.as_deref().unwrap_or(usual), cap.to_string());
         changes.push(Change::MaxOutput { from: None, to: cap });
         return Ok(cap);

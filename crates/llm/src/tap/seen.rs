@@ -122,7 +122,7 @@ impl Seen {
     }
 
     fn arguments(&mut self, place: usize, text: &str) {
-        let call = &mut self.report.tool_calls[place];
+        let Some(call) = self.report.tool_calls.get_mut(place) else { return };
         call.argument_bytes += text.len() as u64;
         append(&mut call.arguments, text, self.keep);
     }
@@ -138,7 +138,7 @@ impl Seen {
 /// Appends as much as fits.
 fn append(to: &mut String, text: &str, most: usize) {
     let room = most.saturating_sub(to.len());
-    to.push_str(&text[..text.floor_char_boundary(room.min(text.len()))]);
+    to.push_str(text.split_at(text.floor_char_boundary(room)).0);
 }
 
 fn shortened(mut text: String, most: usize) -> String {

@@ -132,7 +132,8 @@ pub(super) fn relative(key: &Key) -> PathBuf {
         Scope::Tenant(name) => format!("tenant-{}", Digest::Sha256(name).hex()),
     };
     let digits = key.digest.hex();
-    Path::new("files").join(scope).join(key.digest.algorithm()).join(&digits[..2]).join(&digits)
+    let folder = digits.get(..2).unwrap_or_default();
+    Path::new("files").join(scope).join(key.digest.algorithm()).join(folder).join(&digits)
 }
 
 fn scope_of(name: &str) -> Option<Scope> {

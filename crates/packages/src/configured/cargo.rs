@@ -83,9 +83,9 @@ fn programs(search: &Search<'_>, homes: &[String]) -> Vec<String> {
 fn builtin(files: &dyn Files, path: &str) -> Option<String> {
     program::find(files, path, b"sparse+https://", |after| {
         let end = after.iter().position(|&byte| byte == b'/')?;
-        let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
-        let host = std::str::from_utf8(&after[..end]).ok()?;
-        let is_whole = host.contains('.') && after[..end].iter().all(is_host);
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        let host = std::str::from_utf8(after.get(..end)?).ok()?;
+        let is_whole = host.contains('.') && host.bytes().all(is_host);
         is_whole.then(|| format!("https://{host}/"))
     })
 }

@@ -78,7 +78,8 @@ fn expand(text: &str, variable: &impl Fn(&str) -> Option<String>) -> String {
 
 /// The text between the first pair of quotes, of either kind.
 pub(super) fn quoted(text: &str) -> Option<&str> {
-    let start = text.find(['"', '\''])?;
-    let mark = char::from(text.as_bytes()[start]);
-    text[start + 1..].split_once(mark).map(|(inner, _)| inner)
+    let begin = text.get(text.find(['"', '\''])?..)?;
+    let mut rest = begin.chars();
+    let mark = rest.next()?;
+    rest.as_str().split_once(mark).map(|(inner, _)| inner)
 }

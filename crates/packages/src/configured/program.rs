@@ -27,9 +27,8 @@ pub(super) fn find<T>(
     let mut piece = Vec::new();
     loop {
         let more = file.by_ref().take(PIECE).read_to_end(&mut piece).ok()?;
-        let after = |at: usize| &piece[at + mark.len()..];
-        let bounded = |bytes: &[u8]| take(&bytes[..bytes.len().min(LONGEST)]);
-        let found = finder.find_iter(&piece).find_map(|at| bounded(after(at)));
+        let bounded = |bytes: &[u8]| take(bytes.get(..LONGEST).unwrap_or(bytes));
+        let found = finder.find_iter(&piece).find_map(|at| bounded(piece.get(at + mark.len()..)?));
         if found.is_some() || more == 0 {
             return found;
         }

@@ -37,10 +37,9 @@ impl<'a> Iterator for Tags<'a> {
 
     fn next(&mut self) -> Option<Tag<'a>> {
         loop {
-            let start = self.rest.find('<')?;
-            self.rest = &self.rest[start + 1..];
+            (_, self.rest) = self.rest.split_once('<')?;
             if let Some(comment) = self.rest.strip_prefix("!--") {
-                self.rest = &comment[comment.find("-->")?..];
+                self.rest = comment.get(comment.find("-->")?..)?;
             } else if self.rest.starts_with(|first: char| first.is_ascii_alphabetic()) {
                 let tag = self.tag()?;
                 if ["script", "style", "template"].iter().any(|name| tag.is(name)) {
@@ -78,11 +77,12 @@ impl<'a> Tags<'a> {
     }
 
     fn value(&mut self) -> Option<&'a str> {
-        let mark = self.rest.chars().next()?;
+        let mut inside = self.rest.chars();
+        let mark = inside.next()?;
         if mark != '"' && mark != '\'' {
             return Some(self.take(|c| c.is_ascii_whitespace() || c == '>'));
         }
-        let (value, rest) = self.rest[1..].split_once(mark)?;
+        let (value, rest) = inside.as_str().split_once(mark)?;
         self.rest = rest;
         Some(value)
     }
@@ -96,8 +96,7 @@ impl<'a> Tags<'a> {
     /// Goes on after the closing tag of this name.
     fn skip(&mut self, name: &str) -> Option<()> {
         loop {
-            let start = self.rest.find("</")?;
-            self.rest = &self.rest[start + 2..];
+            (_, self.rest) = self.rest.split_once("</")?;
             let start = self.rest.get(..name.len());
             if start.is_some_and(|start| start.eq_ignore_ascii_case(name)) {
                 return Some(());
@@ -121,7 +120,8 @@ fn unescape(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
         let end = after.bytes().take(LONGEST).position(|byte| byte == b';');
-        let known = end.and_then(|end| Some((reference(&after[..end])?, &after[end + 1..])));
+        let known =
+            end.and_then(|end| Some((reference(after.get(..end)?)?, after.get(end + 1..)?)));
         match known {
             Some((character, after)) => {
                 out.push(character);

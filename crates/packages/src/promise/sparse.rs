@@ -99,10 +99,11 @@ impl Downloads {
 
 /// The folder of a crate, by the length of its name. Names are ASCII here.
 fn prefix(name: &str) -> String {
+    let part = |range| name.get(range).unwrap_or_default();
     match name.len() {
         0..=2 => name.len().to_string(),
-        3 => format!("3/{}", &name[..1]),
-        _ => format!("{}/{}", &name[..2], &name[2..4]),
+        3 => format!("3/{}", part(0..1)),
+        _ => format!("{}/{}", part(0..2), part(2..4)),
     }
 }
 

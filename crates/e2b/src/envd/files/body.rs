@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, BodyDataStream};
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -161,8 +161,7 @@ impl<S: Stream<Item = io::Result<Bytes>> + Unpin> AsyncRead for Reader<S> {
             }
         }
         let count = self.rest.len().min(into.remaining());
-        into.put_slice(&self.rest[..count]);
-        self.rest.advance(count);
+        into.put_slice(&self.rest.split_to(count));
         Poll::Ready(Ok(()))
     }
 }

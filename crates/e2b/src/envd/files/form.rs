@@ -22,7 +22,7 @@ fn parameter(header: &str, name: &str) -> Option<String> {
         }
     }
     let value = starts.into_iter().find_map(|start| {
-        let (key, value) = header[start..].split_once('=')?;
+        let (key, value) = header.get(start..)?.split_once('=')?;
         key.trim().eq_ignore_ascii_case(name).then(|| value.trim_start())
     })?;
     let Some(inner) = value.strip_prefix('"') else {

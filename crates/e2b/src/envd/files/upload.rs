@@ -16,6 +16,7 @@ use tokio::io::AsyncRead;
 use super::body::{Content, Paced, Reader};
 use super::{Query, encoding, form, invalid, refusal};
 use crate::envd::Visit;
+use crate::json;
 
 pub(in crate::envd) async fn upload(visit: &Visit, uri: &Uri, body: Body) -> Response {
     let encoding = match encoding::of_body(&visit.headers) {
@@ -95,10 +96,11 @@ async fn write(
     let mut value = json!({ "name": name_of(&path), "type": "file", "path": path });
     if !attributes.is_empty() {
         let texts = attributes.iter().map(|(name, text)| {
-            let name = String::from_utf8_lossy(&name[METADATA.len()..]).into_owned();
+            let name = name.get(METADATA.len()..).unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
             (name, String::from_utf8_lossy(text).into_owned().into())
         });
-        value["metadata"] = Value::Object(texts.collect());
+        json::set(&mut value, "metadata", Value::Object(texts.collect()));
     }
     Ok(value)
 }

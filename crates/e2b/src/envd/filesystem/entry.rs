@@ -4,6 +4,8 @@ use belljar_actions::{METADATA, Moment, kind_of, name_of};
 use belljar_node::{Entry, EntryKind};
 use serde_json::{Map, Value, json};
 
+use crate::json;
+
 /// What is told about a file. Of a link it is the type and the mode of what it
 /// leads to, but its own size and permissions.
 pub(super) fn entry(entry: &Entry) -> Value {
@@ -36,11 +38,11 @@ pub(super) fn entry(entry: &Entry) -> Value {
     });
     if let Some(modified) = Moment::from_unix(entry.modified_seconds) {
         let nanos = std::time::Duration::from_nanos(entry.modified_nanos.into());
-        value["modifiedTime"] = modified.plus(nanos).to_string().into();
+        json::set(&mut value, "modifiedTime", modified.plus(nanos).to_string());
     }
     if is_link {
         let end = entry.points_to.as_ref().map_or(&entry.path, |end| &end.path);
-        value["symlinkTarget"] = String::from_utf8_lossy(end).into();
+        json::set(&mut value, "symlinkTarget", String::from_utf8_lossy(end));
     }
     value
 }

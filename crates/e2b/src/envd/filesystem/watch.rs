@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::entry::entry;
 use crate::envd::Visit;
 use crate::envd::connect::{self, Error, Messages, until};
+use crate::json;
 
 /// Changes that wait for the one who follows them.
 const WAITING: usize = 256;
@@ -139,7 +140,7 @@ fn event(change: &Change) -> Value {
     };
     let mut value = json!({ "name": change.name, "type": kind });
     if let Some(found) = &change.entry {
-        value["entry"] = entry(found);
+        json::set(&mut value, "entry", entry(found));
     }
     value
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::envd::Visit;
 use crate::envd::connect::{Error, until};
+use crate::json;
 
 /// The events of a process, up to its end, the caller's deadline, or the moment
 /// when its sandbox does not run any more.
@@ -93,7 +94,7 @@ fn ended(end: &ProcessEnd) -> Value {
         "status": end.status,
     });
     if let Some(error) = &end.error {
-        value["error"] = error.as_str().into();
+        json::set(&mut value, "error", error.as_str());
     }
     json!({ "end": value })
 }

@@ -1,0 +1,6 @@
+//! See `belljar_egress_fuzz::socks5`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    belljar_egress_fuzz::socks5(input);
+});

@@ -1,0 +1,6 @@
+//! See `belljar_llm_fuzz::views`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    belljar_llm_fuzz::views(input);
+});
