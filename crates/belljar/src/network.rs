@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use belljar_bus::gateway::{Budget, Grant, Session};
 use belljar_model::network::{Charge, Decision, Kind, Reason, Row, Subject};
-use belljar_node::{Gateway, GatewayOptions, Sandbox};
+use belljar_node::{Gateway, GatewayError, GatewayOptions, Sandbox};
 use belljar_packages::{Indexes, Told, configured};
 use belljar_template::Template;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -16,7 +16,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use crate::cli;
 use crate::cli::Preset;
 use crate::config::Config;
-use crate::output::{Hint as _, Printer};
+use crate::output::{Hint as _, Printer, hinted};
 
 /// Who acts, where nobody else is served.
 const TENANT: &str = "local";
@@ -108,7 +108,7 @@ impl Network {
         let rows = tokio::spawn(watch(gateway.rows(), file));
         let session = Session { subject, policy, operations: options.operation.clone() };
         let connected = sandbox.connect_gateway(&gateway, session).await;
-        connected.hint("the process tier has no network of its own to be connected")?;
+        connected.map_err(unconnected)?;
         for (path, text) in &told.files {
             let written = sandbox.tell(path, text).await;
             written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
@@ -170,6 +170,14 @@ impl Traffic {
             sum.assumed |= charge.assumed;
         }
     }
+}
+
+fn unconnected(error: GatewayError) -> anyhow::Error {
+    let hint = match &error {
+        GatewayError::Refused(_) => "--record NAME makes a cassette; --replay NAME plays it",
+        _ => "the process tier has no network of its own to be connected",
+    };
+    hinted(error, hint)
 }
 
 /// How model clients find the gateway, and what they show it.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use belljar_model::network::CassetteId;
 
 use crate::blob::{BlobError, Blobs};
-use crate::index::{End, Entry};
+use crate::index::{End, Entry, IndexError};
 use crate::matching::Key;
 use crate::miss::{self, Miss};
 use crate::pieces::Pieces;
@@ -111,7 +111,11 @@ impl Tenant {
         playback: Playback,
     ) -> Result<Player, PlayError> {
         let tenant = self.hold()?;
-        let index = self.read(name)?;
+        let entries = match self.read(name) {
+            // Nothing was asked while it was recorded.
+            Err(StoreError::Index { source: IndexError::Absent, .. }) if self.has(name) => vec![],
+            index => index?.entries,
+        };
         let player = Player {
             blobs: self.blobs.clone(),
             redactor: Mutex::new(redactor),
@@ -120,7 +124,7 @@ impl Tenant {
             state: Mutex::default(),
             _tenant: tenant,
         };
-        for entry in index.entries {
+        for entry in entries {
             player.learn(entry)?;
         }
         Ok(player)

@@ -94,6 +94,17 @@ impl Tenant {
         Ok(found)
     }
 
+    /// Whether there is a cassette of this name, be it empty.
+    pub fn has(&self, name: &CassetteId) -> bool {
+        self.cassette(name).is_dir()
+    }
+
+    /// Makes an empty cassette, unless there is one.
+    pub fn make(&self, name: &CassetteId) -> Result<(), StoreError> {
+        let folder = self.cassette(name);
+        make_folder(&folder).map_err(at("make", &folder))
+    }
+
     /// What a cassette has, in the order of its recording.
     pub fn entries(&self, name: &CassetteId) -> Result<Vec<Entry>, StoreError> {
         self.read(name).map(|index| index.entries)

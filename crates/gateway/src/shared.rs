@@ -12,7 +12,7 @@ use belljar_bus::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Ope
 use belljar_cassette::{Limits, Store, StoreError};
 use belljar_egress::Openings;
 use belljar_model::SandboxId;
-use belljar_model::network::Policy;
+use belljar_model::network::{CassetteId, Miss, Policy, Tape};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::net::NetError;
 use tokio::sync::mpsc;
@@ -88,6 +88,10 @@ pub enum OpenError {
     Authority(#[source] AuthorityError),
     #[error("no token was made")]
     Mint(#[source] MintError),
+    #[error("there is no cassette `{0}` to replay; `belljar cassette list` shows those there are")]
+    NoCassette(CassetteId),
+    #[error("cannot make the cassette")]
+    Cassette(#[source] StoreError),
 }
 
 impl Live {
@@ -159,6 +163,7 @@ impl Gateway {
         listener: Option<TcpListener>,
         diagnosis: Option<OwnedFd>,
     ) -> Result<Opened, OpenError> {
+        self.check_tape(&session.subject.tenant, &session.policy.tape)?;
         let listener = listener.map(listen::adopt).transpose().map_err(OpenError::Listener)?;
         let authority = Authority::new().map_err(OpenError::Authority)?;
         let opened = Opened { authority: authority.pem() };
@@ -196,8 +201,25 @@ impl Gateway {
     /// The policy of a sandbox from now on; what it forbids is cut.
     pub fn change(&self, sandbox: &SandboxId, policy: Policy) -> Result<(), OpenError> {
         let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
+        self.check_tape(&session.subject.tenant, &policy.tape)?;
         session.change(policy);
         Ok(())
+    }
+
+    /// A misspelled cassette is an error now, not an answer 502 to every request later.
+    /// One that is being recorded exists from the start, even if nothing is asked.
+    fn check_tape(&self, tenant: &str, tape: &Tape) -> Result<(), OpenError> {
+        // Without cassettes, requests are refused one by one, with the reason.
+        let live = self.shared.live();
+        let Some(store) = &live.cassettes else { return Ok(()) };
+        let cassettes = store.tenant(tenant);
+        match tape {
+            Tape::Record { cassette } => cassettes.make(cassette).map_err(OpenError::Cassette),
+            Tape::Replay { cassette, miss: Miss::Strict } if !cassettes.has(cassette) => {
+                Err(OpenError::NoCassette(cassette.clone()))
+            }
+            Tape::Replay { .. } | Tape::Off => Ok(()),
+        }
     }
 
     /// Cuts everything of a sandbox.

@@ -12,11 +12,13 @@
 //! itself, so it goes on after a crash like any other provider.
 
 mod code;
+mod cover;
 mod names;
 mod plan;
 mod question;
 mod report;
 mod shape;
+mod time;
 mod words;
 
 use belljar_llm::Usage;
@@ -180,7 +182,9 @@ impl Hand<'_> {
                 let said = format!("I will compute {}.", plan.describe());
                 Said::Talk(self.python(&said, &code::aggregate(question, &plan)))
             }
-            Err(puzzle) => Said::NoAnswer(report::puzzled(&puzzle, &shapes, &looked.text)),
+            Err(puzzle) => {
+                Said::NoAnswer(report::puzzled(&puzzle, question, &shapes, &looked.text))
+            }
         }
     }
 
@@ -196,7 +200,7 @@ impl Hand<'_> {
         let Ok(plan) = Plan::make(question, &Shape::read(&looked.text)) else {
             return self.compute(question, looked);
         };
-        match report::answer(question, &plan, &looked.text, &result.text) {
+        match report::answer(&plan, &looked.text, &result.text) {
             Some(answer) => Said::Talk(on(&answer)),
             None => Said::NoAnswer(report::failed(&plan, &result.text)),
         }

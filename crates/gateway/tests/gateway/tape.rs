@@ -88,9 +88,26 @@ async fn tenants_do_not_hear_each_others_tapes() {
     let sandbox = world.sandbox_of("one", policy, false);
     get(&sandbox, port, "/a", "").await;
     world.gateway.close(&sandbox.id).unwrap();
+    let record = Policy { tape: Tape::Record { cassette: name() }, ..Policy::default() };
+    let sandbox = world.sandbox_of("two", record, false);
+    world.gateway.close(&sandbox.id).unwrap();
     let replay = Tape::Replay { cassette: name(), miss: Miss::Strict };
     let sandbox = world.sandbox_of("two", Policy { tape: replay, ..Policy::default() }, false);
     assert_eq!(get(&sandbox, port, "/a", "").await.status, 502);
+}
+
+#[tokio::test]
+async fn a_cassette_that_is_not_there_cannot_be_replayed() {
+    let world = World::start().await;
+    let sandbox = world.sandbox(Policy::default());
+    let replay = |miss| Policy { tape: Tape::Replay { cassette: name(), miss }, ..allow(&[]) };
+    let refused = world.gateway.change(&sandbox.id, replay(Miss::Strict));
+    assert!(refused.unwrap_err().to_string().starts_with("there is no cassette `first`"));
+    // One that is to be filled may be empty.
+    world.gateway.change(&sandbox.id, replay(Miss::Fallthrough)).unwrap();
+    let record = Policy { tape: Tape::Record { cassette: name() }, ..Policy::default() };
+    world.gateway.change(&sandbox.id, record).unwrap();
+    world.gateway.change(&sandbox.id, replay(Miss::Strict)).unwrap();
 }
 
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {

@@ -66,6 +66,48 @@ def numbers(data, rows, column):
     return values
 
 
+def unit_of(date, unit):
+    """The month, or the like, of a date; as text it sorts by time."""
+    if unit == "week":
+        year, week, _ = date.isocalendar()
+        return f"{year}-W{week:02}"
+    return {
+        "day": date.isoformat(),
+        "month": f"{date.year}-{date.month:02}",
+        "quarter": f"{date.year}-Q{(date.month + 2) // 3}",
+        "year": str(date.year),
+    }[unit]
+
+
+def back(date, count, unit):
+    """The day after which so many units end with this date."""
+    if unit in ("day", "week"):
+        return date - datetime.timedelta(days=count * (7 if unit == "week" else 1))
+    months = date.year * 12 + date.month - 1 - count * {"month": 1, "quarter": 3, "year": 12}[unit]
+    year, month = divmod(months, 12)
+    for day in range(date.day, 0, -1):
+        try:
+            return datetime.date(year, month + 1, day)
+        except ValueError:
+            continue
+
+
+def within(rows, period):
+    """Rows whose date is in a period."""
+    dated = [(data.date(row, ASK["date"]), row) for row in rows]
+    lost = sum(date is None for date, _ in dated)
+    if lost:
+        said.append(f"{lost} of {len(rows)} rows have no date in `{ASK['date']}` and were left out.")
+    dated = [(date, row) for date, row in dated if date]
+    if "last" in period:
+        every = [date for date in (data.date(row, ASK["date"]) for row in data.rows) if date]
+        first, last = back(max(every), period["last"], period["unit"]), max(every)
+        said.append(f"From {first + datetime.timedelta(days=1)} to {last}, the last date in the data.")
+        return [row for date, row in dated if date > first]
+    first, last = period["from"] or "", period["to"] or "9999-99-99"
+    return [row for date, row in dated if first <= date.isoformat() < last]
+
+
 data = read(ASK["dataset"])
 rows, said = data.rows, []
 print("RESULT-BEGIN")
@@ -76,6 +118,10 @@ if ASK["join"]:
         said.append(f"Warning: {before - len(rows)} of {before} rows had no partner in `{ASK['join']['name']}`.")
 for where in ASK["where"]:
     rows = [row for row in rows if str(row.get(where["column"])) in where["values"]]
+if ASK["period"]:
+    rows = within(rows, ASK["period"])
+    if not rows:
+        said.append("No row of the data is in this time.")
 number_column = ASK["number"]
 values = numbers(data, rows, number_column) if number_column else [None] * len(rows)
 if ASK["measure"] == "correlation":
@@ -83,10 +129,17 @@ if ASK["measure"] == "correlation":
     pairs = [pair for pair in pairs if None not in pair]
     head = ["column", "column", "rows", "correlation"]
     table(head, [[number_column, ASK["second"], len(pairs), correlation(pairs)]])
-elif ASK["group"]:
+elif ASK["rows"]:
+    order = [(value, row) for value, row in zip(values, rows) if value is not None]
+    order.sort(key=lambda pair: pair[0], reverse=not ASK["ascending"])
+    shows = [column for column in data.columns() if column != number_column][:7]
+    table(shows + [number_column], [[row.get(name) for name in shows] + [value] for value, row in order[: ASK["most"]]])
+    print(f"\n{min(len(order), ASK['most'])} of {len(order)} rows, sorted by {number_column}.")
+elif ASK["group"] or ASK["unit"]:
     groups = {}
     for row, value in zip(rows, values):
-        name = row.get(ASK["group"])
+        date = data.date(row, ASK["date"]) if ASK["unit"] else None
+        name = row.get(ASK["group"]) if ASK["group"] else date and unit_of(date, ASK["unit"])
         if not is_missing(name):
             groups.setdefault(str(name), []).append(value)
     found = {
@@ -97,14 +150,15 @@ elif ASK["group"]:
     names += [by] if by not in names else []
     last = float("inf") if ASK["ascending"] else float("-inf")
     order = sorted(sorted(found), key=lambda name: found[name].get(by, last), reverse=not ASK["ascending"])
+    order = sorted(found) if ASK["series"] else order
     if ASK["names"] and order:
         best = found[order[0]].get(by)
         first = [f"`{shown(name)}`" for name in order if found[name].get(by) == best]
         have = "has" if len(first) == 1 else "have"
         which = "lowest" if ASK["ascending"] else "highest"
         print(f"{', '.join(first[:5])} {have} the {which} {by}: {shown(best)}.\n")
-    table([ASK["group"]] + names, [[n] + [found[n].get(m) for m in names] for n in order[: ASK["most"]]])
-    print(f"\n{min(len(order), ASK['most'])} of {len(order)} groups, sorted by {by}.")
+    table([ASK["group"] or ASK["unit"]] + names, [[n] + [found[n].get(m) for m in names] for n in order[: ASK["most"]]])
+    print(f"\n{min(len(order), ASK['most'])} of {len(order)} groups, sorted by {ASK['unit'] if ASK['series'] else by}.")
 else:
     found = measures([value for value in values if value is not None], len(rows))
     if ASK["second"]:

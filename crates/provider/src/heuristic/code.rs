@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::plan::Plan;
 use super::question::Question;
+use super::time::{Period, Unit};
 use crate::conversation::ToolCall;
 
 /// What the first line of a piece says, to be recognised by.
@@ -13,6 +14,9 @@ const MARK: &str = "# belljar heuristic: ";
 pub(super) const LOOK: &str = "look";
 pub(super) const AGGREGATE: &str = "aggregate";
 pub(super) const WRITE: &str = "write";
+
+/// Of a series, which is read as a whole.
+const MOST_TIMES: u64 = 60;
 
 const LOAD_PY: &str = include_str!("load.py");
 const LOOK_PY: &str = include_str!("look.py");
@@ -40,7 +44,18 @@ pub(super) fn aggregate(question: &Question, plan: &Plan) -> String {
         .map(|join| json!({ "name": join.name, "left": join.left, "right": join.right }));
     let filters = plan.filters.iter();
     let filters = filters.map(|it| json!({ "column": it.column, "values": it.values }));
+    let period = plan.period.as_ref().map(|period| match period {
+        Period::Days { from, to } => json!({ "from": from, "to": to }),
+        Period::Last { count, unit } => json!({ "last": count, "unit": unit.word() }),
+    });
+    // Times stand in their own order, unless one of them is asked for.
+    let is_series = plan.unit.is_some() && !question.is_superlative;
     let ask = json!({
+        "date": plan.date,
+        "period": period,
+        "unit": plan.unit.map(Unit::word),
+        "series": is_series,
+        "rows": plan.has_rows,
         "dataset": plan.dataset,
         "measure": plan.measure.word(),
         "number": plan.number,
@@ -48,9 +63,9 @@ pub(super) fn aggregate(question: &Question, plan: &Plan) -> String {
         "where": filters.collect::<Vec<_>>(),
         "group": plan.group,
         "join": join,
-        "names": question.wants_names,
+        "names": question.wants_names && !is_series,
         "ascending": question.is_ascending,
-        "most": question.most,
+        "most": if is_series { MOST_TIMES } else { question.most },
     });
     piece(AGGREGATE, &ask, &[LOAD_PY, AGGREGATE_PY])
 }

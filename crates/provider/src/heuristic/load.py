@@ -1,5 +1,6 @@
 import collections
 import csv
+import datetime
 import json
 import math
 import os
@@ -87,6 +88,20 @@ def tells(value):
     return "," if by_point is None else "." if by_comma is None else "?"
 
 
+# How dates are written, and where year, month and day stand in it.
+DATES = {
+    "ymd": re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ].*)?"),
+    "d.m.y": re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?: .*)?"),
+    "d/m/y": re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?: .*)?"),
+}
+
+
+def parts(value, order):
+    """The numbers in a date as they stand there; none if it is no date."""
+    found = DATES[order].fullmatch(str(value).strip())
+    return tuple(map(int, found.groups())) if found else None
+
+
 class Table:
     """One dataset: its rows, how its numbers are written, and what is to be said of it."""
 
@@ -96,7 +111,7 @@ class Table:
         self.delimiter = options.get("delimiter")
         # Digits that are no numbers, because their zeros count.
         self.texts = set(options.get("text") or ())
-        self.notes, self.votes, self.marks = [], {}, {}
+        self.notes, self.votes, self.marks, self.orders = [], {}, {}, {}
         path = os.path.join(FOLDER, entry["path"])
         self.rows = [flat(record) for record in getattr(self, "read_" + entry["format"])(path)]
         if not self.rows:
@@ -163,6 +178,35 @@ class Table:
                     own[","] = self.delimiter == ";" and any("," in str(row.get(column)) for row in self.rows)
             self.marks[column] = "," if own[","] > own["."] else "."
         return self.marks[column]
+
+    def order(self, column):
+        """How the dates of a column are written; none if it is not one of dates."""
+        if column not in self.orders:
+            there = [row[column] for row in self.rows[:5000] if not is_missing(row.get(column))]
+            fits = [order for order in DATES if there and all(parts(value, order) for value in there)]
+            self.orders[column] = self.settle(fits[0], there) if fits else None
+        return self.orders[column]
+
+    @staticmethod
+    def settle(order, values):
+        """Days and months can be told apart if one of them is greater than 12."""
+        if order != "d/m/y":
+            return order
+        first, second = (max(parts(value, order)[at] for value in values) for at in (0, 1))
+        return "d/m/y" if first > 12 >= second else "m/d/y" if second > 12 >= first else None
+
+    def date(self, row, column):
+        order = self.order(column)
+        if order is None or is_missing(row.get(column)):
+            return None
+        found = parts(row[column], "d/m/y" if order == "m/d/y" else order)
+        if not found:
+            return None
+        places = {"ymd": (0, 1, 2), "d.m.y": (2, 1, 0), "d/m/y": (2, 1, 0), "m/d/y": (2, 0, 1)}[order]
+        try:
+            return datetime.date(*(found[place] for place in places))
+        except ValueError:
+            return None
 
     def number(self, row, column):
         return None if column in self.texts else number(row.get(column), self.mark(column))

@@ -18,8 +18,10 @@ def column_of(table, column):
     sample = there[:2000]
     if sample and sum(table.number(row, column) is not None for row in sample) >= 0.9 * len(sample):
         return [column, "number", different, []]
-    if sample and all(str(row[column])[:4].isdigit() and str(row[column])[4:5] == "-" for row in sample):
-        return [column, "date", different, []]
+    if table.order(column):
+        dates = [date for date in (table.date(row, column) for row in there) if date]
+        if dates:
+            return [column, "date", different, [min(dates).isoformat(), max(dates).isoformat()]]
     meant = []
     if different <= MOST_VALUES:
         meant = sorted(value for value in values if len(value) <= 60 and may_be_meant(value.lower()))[:8]

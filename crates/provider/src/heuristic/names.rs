@@ -12,7 +12,7 @@ const ENOUGH: u32 = 50;
 pub(super) struct Candidate<'s> {
     pub(super) shape: &'s Shape,
     pub(super) column: &'s Column,
-    score: u32,
+    pub(super) score: u32,
 }
 
 /// A value that the question names, and the column that has it.
@@ -22,8 +22,8 @@ pub(super) struct Named<'s> {
     pub(super) column: &'s Column,
     pub(super) value: &'s str,
     /// Of its words in the question.
-    at: usize,
-    words: usize,
+    pub(super) at: usize,
+    pub(super) words: usize,
 }
 
 /// Columns that words of the question name, the best first.
@@ -35,28 +35,46 @@ pub(super) fn columns<'s>(
     scored(question, shapes, fits, |name| meant(name, &question.words))
 }
 
-/// Columns that these words name, which stand where groups are named: the best first,
-/// and of equals those that are no numbers.
+/// Columns that these words name, which stand where groups are named: first those that
+/// account for most of the words, also by the name of their dataset.
 pub(super) fn groups<'s>(
     question: &Question,
     shapes: &'s [Shape],
     words: &[&str],
     fits: impl Fn(&Shape, &Column) -> bool,
 ) -> Vec<Candidate<'s>> {
-    // The first word is what was asked for; the second may say more of it.
-    let best = |name: &str| {
-        let own = split(name);
-        let like = |word: &str| own.iter().map(|part| likeness(part, word)).max().unwrap_or(0);
-        let whole = meant(name, &question.words);
-        let scores = words.iter().zip([20, 0]).map(|(word, more)| match like(word) {
-            0 => 0,
-            like => like + more + whole,
-        });
-        scores.max().unwrap_or(0)
-    };
-    let mut found = scored(question, shapes, fits, best);
-    found.sort_by_key(|candidate| candidate.column.1 == Kind::Number);
+    let mut found = Vec::new();
+    for shape in shapes {
+        let around = split(&shape.name);
+        for column in shape.columns.iter().filter(|column| fits(shape, column)) {
+            let own = split(&column.0);
+            let like = |parts: &[String], word: &str| {
+                parts.iter().map(|part| likeness(part, word)).max().unwrap_or(0)
+            };
+            if words.iter().all(|word| like(&own, word) == 0) {
+                continue;
+            }
+            let told = words.iter().map(|word| like(&own, word).max(like(&around, word) * 9 / 10));
+            let told: u32 = told.sum();
+            let whole = meant(&column.0, &question.words);
+            let is_number = u32::from(column.1 == Kind::Number);
+            found.push(Candidate { shape, column, score: (told * 1000 + whole) * 2 - is_number });
+        }
+    }
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.score));
     found
+}
+
+/// Whether words name one column of a dataset wholly.
+pub(super) fn is_whole(shape: &Shape, words: &[&str]) -> bool {
+    let is_like = |part: &String| words.iter().any(|word| likeness(part, word) == 100);
+    shape.columns.iter().any(|column| split(&column.0).iter().all(is_like))
+}
+
+/// The best of these; several: they are all as good.
+pub(super) fn best<'s>(found: &[Candidate<'s>]) -> Vec<Candidate<'s>> {
+    let most = found.first().map_or(0, |first| first.score);
+    found.iter().filter(|candidate| candidate.score == most).copied().collect()
 }
 
 fn scored<'s>(
@@ -85,8 +103,10 @@ pub(super) fn subjects<'s>(words: &[&str], shapes: &'s [Shape]) -> Vec<Candidate
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let named = shapes.iter().filter(|shape| meant(&shape.name, &words) >= ENOUGH);
     let names = |shape: &'s Shape| {
+        // Two of one name would be taken for one.
         let usual = ["name", "title", "id", "key"];
-        let column = usual.into_iter().find_map(|name| shape.column(name))?;
+        let mut columns = usual.into_iter().filter_map(|name| shape.column(name));
+        let column = columns.find(|column| column.2 == shape.rows)?;
         Some(Candidate { shape, column, score: 0 })
     };
     named.filter_map(names).collect()
@@ -117,7 +137,7 @@ pub(super) fn values<'s>(question: &Question, shapes: &'s [Shape]) -> Vec<Named<
     }
     let mut found: Vec<Named<'s>> = Vec::new();
     for shape in shapes {
-        for column in &shape.columns {
+        for column in shape.columns.iter().filter(|column| column.1 == Kind::Word) {
             let named = column.3.iter().filter_map(|value| {
                 let words = split(value);
                 let at = place(&question.words, &words)?;
@@ -132,12 +152,35 @@ pub(super) fn values<'s>(question: &Question, shapes: &'s [Shape]) -> Vec<Named<
     found
 }
 
+/// Columns of one dataset that have the same value, none of which the question names.
+pub(super) fn doubtful<'s>(
+    question: &Question,
+    values: &[Named<'s>],
+    chosen: &Named<'s>,
+) -> Vec<&'s Column> {
+    if meant(&chosen.column.0, &question.words) >= ENOUGH {
+        return Vec::new();
+    }
+    let others = values.iter().filter(|other| {
+        (other.at, other.words) == (chosen.at, chosen.words)
+            && other.shape.name == chosen.shape.name
+            && !std::ptr::eq(other.column, chosen.column)
+    });
+    others.map(|other| other.column).collect()
+}
+
 /// One column for each word: that of this dataset, or else the one with the fewest
 /// values. Longer values come first.
-pub(super) fn settled<'s>(values: &[Named<'s>], home: &Shape) -> Vec<Named<'s>> {
+pub(super) fn settled<'s>(
+    question: &Question,
+    values: &[Named<'s>],
+    home: &Shape,
+) -> Vec<Named<'s>> {
     let mut values = values.to_vec();
+    let is_named = |column: &Column| meant(&column.0, &question.words) >= ENOUGH;
     values.sort_by_key(|named| {
-        (std::cmp::Reverse(named.words), named.shape.name != home.name, named.column.2)
+        let is_away = named.shape.name != home.name;
+        (std::cmp::Reverse(named.words), is_away, !is_named(named.column), named.column.2)
     });
     let mut kept: Vec<Named<'s>> = Vec::new();
     for named in values {

@@ -1,23 +1,27 @@
 //! What is asked, as far as rules can tell.
 
-use super::words::{is_small, split};
+use super::time::Time;
+use super::words::{is_filler, is_small, split};
 use crate::conversation::{Block, Conversation, Role};
 
 /// More than one screen of groups is no answer.
 const MOST_GROUPS: u64 = 50;
 
 /// What follows these is what groups are made of.
-const BY: [&str; 6] = ["by", "per", "each", "every", "across", "within"];
+pub(super) const BY: [&str; 6] = ["by", "per", "each", "every", "across", "within"];
 /// The same, and the answer names some of the groups.
-const WHICH: [&str; 6] = ["which", "top", "bottom", "best", "worst", "rank"];
-const WHO: [&str; 2] = ["who", "whose"];
+pub(super) const WHICH: [&str; 6] = ["which", "top", "bottom", "best", "worst", "rank"];
+pub(super) const WHO: [&str; 2] = ["who", "whose"];
 /// What number of groups may follow.
 const FIRST: [&str; 5] = ["top", "first", "best", "bottom", "worst"];
 
-const HIGHEST: [&str; 8] =
+pub(super) const HIGHEST: [&str; 8] =
     ["most", "highest", "largest", "biggest", "greatest", "best", "top", "longest"];
-const LOWEST: [&str; 8] =
+pub(super) const LOWEST: [&str; 8] =
     ["least", "lowest", "smallest", "fewest", "worst", "bottom", "shortest", "minimum"];
+const DIFFERENT: [&str; 3] = ["different", "distinct", "unique"];
+/// "Most common": what there are most rows of.
+const COMMON: [&str; 2] = ["common", "frequent"];
 /// Rows are chosen by having a value, never by not having it.
 const NOT: [&str; 7] = ["not", "no", "never", "except", "excluding", "without", "besides"];
 
@@ -34,8 +38,9 @@ pub(super) struct Question {
     pub(super) is_ascending: bool,
     /// "Which deals …": the answer names some.
     pub(super) wants_names: bool,
-    /// How many groups to show.
+    /// How many groups or rows to show.
     pub(super) most: u64,
+    pub(super) time: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +84,9 @@ impl Question {
             measure: Measure::of(&words),
             is_superlative: has(&HIGHEST) || has(&LOWEST),
             is_ascending: has(&LOWEST),
-            wants_names: has(&WHICH) || has(&WHO),
+            wants_names: has(&WHICH) || has(&WHO) || is_common(&words),
             most: most.unwrap_or(10).clamp(1, MOST_GROUPS),
+            time: Time::read(&words),
             text: text.to_owned(),
             words,
         }
@@ -92,14 +98,33 @@ impl Question {
         let mut found = Vec::new();
         for (at, word) in self.words.iter().enumerate() {
             let word = word.as_str();
-            if BY.contains(&word) || WHICH.contains(&word) {
-                let rest = self.words[at + 1..].iter().map(String::as_str);
-                let rest = rest.skip_while(|word| is_small(word) || is_digits(word));
-                found.push(rest.take_while(|word| !is_small(word)).take(2).collect());
+            let is_common = COMMON.contains(&word) && at > 0 && self.words[at - 1] == "most";
+            if BY.contains(&word) || WHICH.contains(&word) || is_common {
+                let rest = (at + 1..self.words.len()).skip_while(|at| {
+                    let word = &self.words[*at];
+                    is_small(word) || is_digits(word)
+                });
+                let rest = rest.take_while(|at| !is_small(&self.words[*at])).take(3);
+                let rest = rest.filter(|at| !self.time.used.contains(at));
+                found.push(rest.map(|at| self.words[at].as_str()).collect());
             }
         }
         found.retain(|words: &Vec<&str>| !words.is_empty());
         (self.wants_names || !found.is_empty()).then_some(found)
+    }
+
+    /// Places of the words that say what is counted: "orders" of "how many orders".
+    pub(super) fn counted(&self) -> Vec<usize> {
+        let word = |at: usize| self.words.get(at).map(String::as_str);
+        let follows = (0..self.words.len()).filter(|at| match word(*at) {
+            Some("many") => true,
+            Some("of") => *at > 0 && ["number", "count"].contains(&self.words[*at - 1].as_str()),
+            Some(word) => word == "count" || DIFFERENT.contains(&word),
+            None => false,
+        });
+        let Some(start) = follows.last() else { return Vec::new() };
+        let rest = (start + 1..self.words.len()).skip_while(|at| is_filler(&self.words[*at]));
+        rest.take_while(|at| !is_small(&self.words[*at])).collect()
     }
 
     /// Whether rows themselves are meant: "how many records", "the most deals".
@@ -140,16 +165,35 @@ impl Measure {
             () if has(&["average", "mean", "avg", "typical"]) => Self::Mean,
             () if has(&["median"]) => Self::Median,
             () if has(&["deviation", "std", "spread"]) => Self::Std,
-            () if has(&["distinct", "unique", "different"]) => Self::Distinct,
+            () if has(&DIFFERENT) => Self::Distinct,
             () if pair("how", "many") || has(&["count", "often", "frequent", "frequency"]) => {
                 Self::Count
             }
             () if pair("number", "of") || pair("most", "common") => Self::Count,
-            () if has(&["total", "sum", "overall", "altogether"]) => Self::Sum,
+            () if has(&["total", "sum", "overall", "altogether"]) || pair("how", "much") => {
+                Self::Sum
+            }
             () if has(&["maximum", "max"]) => Self::Max,
             () if has(&["minimum", "min"]) => Self::Min,
             () => return None,
         })
+    }
+
+    /// Words that say it. "Total" goes with "number of", "how many" with "different".
+    pub(super) fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Count => {
+                &["count", "often", "frequent", "frequency", "number", "common", "total"]
+            }
+            Self::Sum => &["total", "sum"],
+            Self::Mean => &["average", "mean", "avg", "typical"],
+            Self::Median => &["median"],
+            Self::Min => &["minimum", "min"],
+            Self::Max => &["maximum", "max"],
+            Self::Std => &["standard", "deviation", "std", "spread"],
+            Self::Distinct => &["different", "distinct", "unique", "number", "count", "total"],
+            Self::Correlation => &["correlation", "correlate", "correlated", "pearson", "between"],
+        }
     }
 
     /// As the code calls it.
@@ -168,7 +212,11 @@ impl Measure {
     }
 }
 
-fn is_digits(word: &str) -> bool {
+fn is_common(words: &[String]) -> bool {
+    words.windows(2).any(|pair| pair[0] == "most" && COMMON.contains(&pair[1].as_str()))
+}
+
+pub(super) fn is_digits(word: &str) -> bool {
     word.chars().all(|letter| letter.is_ascii_digit())
 }
 
@@ -203,7 +251,10 @@ mod tests {
             words.map(|all| all.into_iter().flatten().map(str::to_owned).collect::<Vec<_>>())
         };
         assert_eq!(grouping("Total amount by region").unwrap(), ["region"]);
-        assert_eq!(grouping("Which of the sales reps sold most?").unwrap(), ["sale", "rep"]);
+        assert_eq!(
+            grouping("Which of the sales reps sold most?").unwrap(),
+            ["sale", "rep", "sold"]
+        );
         assert_eq!(grouping("Top 3 regions by amount").unwrap(), ["region", "amount"]);
         assert_eq!(grouping("Who sold most?").unwrap(), Vec::<String>::new());
         assert_eq!(grouping("What is the total amount of won deals?"), None);

@@ -4,35 +4,28 @@
 use super::plan::{Plan, Puzzle};
 use super::question::Question;
 use super::shape::Shape;
-use super::words::{is_small, likeness, split};
+use super::words::{likeness, split};
 
 const LONGEST: usize = 6_000;
 /// Of a message of an interpreter.
 const LONGEST_FAILURE: usize = 1_500;
 /// Columns of a dataset that are told to who did not know them.
 const MOST_COLUMNS: usize = 20;
+/// Names that may have been meant.
+const MOST_NEAR: usize = 3;
 
-const MODEST: &str = "This was computed by fixed rules, without a language model. They match words of \
-    the question to what the data calls things, and may have misunderstood it.";
-const UNABLE: &str = "Fixed rules work on questions here, without a language model. They count rows, and \
-    add up or average a column of numbers (also its median, minimum, maximum, deviation, or the \
-    correlation of two), for all rows or by another column, and only for rows with a value that the \
-    question names. Columns, values and datasets have to be called what the data calls them.";
+const MODEST: &str = "This was computed by fixed rules, without a language model.";
+const UNABLE: &str = "Fixed rules answer questions here, without a language model. They count rows, and \
+    add up or average a column of numbers (also its median, minimum, maximum, standard deviation, or \
+    the correlation of two), for all rows or by another column or by month, for rows with a value or \
+    in a time that the question names, and show the top rows by a number. Columns, values and \
+    datasets have to be called what the data calls them. A question is answered only if every word \
+    of it is understood; --model NAME asks a model instead.";
 
 /// What was found, first of all; none: the computation did not come to its end.
-pub(super) fn answer(
-    question: &Question,
-    plan: &Plan,
-    looked: &str,
-    output: &str,
-) -> Option<String> {
+pub(super) fn answer(plan: &Plan, looked: &str, output: &str) -> Option<String> {
     let found = shortened(between(output)?.trim(), LONGEST);
-    let mut text = format!("{}:\n\n{found}\n", capital(&plan.describe()));
-    let unused = unused(question, plan);
-    if !unused.is_empty() {
-        let words = unused.join(", ");
-        text += &format!("\nWords of the question that played no part in this: {words}.\n");
-    }
+    let text = format!("{}:\n\n{found}\n", capital(&plan.describe()));
     Some(format!("{text}{}\n{MODEST}\n", notes(looked)))
 }
 
@@ -42,21 +35,52 @@ pub(super) fn result(question: &Question, answer: &str) -> String {
     format!("# Heuristic result\n\nQuestion: {}\n\n{answer}", shortened(&text, LONGEST))
 }
 
-/// Why there is no answer: the question was not understood.
-pub(super) fn puzzled(puzzle: &Puzzle, shapes: &[Shape], looked: &str) -> String {
+/// Why there is no answer: the question was not understood, or could mean several things.
+pub(super) fn puzzled(
+    puzzle: &Puzzle,
+    question: &Question,
+    shapes: &[Shape],
+    looked: &str,
+) -> String {
     let list = |names: &[String]| format!("`{}`", names.join("`, `"));
+    let or = |names: &[String]| format!("`{}`", names.join("` or `"));
     let why = match puzzle {
-        Puzzle::Nothing => "no word of it names anything in the data".to_owned(),
-        Puzzle::Aim => "no word of it says what to compute".to_owned(),
+        Puzzle::Nothing => {
+            let nothing = "no word of it names anything in the data";
+            let mut names: Vec<String> =
+                question.words.iter().flat_map(|word| near(word, shapes)).collect();
+            names.truncate(MOST_NEAR);
+            match names.is_empty() {
+                true => nothing.to_owned(),
+                false => format!("{nothing}. Did you mean {}", or(&names)),
+            }
+        }
+        Puzzle::Aim => "no word of it says what to compute. Try \"how many\", \"total\" or \
+                        \"average\""
+            .to_owned(),
         Puzzle::Number(columns) if columns.is_empty() => {
             "it needs a column of numbers, and there is none to add up".to_owned()
         }
-        Puzzle::Number(columns) => {
-            format!("it does not name enough of the columns of numbers: {}", list(columns))
+        Puzzle::Number(columns) => format!("which number? Did you mean {}", or(columns)),
+        Puzzle::Group(words) => match near(words, shapes) {
+            names if names.is_empty() => format!("nothing in the data is called \"{words}\""),
+            names => format!("nothing is called \"{words}\". Did you mean {}", or(&names)),
+        },
+        Puzzle::Doubt(names) => format!("it can mean several columns. Did you mean {}", or(names)),
+        Puzzle::Measure(column) => format!(
+            "what of `{column}`? Say \"average {column}\", \"maximum {column}\" or \"total {column}\""
+        ),
+        Puzzle::NoDate => "it names a time, and the data has no column of dates".to_owned(),
+        Puzzle::When(months) if months.is_empty() => {
+            "the time in it is not understood. Try \"in March 2026\", \"since 2025\" or \"the last \
+             30 days\""
+                .to_owned()
         }
-        Puzzle::Group(words) => format!("nothing in the data is called \"{words}\""),
+        Puzzle::When(months) => format!("which year? Did you mean {}", or(months)),
+        Puzzle::Unclear(words) => unclear(words, shapes),
     };
-    let mut text = format!("The question is not understood: {why}.\n\nThere is:\n\n");
+    let end = if why.contains("Did you mean") || why.starts_with("which") { "?" } else { "." };
+    let mut text = format!("The question is not understood: {why}{end}\n\nThere is:\n\n");
     for Shape { name, rows, columns } in shapes {
         let more = columns.len().saturating_sub(MOST_COLUMNS);
         let shown = columns.iter().take(MOST_COLUMNS).map(|column| column.0.clone());
@@ -98,20 +122,55 @@ fn between(output: &str) -> Option<&str> {
     rest.split_once("RESULT-END").map(|(found, _)| found)
 }
 
-/// Words that name nothing that was used.
-fn unused(question: &Question, plan: &Plan) -> Vec<String> {
-    let used: Vec<String> = plan.names().into_iter().flat_map(split).collect();
-    let mut unused = Vec::new();
-    for (at, word) in question.words.iter().enumerate() {
-        let is_used = is_small(word)
-            || question.is_most(at)
-            || used.iter().any(|other| likeness(word, other) > 0);
-        let word = format!("\"{word}\"");
-        if !is_used && !unused.contains(&word) && unused.len() < 12 {
-            unused.push(word);
+/// Words that were not understood, and what they may be meant for.
+fn unclear(words: &[String], shapes: &[Shape]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    let mut names: Vec<String> = words.iter().flat_map(|word| near(word, shapes)).collect();
+    names.dedup();
+    names.truncate(MOST_NEAR);
+    let unknown = format!("these words are not understood: {}", quoted.join(", "));
+    if names.is_empty() {
+        unknown
+    } else {
+        format!("{unknown}. Did you mean `{}`", names.join("` or `"))
+    }
+}
+
+/// Columns whose names are spelled like these words.
+fn near(words: &str, shapes: &[Shape]) -> Vec<String> {
+    let words = split(words);
+    let columns = shapes.iter().flat_map(|shape| shape.columns.iter().map(|column| &column.0));
+    let is_near = |name: &&String| {
+        let parts = split(name);
+        words.iter().any(|word| parts.iter().any(|part| is_typo(word, part)))
+    };
+    let mut found: Vec<String> = columns.filter(is_near).cloned().collect();
+    found.truncate(MOST_NEAR);
+    found
+}
+
+/// Whether two words differ in one or two letters, as misspelled ones do.
+fn is_typo(first: &str, second: &str) -> bool {
+    if likeness(first, second) > 0 {
+        return true;
+    }
+    let (first, second): (Vec<char>, Vec<char>) =
+        (first.chars().collect(), second.chars().collect());
+    let longest = first.len().max(second.len());
+    if first.len().min(second.len()) < 4 || longest > 40 {
+        return false;
+    }
+    let mut row: Vec<usize> = (0..=second.len()).collect();
+    for (i, a) in first.iter().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, b) in second.iter().enumerate() {
+            let change = corner + usize::from(a != b);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
         }
     }
-    unused
+    row[second.len()] <= longest / 3
 }
 
 fn capital(text: &str) -> String {

@@ -13,7 +13,7 @@ pub(super) struct Shape {
 }
 
 /// A column: its name, what it holds, how many different values, and of few, those
-/// that the question may name.
+/// that the question may name; of dates, the first and the last.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Column(
     pub(super) String,
@@ -29,6 +29,42 @@ pub(super) enum Kind {
     Date,
     Word,
 }
+
+/// What one adds up without being told to.
+const ADDITIVE: [&str; 32] = [
+    "amount",
+    "revenue",
+    "sale",
+    "unit",
+    "quantity",
+    "qty",
+    "cost",
+    "profit",
+    "total",
+    "volume",
+    "spend",
+    "spending",
+    "budget",
+    "income",
+    "tax",
+    "fee",
+    "payment",
+    "turnover",
+    "duration",
+    "minute",
+    "hour",
+    "distance",
+    "click",
+    "view",
+    "visit",
+    "order",
+    "expense",
+    "earning",
+    "paid",
+    "donation",
+    "population",
+    "download",
+];
 
 impl Shape {
     /// Finds shapes in what the code printed, whatever stands around them. A line
@@ -62,9 +98,20 @@ impl Column {
     }
 
     /// Numbers that are amounts of something, and not its date, or its place in a list.
-    fn is_measure(&self) -> bool {
+    pub(super) fn is_measure(&self) -> bool {
         let labels = ["count", "year", "quarter", "month", "week", "day", "zip", "code", "number"];
         self.1 == Kind::Number && !self.is_id() && !self.ends_with(&labels)
+    }
+
+    /// The first and the last of its dates.
+    pub(super) fn range(&self) -> Option<(&str, &str)> {
+        let [first, last] = &self.3[..] else { return None };
+        (self.1 == Kind::Date).then_some((first, last))
+    }
+
+    /// Whether sums of it mean something; of prices and ages they do not.
+    pub(super) fn is_additive(&self) -> bool {
+        split(&self.0).iter().any(|word| ADDITIVE.contains(&word.as_str()))
     }
 
     fn ends_with(&self, words: &[&str]) -> bool {

@@ -176,14 +176,17 @@ fn a_join_that_loses_rows_says_so() {
 }
 
 #[test]
-fn words_that_played_no_part_are_admitted() {
-    check(
-        "What is the total amount of stakeholder engagement?",
-        &["\"stakeholder\", \"engagement\""],
-    );
+fn words_that_are_not_understood_are_named() {
+    let unclear = "these words are not understood: \"stakeholder\", \"engagement\"";
+    check_none(CRM, "What is the total amount of stakeholder engagement?", &[unclear]);
     // Only one column can make groups.
-    check("Total amount by stage and region", &["for each `stage`", "no part in this: \"region\""]);
-    check("Total amount not won", &["| sum | 1150.5 |", "no part in this: \"not\", \"won\""]);
+    check_none(
+        CRM,
+        "Total amount by stage and region",
+        &["\"region\". Did you mean `owner.region`?"],
+    );
+    check_none(CRM, "Total amount not won", &["\"not\", \"won\""]);
+    check_none(CRM, "Total amuont", &["names anything in the data. Did you mean `amount`?"]);
 }
 
 #[test]
@@ -205,7 +208,7 @@ const SALES: &str = "region,product,amount\nnorth,a,1\nsouth,b,5\nnorth,b,2\nnor
 fn who_sold_most_is_not_who_has_most_rows() {
     let sales = [("sales.csv", SALES)];
     let south = "`south` has the highest sum: 5.";
-    check_with(&sales, "Which region sold most?", &[south, "this is the only one", "\"sold\""]);
+    check_with(&sales, "Which region sold most?", &[south, "this is the only one"]);
     let north = "`north` has the lowest sum: 4.";
     check_with(&sales, "Which region had the lowest amount?", &[north]);
 }
@@ -263,10 +266,10 @@ fn what_was_passed_over_is_said() {
 
 #[test]
 fn words_of_a_question_are_never_code() {
-    check(
-        "Average amount \"); import os; os.remove('deals.json'); (\" \\\\ ''' {{result}} \u{2028}?",
-        &["| mean | 383.5 |"],
-    );
+    let quotes = "Average amount \"); (\" \\\\ ''' {{}} \u{2028}?";
+    check(quotes, &["| mean | 383.5 |"]);
+    let code = "Average amount \"); import os; os.remove('deals.json'); (\" \\\\ ''' {{result}}?";
+    check_none(CRM, code, &["\"import\", \"os\", \"remove\"", "`deals`, 4 rows"]);
 }
 
 #[test]

@@ -10,6 +10,16 @@ const SMALL: &str = "a about all among an and any are as at average avg be been 
     them there these this to top total typical unique was we were what when where which who whose \
     with within worst across altogether you your";
 
+/// Of these, the ones that change nothing, wherever they stand.
+const FILLER: &str = "a about all among an and any are as at be been calculate can compute data \
+    dataset did do does find for from get give had has have how i in is it its list me my of on or \
+    our please show tell that the their them there these this to was we were what with you your \
+    value row record entry line observation altogether overall much many";
+
+pub(super) fn is_filler(word: &str) -> bool {
+    FILLER.split_whitespace().any(|filler| stem(filler) == word)
+}
+
 pub(super) fn is_small(word: &str) -> bool {
     SMALL.split_whitespace().any(|small| stem(small) == word)
 }

@@ -80,7 +80,7 @@ fn words_of_the_question_name_the_columns() {
         "How many different stages do deals have?",
         "how many different `stage` there are in `deals`",
     );
-    check("Which deal has the largest amount?", "the sum of `amount` in `deals` for each `name`");
+    check("Which deal has the largest amount?", "the first rows by `amount` in `deals`");
     check("What is the highest amount?", "the max of `amount` in `deals`");
     check("How many rows do deals have?", "the number of rows in `deals`");
 }
@@ -114,9 +114,10 @@ fn who_asks_for_the_most_means_the_only_column_of_numbers() {
         "Average by product",
         &format!("the mean of `amount` in `sales` for each `product` {only}"),
     );
-    // Rows can be what there is most of.
-    planned(&sales(&["amount"]), "Which region has the most sales?", ROWS_BY_REGION);
-    planned(&sales(&[]), "Which region sold most?", ROWS_BY_REGION);
+    // Sales can be rows, and what was paid.
+    let amount = Puzzle::Number(vec!["amount".into()]);
+    puzzled(&sales(&["amount"]), "Which region has the most sales?", amount);
+    planned(&sales(&[]), "Which region has the most sales?", ROWS_BY_REGION);
     let both = Puzzle::Number(vec!["amount".into(), "discount".into()]);
     puzzled(&sales(&["amount", "discount"]), "Which region sold most?", both);
 }
@@ -145,7 +146,8 @@ fn values_that_are_named_choose_rows() {
          joined with `deals` where `deal_id` = `deals.id`",
     );
     // Nothing is chosen by what it is not.
-    check("What is the total amount of deals not won?", "the sum of `amount` in `deals`");
+    let not = Puzzle::Unclear(vec!["not".into(), "won".into()]);
+    puzzled(&crm(), "What is the total amount of deals not won?", not);
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn groups_are_made_only_if_they_are_asked_for() {
         "What is the total amount of won deals?",
         "the sum of `amount` in `deals` where `status` is `won`",
     );
-    planned(&deals, "Top 3 deals by amount", "the sum of `amount` in `deals` for each `deal_id`");
+    planned(&deals, "Top 3 deals by amount", "the first rows by `amount` in `deals`");
     let one = [shape("a", 2, &[("kind", Kind::Word, 1, &[]), ("amount", Kind::Number, 2, &[])])];
     planned(&one, "Total amount by kind", "the sum of `amount` in `a` for each `kind`");
     puzzled(&deals, "Total amount by country", Puzzle::Group("country".into()));
@@ -180,4 +182,91 @@ fn what_names_nothing_is_not_answered() {
     puzzled(&crm(), "Tell me about the stages", Puzzle::Aim);
     puzzled(&crm(), "Show won deals", Puzzle::Aim);
     planned(&sales(&[]), "How many rows are there?", "the number of rows in `sales`");
+}
+
+/// Orders over two years, by customers of several countries.
+fn orders() -> Vec<Shape> {
+    use Kind::{Date, Number, Word};
+    vec![
+        shape(
+            "orders",
+            400,
+            &[
+                ("order_id", Number, 400, &[]),
+                ("order_date", Date, 200, &["2025-01-05", "2026-04-02"]),
+                ("customer_id", Word, 80, &[]),
+                ("units", Number, 20, &[]),
+                ("revenue", Number, 390, &[]),
+                ("price", Number, 90, &[]),
+                ("ship_country", Word, 5, &["Spain"]),
+                ("bill_country", Word, 5, &["Spain"]),
+            ],
+        ),
+        shape("customers", 80, &[("customer_id", Word, 80, &[]), ("country", Word, 5, &[])]),
+    ]
+}
+
+#[test]
+fn times_choose_rows_and_make_groups() {
+    for (question, want) in [
+        (
+            "What was total revenue in March 2026?",
+            "the sum of `revenue` in `orders` where `order_date` is from 2026-03-01 to before \
+             2026-04-01",
+        ),
+        ("Revenue by month", "the sum of `revenue` in `orders` for each month of `order_date`"),
+        (
+            "Which month had the most orders?",
+            "the number of rows in `orders` for each month of `order_date`",
+        ),
+        (
+            "How many orders were there in the last 30 days?",
+            "the number of rows in `orders` where `order_date` is in the last 30 days of the data",
+        ),
+    ] {
+        planned(&orders(), question, want);
+    }
+    let march = Puzzle::When(vec!["2025-03".into(), "2026-03".into()]);
+    puzzled(&orders(), "Total revenue in March", march);
+    puzzled(&sales(&["amount"]), "Total amount in March", Puzzle::NoDate);
+}
+
+#[test]
+fn rows_and_values_are_counted_as_what_they_are() {
+    for (question, want) in [
+        ("How many orders are there?", "the number of rows in `orders`"),
+        ("How many units were sold?", "the sum of `units` in `orders`"),
+        ("Top 5 orders by revenue", "the first rows by `revenue` in `orders`"),
+        (
+            "Total revenue by customer country",
+            "the sum of `revenue` in `orders` for each `customers.country`, joined with \
+             `customers` where `customer_id` = `customers.customer_id`",
+        ),
+    ] {
+        planned(&orders(), question, want);
+    }
+    planned(
+        &sales(&["amount"]),
+        "How many products are there?",
+        "how many different `product` there are in `sales`",
+    );
+}
+
+#[test]
+fn what_is_not_wholly_understood_is_not_answered() {
+    let unclear = |question: &str, words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        puzzled(&orders(), question, Puzzle::Unclear(words));
+    };
+    unclear("Umsatz total revenue nach Region", &["umsatz", "nach", "region"]);
+    unclear("Total revenue in Atlantis", &["atlantis"]);
+    unclear("Total revenue of orders over 100", &["over", "100"]);
+    unclear("Average and median revenue", &["median"]);
+    unclear("Total revenue by customer and month", &["month"]);
+    unclear("Revenue growth by month", &["growth"]);
+    let both = |names: &[&str]| Puzzle::Doubt(names.iter().map(|it| (*it).to_owned()).collect());
+    puzzled(&orders(), "Total revenue in Spain", both(&["ship_country", "bill_country"]));
+    let number = Puzzle::Number(vec!["units".into(), "revenue".into(), "price".into()]);
+    puzzled(&orders(), "Which customer bought most of all orders?", number);
+    puzzled(&orders(), "Which customer has the highest price?", Puzzle::Measure("price".into()));
 }

@@ -94,7 +94,13 @@ pub(super) async fn others(stage: Stage, control: bool) -> anyhow::Result<Seen> 
     record(&stage, &world).await?;
     let play = async |tenant: &str| -> anyhow::Result<(Said, std::sync::Arc<Sandbox>)> {
         let sandbox = stage.sandbox(|_| {}).await?;
-        world.connect_as(tenant, &sandbox, playing(Miss::Strict)?).await?;
+        if tenant == "tenant" {
+            world.connect_as(tenant, &sandbox, playing(Miss::Strict)?).await?;
+        } else {
+            // One of its own, of the same name and empty.
+            world.connect_as(tenant, &sandbox, recording()?).await?;
+            sandbox.change_policy(playing(Miss::Strict)?).await?;
+        }
         let (_, mut said) = stage.say(&sandbox, &[hello()]).await?;
         Ok((said.remove(0), sandbox))
     };
@@ -111,6 +117,10 @@ pub(super) async fn others(stage: Stage, control: bool) -> anyhow::Result<Seen> 
     }
     let mut findings = Findings::default();
     for tenant in ["another", "tenant2", "Tenant", "../tenant", "tenant/", "tenant\0"] {
+        let sandbox = stage.sandbox(|_| {}).await?;
+        let opened = world.connect_as(tenant, &sandbox, playing(Miss::Strict)?).await;
+        let said = opened.err().map(|error| format!("{error:#}")).unwrap_or_default();
+        findings.expect(said.contains("no cassette"), "another tenant's is not found", said);
         let (said, sandbox) = play(tenant).await?;
         let refused = said.status() == 502 && !said.has("hello");
         findings.expect(refused, "nothing of another tenant's is played", said.brief());
