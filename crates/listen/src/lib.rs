@@ -10,4 +10,4 @@ mod listener;
 pub mod tls;
 
 pub use doors::{Doors, Settings};
-pub use listener::{ListenError, Listener};
+pub use listener::{IdentifyError, ListenError, Listener};
