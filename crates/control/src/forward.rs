@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_bus::behalf::{ABSENT, Behalf, HEADER, WHOSE, about};
+use belljar_bus::behalf::{ABSENT, HEADER, WHOSE};
 use belljar_model::network::Scheme;
 use belljar_model::{NodeNumber, SandboxId};
 use bytes::Bytes;
@@ -10,8 +10,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, Version, header};
 use hyper_util::rt::TokioIo;
 
-use crate::control::{Control, now};
+use crate::control::Control;
 use crate::keys::Caller;
+use crate::sign::HeldBody;
 
 /// Why there is no answer of a node's.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,7 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn request(&self) -> Request<Body> {
         let mut request = Request::new(Body::from(self.body.clone()));
+        request.extensions_mut().insert(HeldBody(self.body.clone()));
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = self.parts.uri.clone();
         *request.headers_mut() = self.parts.headers.clone();
@@ -75,16 +77,7 @@ impl Control {
         node: NodeNumber,
         mut request: Request<Body>,
     ) -> Result<Response, Unreached> {
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let what = about(request.method().as_str(), path);
-        let behalf = Behalf {
-            tenant: caller.proven.tenant.clone(),
-            floor: caller.floor,
-            ids: ids.to_vec(),
-            at: now(),
-        };
-        let word = self.key().sign(&what, &behalf).ok();
-        let word = word.and_then(|word| HeaderValue::try_from(word).ok());
+        let word = self.sign_for(caller, ids, node, &mut request).await;
         // The key has done its work; nobody further in needs it.
         request.headers_mut().remove("x-api-key");
         request.headers_mut().remove(header::AUTHORIZATION);
