@@ -3,7 +3,6 @@
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::member::{REGISTER, SYNC};
 use belljar_model::target::{RequestHead, RequestTarget};
 use belljar_model::{NodeNumber, SandboxId};
 use futures_util::StreamExt as _;
@@ -17,9 +16,6 @@ use crate::refuse::{REQUEST_ID, Refusal, Surface, request_id, sandbox_gone};
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// A node speaks.
-    Register,
-    Sync,
     Health,
     Ready,
     /// Into a sandbox; its own token proves who may.
@@ -56,8 +52,6 @@ async fn answer_to(
     request: Request<Body>,
 ) -> Response {
     match to {
-        To::Register => control.hear_register(request).await,
-        To::Sync => control.hear_sync(request).await,
         To::Health => match surface {
             Surface::E2b => StatusCode::NO_CONTENT.into_response(),
             Surface::Own => well(),
@@ -89,8 +83,6 @@ pub(crate) fn to(request: &Request<Body>) -> To {
     }
     let named = text("e2b-sandbox-id");
     match path {
-        REGISTER => return To::Register,
-        SYNC => return To::Sync,
         "/health" | "/v1/health" if named.is_none() => return To::Health,
         "/" | "/docs" | "/v1/openapi.json" if named.is_none() => return To::Public,
         "/v1/ready" if named.is_none() => return To::Ready,

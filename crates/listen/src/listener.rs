@@ -1,14 +1,16 @@
 //! Sockets that connections come from.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Extensions;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 /// Why a port could not be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -18,11 +20,24 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
+/// The reason a client that completed its handshake is sent away.
+pub type IdentifyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Finds out who a client is by its certificate. The result is beside each of its requests.
+pub(crate) type Identify =
+    Arc<dyn Fn(&ServerConnection) -> Result<Extensions, IdentifyError> + Send + Sync>;
+
 /// A port, plain or with TLS.
-#[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     tls: Option<Arc<ServerConfig>>,
+    identify: Option<Identify>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 /// SDKs open hundreds of connections at once, and give up on those that are
@@ -47,7 +62,19 @@ impl Listener {
             socket.listen(BACKLOG)
         };
         let socket = bound().map_err(|source| ListenError { address, source })?;
-        Ok(Self { socket, tls })
+        Ok(Self { socket, tls, identify: None })
+    }
+
+    /// A port whose clients have certificates of their own.
+    pub fn bind_identified(
+        address: SocketAddr,
+        tls: Arc<ServerConfig>,
+        identify: impl Fn(&ServerConnection) -> Result<Extensions, IdentifyError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Self, ListenError> {
+        Ok(Self { identify: Some(Arc::new(identify)), ..Self::bind(address, Some(tls))? })
     }
 
     /// Where it listens; tells the port when any free one was asked for.
@@ -61,6 +88,10 @@ impl Listener {
 
     pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
         self.tls.clone().map(TlsAcceptor::from)
+    }
+
+    pub(crate) fn identify(&self) -> Option<Identify> {
+        self.identify.clone()
     }
 
     pub(crate) async fn accept(&self) -> io::Result<TcpStream> {

@@ -4,6 +4,7 @@ pub(crate) mod authorization;
 mod bodies;
 mod code;
 mod hosts;
+mod identity;
 mod ids;
 mod network;
 mod nodes;
@@ -58,7 +59,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-08", "every route without a key", strangers::no_key_no_answer),
     case!("API-08/platform", "every route, every kind of key", authorization::matrix),
-    case!("API-08/node", "speaking in control's name", authorization::nobody_speaks_for_control),
+    case!("API-08/node", "speaking in control's name", identity::forged::nobody_speaks_for_control),
     case!("API-08/token", "a sandbox's token for all else", token::opens_its_sandbox_alone),
     case!(
         "API-08/token/platform",
@@ -76,6 +77,17 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
+    case!("BUS-03", "a stolen node key on every route", identity::stolen::opens_nothing_of_others),
+    case!("BUS-03/speak", "speaking for another node", identity::stolen::speaks_for_itself_only),
+    case!("BUS-03/address", "another's place in the network", identity::stolen::gets_no_requests),
+    case!("BUS-03/revoked", "a node that was revoked", identity::stolen::revoked_is_nobody),
+    case!("BUS-03/token", "enrolment tokens", identity::enrolment::tokens_are_for_one_node_once),
+    case!(
+        "BUS-03/files",
+        "secrets that others can read",
+        identity::enrolment::open_files_are_refused
+    ),
+    case!("BUS-04", "a request of control's again", identity::forged::requests_are_accepted_once),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
     case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),
