@@ -94,7 +94,7 @@ impl World {
         Ok(behalf)
     }
 
-    async fn from_control(
+    async fn receive_from_control(
         &self,
         word: &str,
         body: &'static str,
@@ -107,9 +107,12 @@ impl World {
 async fn request_that_control_signed_is_believed_once() {
     let world = world();
     let word = world.signed(&world.behalf());
-    let behalf = world.from_control(&word, "body").await.unwrap().unwrap();
+    let behalf = world.receive_from_control(&word, "body").await.unwrap().unwrap();
     assert_eq!(behalf.tenant.as_str(), "one");
-    assert_eq!(world.from_control(&word, "body").await.unwrap_err(), RequestError::Replayed);
+    assert_eq!(
+        world.receive_from_control(&word, "body").await.unwrap_err(),
+        RequestError::Replayed
+    );
 }
 
 #[tokio::test]
@@ -138,7 +141,7 @@ async fn signature_covers_request_node_body_and_time() {
         ),
         ("nonsense".to_owned(), RequestError::Signature(SignatureError::Form)),
     ] {
-        assert_eq!(world.from_control(&word, "body").await.unwrap_err(), wanted, "{word}");
+        assert_eq!(world.receive_from_control(&word, "body").await.unwrap_err(), wanted, "{word}");
     }
 }
 
@@ -146,7 +149,7 @@ async fn signature_covers_request_node_body_and_time() {
 async fn body_that_is_streamed_needs_no_digest() {
     let world = world();
     let word = world.signed(&Behalf { body: None, ..world.behalf() });
-    assert!(world.from_control(&word, "anything").await.unwrap().is_some());
+    assert!(world.receive_from_control(&word, "anything").await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -155,6 +158,9 @@ async fn signature_that_does_not_come_from_control_counts_for_nothing() {
     for peer in [None, Some(Peer::Node(number()))] {
         let word = world.signed(&world.behalf());
         assert!(world.receive(peer, &word, "body").await.unwrap().is_none(), "{peer:?}");
-        assert!(world.from_control(&word, "body").await.unwrap().is_some(), "it was not used up");
+        assert!(
+            world.receive_from_control(&word, "body").await.unwrap().is_some(),
+            "it was not used up"
+        );
     }
 }
