@@ -151,7 +151,10 @@ fn a_tenant_keeps_what_nobody_changes() {
 #[tokio::test]
 async fn nodes_are_shown_and_drained() {
     let office = Office::new();
-    office.run(&["node", "list"]).expect_status(0).expect_words(&["no node has come yet"]);
+    office
+        .run(&["node", "list"])
+        .expect_status(0)
+        .expect_words(&["there is no node yet", "hint: "]);
     let store = office.store().await;
     register(&store, "n1", Duration::from_secs(3600)).await;
     register(&store, "n2", Duration::ZERO).await;
