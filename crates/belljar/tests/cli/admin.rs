@@ -162,7 +162,9 @@ async fn nodes_are_shown_and_drained() {
     let ran = office.run(&["node", "list"]);
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     let words: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["NODE", "NO", "STATE", "TAKEN", "SLOTS", "LEASE", "ADDRESS", "TIERS"]);
+    let columns =
+        ["NODE", "NO", "STATE", "TAKEN", "SLOTS", "LEASE", "CERTIFICATE", "ADDRESS", "TIERS"];
+    assert_eq!(words[0], columns);
     assert_eq!(words[1][..5], ["n1", "1", "up", "0", "8"], "{text}");
     assert_eq!(words[2][..5], ["n2", "2", "lost", "0", "8"], "{text}");
     assert!(words[2].contains(&"out"), "{text}");
