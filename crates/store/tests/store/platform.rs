@@ -264,6 +264,28 @@ async fn charges(store: &Store) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test]
+async fn a_node_cannot_make_up_times_that_no_charge_can_hold() {
+    let (store, node) = world(9).await;
+    store.set_price("sandbox_second", u64::MAX >> 2).await.unwrap();
+    let (one, two) = (id(node, 1), id(node, 2));
+    admit(&store, node, &one, None).await;
+    admit(&store, node, &two, None).await;
+    let made_up = Duration::from_millis(u64::MAX);
+    let has = [&one, &two].map(|id| Present { left: made_up, ran: made_up, ..present(id) });
+    store.hear(&word(node, 1, &has, &[])).await.unwrap();
+    let ends = [Gone { ran: made_up, ..gone(&one, EndReason::Killed) }];
+    let heard = store.hear(&word(node, 2, &has[1..], &ends)).await.unwrap();
+    assert_eq!(heard, renewed(&[], &[]));
+    store.end("one", &two, None, EndReason::Killed).await.unwrap();
+    for (ran, cost) in charges(&store).await {
+        // No longer than it was there, and a minute for clocks that differ.
+        assert!(ran < 120_000, "{ran} ms were charged");
+        assert_eq!(cost, i64::MAX.unsigned_abs());
+    }
+    assert_eq!(charges(&store).await.len(), 2);
+}
+
+#[tokio::test]
 async fn what_ran_is_charged_once_by_its_nodes_clock() {
     let (store, node) = world(9).await;
     let (one, two) = (id(node, 1), id(node, 2));
