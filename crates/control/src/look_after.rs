@@ -62,6 +62,12 @@ impl Control {
         if round.is_multiple_of(5) {
             belljar_telemetry::metrics().set_outbox(self.store().waiting().await?.0);
         }
+        if round.is_multiple_of(5) {
+            let ended = self.store().end_closed().await?;
+            if !ended.is_empty() {
+                tracing::warn!(sandboxes = ended.len(), "sandboxes of closed tenants ended");
+            }
+        }
         if round.is_multiple_of(20) {
             for row in self.store().stuck(STUCK).await? {
                 tracing::warn!(sandbox.id = %row.id, "a sandbox got stuck on its way: lost");

@@ -99,7 +99,7 @@ pub(crate) enum TenantAction {
         #[arg(long, value_name = "TIER", value_parser = parse_floor)]
         floor: Option<Floor>,
     },
-    /// Let nothing of a tenant work from now on
+    /// Let nothing of a tenant work from now on, and end its sandboxes
     Close { name: String },
     /// All of them, and how much each has
     List,
