@@ -85,7 +85,7 @@ impl Control {
         let began = Instant::now();
         let _working = self.turns().wait(&caller.proven.tenant, patience).await.map_err(no_turn)?;
         let repeated = held.parts.headers.get("idempotency-key").and_then(|key| key.to_str().ok());
-        let request = repeated.map(|key| (key, Sha256::digest(&held.body).into()));
+        let request = repeated.map(|key| (key, digest(&held)));
         let mut tried: Vec<u16> = Vec::new();
         for attempt in 1..=ATTEMPTS {
             let span = placement(attempt);
@@ -279,6 +279,19 @@ impl Control {
         }
         Ok(Response::from_parts(parts, Body::from(body)))
     }
+}
+
+/// The digest of a request under an idempotency key: what is asked for stands in its body, and in
+/// its path.
+fn digest(held: &Held) -> [u8; 32] {
+    let path = held.parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut digest = Sha256::new();
+    for part in [held.parts.method.as_str(), path] {
+        digest.update(part);
+        digest.update([0]);
+    }
+    digest.update(&held.body);
+    digest.finalize().into()
 }
 
 /// One attempt to place a sandbox, as traces show it.
