@@ -2,12 +2,14 @@
 //! nothing has to be looked up for what names a sandbox.
 
 use axum::body::Body;
+use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
-use belljar_model::target::{RequestHead, RequestTarget};
+use belljar_model::target::{RequestHead, RequestTarget, is_link_signature};
 use belljar_model::{NodeNumber, SandboxId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderName, HeaderValue, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header};
+use serde::Deserialize;
 
 use crate::control::Control;
 use crate::forward::Unreached;
@@ -100,9 +102,21 @@ pub(crate) fn to(request: &Request<Body>) -> To {
             To::Sandbox(id.to_owned())
         }
         Some(RequestTarget::Token(token) | RequestTarget::Upload(token)) => marked(token),
-        Some(RequestTarget::SignedLink) => To::Link,
+        Some(RequestTarget::SignedLink) if has_signature(request.uri()) => To::Link,
+        Some(RequestTarget::SignedLink) => To::Nobody,
         None => To::Nobody,
     }
+}
+
+/// Returns true if a link may be some sandbox's. Every node is asked for such a link, so it
+/// must at least have the form of one.
+fn has_signature(uri: &Uri) -> bool {
+    #[derive(Default, Deserialize)]
+    struct Link {
+        signature: Option<String>,
+    }
+    let link = Query::<Link>::try_from_uri(uri).map(|query| query.0).unwrap_or_default();
+    link.signature.is_some_and(|signature| is_link_signature(&signature))
 }
 
 /// The node of the sandbox that a path of ours names. What the token opens there, the
@@ -247,7 +261,19 @@ mod tests {
         assert_eq!(went("/template-files/0002ff", &[]), To::Node(two));
         assert_eq!(went("/template-files/zz", &[]), To::Nobody);
         assert_eq!(went("/template-files/0000ff", &[]), To::Nobody);
-        assert_eq!(went("/files?signature=x", &[]), To::Link);
+        let signature = "v1_HEW7fDvq8wDd0bCgcYpP4vKMGjo6waU8ir2ibcmhKGY";
+        assert_eq!(went(&format!("/files?path=a&signature={signature}"), &[]), To::Link);
+        // It may have been written with escapes.
+        let escaped = signature.replace('H', "%48");
+        assert_eq!(went(&format!("/files?signature={escaped}"), &[]), To::Link);
+    }
+
+    #[test]
+    fn no_node_is_asked_for_a_link_without_a_signature() {
+        let long = format!("/files?signature=v1_{}", "A".repeat(44));
+        for path in ["/files", "/files?path=a", "/files?signature=", "/files?signature=x", &long] {
+            assert_eq!(went(path, &[]), To::Nobody, "{path}");
+        }
     }
 
     #[test]

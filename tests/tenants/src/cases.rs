@@ -2,6 +2,7 @@
 
 pub(crate) mod authorization;
 mod bodies;
+mod books;
 mod code;
 mod hosts;
 mod identity;
@@ -71,12 +72,16 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
     case!("API-13/platform", "a key of a platform's", authorization::streams_end_with_their_key),
+    case!("API-13/closed", "a tenant that is closed", books::close_with_their_tenant),
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
+    case!("API-14/once", "one idempotency key for two paths", books::keys_are_for_one_path),
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
     case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
+    case!("API-19/ended", "ends that no node reported", books::ends_are_as_described),
+    case!("API-21/links", "links without a signature", books::links_are_signed),
     case!("BUS-03", "a stolen node key on every route", identity::stolen::opens_nothing_of_others),
     case!("BUS-03/speak", "speaking for another node", identity::stolen::speaks_for_itself_only),
     case!("BUS-03/address", "another's place in the network", identity::stolen::gets_no_requests),
