@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_identity::{Connector, TlsConfigError};
+use belljar_identity::{Connector, PublicKey, TlsConfigError};
 use belljar_listen::{Doors, Listener, Settings as Bounds};
 use belljar_model::NodeNumber;
 use belljar_store::{NodeState, Store};
@@ -184,6 +184,12 @@ impl Control {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         let epoch = known.get(&node).filter(|node| node.state != NodeState::Lost)?.epoch;
         Some(dial::base(node, epoch))
+    }
+
+    /// The key of a node that is enrolled and not revoked.
+    pub(crate) fn node_key(&self, node: NodeNumber) -> Option<PublicKey> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&node).map(|node| node.public_key)
     }
 
     /// Places that a node has in all.

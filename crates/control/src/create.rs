@@ -25,6 +25,8 @@ use crate::turns::NoTurn;
 const BASE: &str = "base";
 /// How many nodes are tried before somebody is told that none will do.
 const ATTEMPTS: usize = 4;
+/// A template has an id and a few names; a node that says more is not believed.
+const MAX_TEMPLATE_NAMES: usize = 8;
 
 impl Control {
     pub(crate) async fn create(
@@ -272,7 +274,7 @@ impl Control {
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let lists = ["names", "aliases"].map(|field| said[field].as_array());
         let names = lists.into_iter().flatten().flatten().chain([&said["templateID"]]);
-        for name in names.filter_map(Value::as_str) {
+        for name in names.filter_map(Value::as_str).take(MAX_TEMPLATE_NAMES) {
             let plain = name.rsplit('/').next().unwrap_or(name);
             let kept = self.store().is_at(&caller.proven.tenant, "template", plain, node).await;
             kept.map_err(|error| self.database(&error))?;

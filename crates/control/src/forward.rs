@@ -141,6 +141,7 @@ impl Control {
             });
         }
         strip(response.headers_mut(), agreed.as_ref());
+        crate::believe::strip(response.headers_mut());
         *response.version_mut() = Version::HTTP_11;
         Ok(response)
     }

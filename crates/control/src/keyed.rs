@@ -19,6 +19,7 @@ use time::format_description::well_known::Rfc3339;
 use tracing::Instrument as _;
 
 use crate::answer::{as_long_as_the_key, cleared};
+use crate::believe::asked_for;
 use crate::control::Control;
 use crate::forward::{Held, Unreached};
 use crate::keys::{self, Caller};
@@ -143,8 +144,9 @@ pub(crate) async fn serve(
         }
         Wants::Keep(id) => {
             let (_, node) = placed(id)?;
-            let response = to(control, surface, caller, node, request).await;
-            control.remember(caller, node, response).await
+            let held = hold(request).await?;
+            let response = to(control, surface, caller, node, held.request()).await;
+            control.remember(caller, node, &held.body, response).await
         }
         Wants::End(id) => {
             let (id, node) = placed(id)?;
@@ -289,11 +291,12 @@ impl Control {
         found.map_err(|error| self.database(&error))
     }
 
-    /// Remembers where a snapshot with a name is.
+    /// Remembers where a snapshot is that got the name which was `asked` for.
     async fn remember(
         &self,
         caller: &Caller,
         node: NodeNumber,
+        asked: &[u8],
         response: Response,
     ) -> Result<Response, Refusal> {
         if !response.status().is_success() {
@@ -302,7 +305,7 @@ impl Control {
         let (parts, body) = whole(response).await.ok_or_else(Refusal::unknown_outcome)?;
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let names = said["names"].as_array().into_iter().flatten().chain([&said["name"]]);
-        for name in names.filter_map(Value::as_str) {
+        for name in asked_for(asked, names.filter_map(Value::as_str)) {
             let kept = self.store().is_at(&caller.proven.tenant, "snapshot", name, node).await;
             kept.map_err(|error| self.database(&error))?;
         }

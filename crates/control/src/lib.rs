@@ -13,6 +13,7 @@
 //! node and by the store afterwards. `docs/design/0019-platform.md` has the rest.
 
 mod answer;
+mod believe;
 mod control;
 mod create;
 mod dial;

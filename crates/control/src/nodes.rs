@@ -8,8 +8,8 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
 use belljar_bus::member::{Load, REGISTER, Register, Registered, SYNC, Sync, Synced};
-use belljar_bus::platform::Beat;
-use belljar_identity::{Peer, PeerIdentity};
+use belljar_bus::platform::{Beat, SignedBeat};
+use belljar_identity::{Peer, PeerIdentity, read_beat};
 use belljar_model::{NodeNumber, SandboxId};
 use belljar_store::{Gone, Heard as Said, NodeState, Present, Registration, StoreError, Word};
 use http::{Method, Request, StatusCode};
@@ -286,9 +286,16 @@ impl Control {
         }
     }
 
-    /// A node said over the bus how it is. Only a hint: nobody lives or dies by it,
-    /// and of whom nothing is known, nothing is believed.
-    pub fn hear_beat(&self, beat: Beat) {
+    /// Hears over NATS how a node is. Only a hint: nobody lives or dies by it. It counts
+    /// only if the node signed it: whoever can publish there could speak for any other.
+    pub fn hear_beat(&self, signed: &SignedBeat) {
+        let now = self.keyring().now();
+        // One that has just come may not be known here yet.
+        let Some(key) = self.node_key(signed.number) else { return };
+        let Some(beat) = read_beat(&key, signed, now) else {
+            belljar_telemetry::metrics().rejected_node_request("bad_beat");
+            return;
+        };
         if self.epoch(beat.number) != Some(beat.epoch) {
             return;
         }

@@ -12,6 +12,7 @@
 //! of them about itself only. `docs/design/0029-node-identity.md` has the reasons.
 
 mod authority;
+mod beat;
 mod certificate;
 mod clock;
 mod connect;
@@ -25,6 +26,7 @@ mod tls;
 mod token;
 
 pub use authority::{Authority, AuthorityError};
+pub use beat::{read_beat, sign_beat};
 pub use certificate::{Peer, PeerError, PeerIdentity};
 pub use clock::PlatformClock;
 pub use connect::{ConnectError, Connector, Route};

@@ -92,6 +92,11 @@ pub(crate) const ALL: &[Case] = &[
         "secrets that others can read",
         identity::enrolment::open_files_are_refused
     ),
+    case!(
+        "BUS-05",
+        "a node that answers for others",
+        identity::answers::nodes_answer_for_themselves
+    ),
     case!("BUS-04", "a request of control's again", identity::forged::requests_are_accepted_once),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),

@@ -106,7 +106,7 @@ pub(crate) async fn run(
 async fn hear(doorbell: Doorbell, control: Control) {
     let mut beats = doorbell.beats();
     while let Some(beat) = beats.next().await {
-        control.hear_beat(beat);
+        control.hear_beat(&beat);
     }
 }
 

@@ -8,7 +8,7 @@ use belljar_actions::{Actions, Keys};
 use belljar_bus::member::Registered;
 use belljar_bus::platform::Beat;
 use belljar_doorbell::Doorbell;
-use belljar_identity::{EnrolmentToken, NodeIdentity, private_file};
+use belljar_identity::{EnrolmentToken, NodeIdentity, private_file, sign_beat};
 use belljar_server::{Cluster, Listener, Me, Member, Server, Settings};
 use belljar_telemetry::Role;
 
@@ -156,7 +156,12 @@ async fn beat(doorbell: Doorbell, actions: Actions, cluster: Cluster, me: Me) {
         if let Some(Registered { number, epoch, .. }) = cluster.registered() {
             let (hits, misses) = actions.pool_hits();
             let load = belljar_server::load(&actions, &me);
-            doorbell.beat(&Beat { number, epoch, load, hits, misses });
+            let identity = cluster.identity();
+            let at = identity.clock().now();
+            let beat = Beat { number, epoch, load, hits, misses, at };
+            if let Ok(signed) = sign_beat(identity.key(), &beat) {
+                doorbell.beat(&signed);
+            }
         }
         tokio::time::sleep(BEAT).await;
     }

@@ -41,6 +41,8 @@ pub(crate) struct Shape {
     pub(crate) database: Option<PathBuf>,
     /// More words for every role.
     pub(crate) more: Vec<String>,
+    /// More words for control.
+    pub(crate) control_more: Vec<String>,
     pub(crate) quota: u32,
 }
 
@@ -52,6 +54,7 @@ impl Default for Shape {
             is_proxied: false,
             database: None,
             more: Vec::new(),
+            control_more: Vec::new(),
             quota: 500,
         }
     }
@@ -184,6 +187,20 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// As an operator does it; answers what was printed.
+    pub(crate) fn admin(&self, words: &[&str]) -> anyhow::Result<String> {
+        let (belljar, url) = (self.rig.belljar.display().to_string(), self.postgres.url());
+        run(&belljar, &[&["admin", "--database", &url], words].concat())
+    }
+
+    /// Lets a node enrol under its name when it starts.
+    pub(crate) fn write_token(&self, name: &str, words: &[&str]) -> anyhow::Result<PathBuf> {
+        let token = self.admin(&[&["node", "add", name], words].concat())?;
+        let file = self.rig.dir.join(format!("{name}.token"));
+        write_private(&file, token.trim())?;
+        Ok(file)
+    }
+
     /// Waits until a control has made the platform's authority.
     async fn has_authority(&mut self) -> anyhow::Result<()> {
         let began = Instant::now();
@@ -227,7 +244,7 @@ impl Cluster {
             ("--grace", "2s".to_owned()),
         ];
         words.extend(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
-        words.extend(shape.more.iter().cloned());
+        words.extend(shape.more.iter().chain(&shape.control_more).cloned());
         self.controls.push(self.role(name, place, address, words));
         Ok(())
     }
@@ -240,11 +257,7 @@ impl Cluster {
         std::fs::write(&gateway, gateway_text(self.oracle.address))?;
         let controls = self.controls.iter().map(|role| role.address.ip());
         let controls = controls.map(|ip| format!("https://{}", SocketAddr::new(ip, NODE_PORT)));
-        let belljar = self.rig.belljar.display().to_string();
-        let url = self.postgres.url();
-        let token = run(&belljar, &["admin", "--database", &url, "node", "add", &name])?;
-        let file = self.rig.dir.join(format!("{name}.token"));
-        write_private(&file, token.trim())?;
+        let file = self.write_token(&name, &[])?;
         let mut words = vec![self.rig.belljar.display().to_string(), "node".to_owned()];
         let text = |path: PathBuf| path.display().to_string();
         let state = self.rig.dir.join(format!("{name}-engine"));

@@ -1,6 +1,7 @@
 //! Who a node is, and who speaks for control: attacks with keys that were stolen, forged
 //! or used again.
 
+pub(super) mod answers;
 pub(super) mod enrolment;
 pub(super) mod forged;
 pub(super) mod stolen;

@@ -27,8 +27,8 @@ use crate::world::World;
 const THIEF: &str = "two";
 
 /// A machine that is enrolled as [`THIEF`], and whoever has taken it over.
-struct Thief {
-    identity: NodeIdentity,
+pub(super) struct Thief {
+    pub(super) identity: NodeIdentity,
     /// To control's port for nodes.
     control: PeerClient,
     /// To the other node's port for control.
@@ -36,7 +36,7 @@ struct Thief {
 }
 
 impl Thief {
-    async fn of(platform: &Platform) -> anyhow::Result<Self> {
+    pub(super) async fn of(platform: &Platform) -> anyhow::Result<Self> {
         let identity = platform.enrol(THIEF).await?;
         let endpoint = identity.endpoint();
         let control = PeerClient::new(endpoint, platform.node_port, Peer::Control)?;
@@ -45,13 +45,13 @@ impl Thief {
         Ok(Self { identity, control, node })
     }
 
-    async fn say(&self, path: &str, message: &Value) -> anyhow::Result<(u16, Value)> {
+    pub(super) async fn say(&self, path: &str, message: &Value) -> anyhow::Result<(u16, Value)> {
         let answer = self.control.send("POST", path, &[], message.to_string()).await?;
         Ok((answer.status, serde_json::from_slice(&answer.body).unwrap_or_default()))
     }
 
     /// Registers as itself, which it may.
-    async fn register(&self, address: &str) -> anyhow::Result<Registered> {
+    pub(super) async fn register(&self, address: &str) -> anyhow::Result<Registered> {
         let (status, said) = self.say(REGISTER, &register(THIEF, address)?).await?;
         ensure!(status == 200, "{status} {said}");
         Ok(serde_json::from_value(said)?)
@@ -69,7 +69,7 @@ fn register(name: &str, address: &str) -> anyhow::Result<Value> {
     Ok(serde_json::to_value(register)?)
 }
 
-fn sync(number: NodeNumber, epoch: u64, ended: &[&SandboxId]) -> anyhow::Result<Value> {
+pub(super) fn sync(number: NodeNumber, epoch: u64, ended: &[&SandboxId]) -> anyhow::Result<Value> {
     let gone = |id: &&SandboxId| Gone {
         id: (*id).clone(),
         reason: EndReason::Killed,
