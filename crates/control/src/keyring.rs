@@ -104,14 +104,14 @@ impl Keyring {
     fn take(&self, rows: &[AuthorityRow], must_open: bool) -> Result<(), KeyringError> {
         let before = self.authorities();
         let mut opened = BTreeMap::new();
-        for AuthorityRow { generation, certificate, sealed, .. } in rows {
+        for AuthorityRow { generation, certificate, sealed, is_current, .. } in rows {
             let known = before.opened.get(generation);
             let known = known.filter(|known| known.certificate().as_ref() == certificate);
             let authority = match known {
                 Some(known) => known.clone(),
                 None => match Authority::open(certificate, sealed, &self.0.secret) {
                     Ok(authority) => Arc::new(authority),
-                    Err(source) if must_open => {
+                    Err(source) if must_open && *is_current => {
                         return Err(KeyringError::Open { generation: *generation, source });
                     }
                     Err(error) => {
@@ -158,13 +158,21 @@ impl Keyring {
         let clients = Clients::NodesOrEnrolling;
         let config = self.0.endpoint.server_config(clients)?;
         let endpoint = self.0.endpoint.clone();
-        Ok(Listener::bind_identified(address, config, move |connection| {
-            let mut extensions = Extensions::new();
-            if let Some(identity) = endpoint.client_of(connection, clients)? {
-                extensions.insert(identity);
-            }
-            Ok(extensions)
-        })?)
+        Ok(Listener::bind_identified(
+            address,
+            config,
+            move |connection| {
+                let mut extensions = Extensions::new();
+                if let Some(identity) = endpoint.client_of(connection, clients)? {
+                    extensions.insert(identity);
+                }
+                Ok(extensions)
+            },
+            |error| {
+                belljar_telemetry::metrics().rejected_node_request("bad_certificate");
+                tracing::warn!(error, "rejected node connection");
+            },
+        )?)
     }
 
     /// Signs that a request to `node` comes in a tenant's name.

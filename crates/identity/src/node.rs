@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -93,8 +94,8 @@ pub fn pending_key(directory: &Path) -> Result<KeyPair, NodeIdentityError> {
         let text = private_file::read(&path)?;
         return KeyPair::from_pem(&String::from_utf8_lossy(&text)).map_err(cannot);
     }
-    fs::create_dir_all(directory)
-        .map_err(|source| NodeIdentityError::Directory { path: directory.to_owned(), source })?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| NodeIdentityError::Directory { path: directory.to_owned(), source })?;
     let key = KeyPair::generate().map_err(cannot)?;
     private_file::write(&path, key.to_pem().as_bytes())?;
     Ok(key)

@@ -109,6 +109,7 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let (acceptor, identify) = (listener.acceptor(), listener.identify());
+    let refused = listener.refused();
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
@@ -121,7 +122,7 @@ where
             }
         };
         let (answer, acceptor, watcher) = (answer.clone(), acceptor.clone(), open.watcher());
-        let identify = identify.clone();
+        let (identify, refused) = (identify.clone(), refused.clone());
         tokio::spawn(async move {
             let served = match acceptor {
                 None => converse(stream, Scheme::Http, Extensions::new(), answer, watcher).await,
@@ -135,10 +136,18 @@ where
                                     let who = who.unwrap_or_default();
                                     converse(stream, Scheme::Https, who, answer, watcher).await
                                 }
-                                Err(error) => Err(error),
+                                Err(error) => {
+                                    refused.inspect(|refused| refused(&*error));
+                                    Err(error)
+                                }
                             }
                         }
-                        Ok(Err(error)) => Err(error.into()),
+                        Ok(Err(error)) => {
+                            // Not those who only look whether the port is open.
+                            let is_tls = error.kind() == io::ErrorKind::InvalidData;
+                            refused.filter(|_| is_tls).inspect(|refused| refused(&error));
+                            Err(error.into())
+                        }
                         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
                     }
                 }

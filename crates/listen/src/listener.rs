@@ -27,11 +27,15 @@ pub type IdentifyError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Identify =
     Arc<dyn Fn(&ServerConnection) -> Result<Extensions, IdentifyError> + Send + Sync>;
 
+/// Hears of clients that did not complete their handshake, or were sent away after it.
+pub(crate) type Refused = Arc<dyn Fn(&(dyn std::error::Error + 'static)) + Send + Sync>;
+
 /// A port, plain or with TLS.
 pub struct Listener {
     socket: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     identify: Option<Identify>,
+    refused: Option<Refused>,
 }
 
 impl fmt::Debug for Listener {
@@ -62,7 +66,7 @@ impl Listener {
             socket.listen(BACKLOG)
         };
         let socket = bound().map_err(|source| ListenError { address, source })?;
-        Ok(Self { socket, tls, identify: None })
+        Ok(Self { socket, tls, identify: None, refused: None })
     }
 
     /// A port whose clients have certificates of their own.
@@ -73,8 +77,11 @@ impl Listener {
         + Send
         + Sync
         + 'static,
+        refused: impl Fn(&(dyn std::error::Error + 'static)) + Send + Sync + 'static,
     ) -> Result<Self, ListenError> {
-        Ok(Self { identify: Some(Arc::new(identify)), ..Self::bind(address, Some(tls))? })
+        let (identify, refused): (Identify, Refused) = (Arc::new(identify), Arc::new(refused));
+        let bound = Self::bind(address, Some(tls))?;
+        Ok(Self { identify: Some(identify), refused: Some(refused), ..bound })
     }
 
     /// Where it listens; tells the port when any free one was asked for.
@@ -92,6 +99,10 @@ impl Listener {
 
     pub(crate) fn identify(&self) -> Option<Identify> {
         self.identify.clone()
+    }
+
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        self.refused.clone()
     }
 
     pub(crate) async fn accept(&self) -> io::Result<TcpStream> {

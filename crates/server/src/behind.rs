@@ -84,13 +84,21 @@ impl Cluster {
         let config = endpoint
             .server_config(Clients::ControlOnly)
             .map_err(|error| ListenError { address, source: std::io::Error::other(error) })?;
-        Listener::bind_identified(address, config, move |connection| {
-            let mut extensions = Extensions::new();
-            if let Some(identity) = endpoint.client_of(connection, Clients::ControlOnly)? {
-                extensions.insert(identity);
-            }
-            Ok(extensions)
-        })
+        Listener::bind_identified(
+            address,
+            config,
+            move |connection| {
+                let mut extensions = Extensions::new();
+                if let Some(identity) = endpoint.client_of(connection, Clients::ControlOnly)? {
+                    extensions.insert(identity);
+                }
+                Ok(extensions)
+            },
+            |error| {
+                belljar_telemetry::metrics().rejected_node_request("bad_certificate");
+                tracing::warn!(error, "rejected connection to the port for control");
+            },
+        )
     }
 
     pub(crate) fn next_sequence(&self) -> u64 {

@@ -102,7 +102,8 @@ pub(crate) struct Node {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Where control listens for nodes, like https://10.0.0.1:3001; of several, whoever answers
-    #[arg(long, value_name = "URL", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', required = true,
+          value_parser = parse_peer)]
     pub(crate) control: Vec<String>,
     /// A file with the one-time token of `belljar admin node add`; needed until the node is
     /// enrolled, and not looked at afterwards
@@ -112,7 +113,7 @@ pub(crate) struct Node {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3100")]
     pub(crate) listen: SocketAddr,
     /// Where control reaches this node [default: https:// and where it listens]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_peer)]
     pub(crate) address: Option<String>,
     /// Where to listen for tenants who skip control, without TLS; only what a sandbox's own
     /// token opens is answered there [default: nowhere]
@@ -155,6 +156,17 @@ fn parse_certificate_life(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Where control or a node listens for the other: always with TLS, on a port of its own.
+fn parse_peer(text: &str) -> Result<String, String> {
+    let base = text.trim_end_matches('/');
+    let rest = base.strip_prefix("https://").unwrap_or_default();
+    let port = rest.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) if !rest.contains(['/', '?', '#', ' ', '@']) => Ok(base.to_owned()),
+        _ => Err("it is not like https://10.0.0.1:3001".to_owned()),
+    }
+}
+
 /// What paths are put behind: without a slash at its end.
 fn parse_base(text: &str) -> Result<String, String> {
     let base = text.trim_end_matches('/');
@@ -168,6 +180,17 @@ fn parse_base(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peers_are_reached_with_tls_at_a_port() {
+        for text in ["https://10.0.0.1:3001", "https://control:3001/", "https://[::1]:3001"] {
+            assert_eq!(parse_peer(text).unwrap(), text.trim_end_matches('/'));
+        }
+        for text in ["", "http://10.0.0.1:3000", "https://c", "https://c:x", "https://c:1/p", "c:1"]
+        {
+            assert!(parse_peer(text).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_base_has_a_scheme_and_no_slash_at_its_end() {
