@@ -163,11 +163,19 @@ impl Platform {
         Ok((key, id))
     }
 
-    /// Points a node's row to another address, as whoever has the network might.
+    /// Has the node say nothing more to control. It goes on serving.
+    pub(crate) fn silence_node(&self) {
+        self.staying.abort();
+    }
+
+    /// Points a node's row to another address, as whoever has the network might. It is not
+    /// given up for as long as a case takes.
     pub(crate) fn set_address(&self, node: NodeNumber, to: &str) -> anyhow::Result<()> {
         let schema = &self.schema;
         self.postgres.run(&format!(
-            "update {schema}.node set address = '{to}', epoch = epoch + 1 where number = {node}"
+            "update {schema}.node set address = '{to}', epoch = epoch + 1,
+                    lease_until = now() + interval '1 hour'
+             where number = {node}"
         ))
     }
 

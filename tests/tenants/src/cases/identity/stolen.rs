@@ -150,6 +150,7 @@ async fn speak_for_others(platform: &Platform) -> anyhow::Result<String> {
     let (key, _) = platform.key("a", &EVERYTHING, None).await?;
     let owner = platform.client(Some(&key));
     let victims: SandboxId = owner.sandbox(&json!({})).await?.parse()?;
+    is_running(platform, &victims).await?;
     let thief = Thief::of(platform).await?;
     let me = thief.register("https://127.0.0.1:9").await?;
     let own = SandboxId::on_node(me.number, [9; 16]);
@@ -215,6 +216,17 @@ async fn speak_for_others(platform: &Platform) -> anyhow::Result<String> {
     Ok(format!("{count} messages for others refused; its own sandbox ended, the other's not"))
 }
 
+/// Waits until the node has said of the tenant `a`'s new sandbox that it runs: a moment after
+/// the create is answered.
+async fn is_running(platform: &Platform, id: &SandboxId) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while platform.store.sandbox("a", id).await?.context("no row")?.state != SandboxState::Running {
+        ensure_in_time!(begin.elapsed() < HANG_LIMIT, "its node says nothing of it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
 async fn epoch_of(platform: &Platform, number: NodeNumber) -> anyhow::Result<u64> {
     let nodes = platform.store.nodes().await?;
     let node = nodes.iter().find(|node| node.number == number.get()).context("no such node")?;
@@ -239,7 +251,9 @@ async fn take_the_place(platform: &Platform) -> anyhow::Result<String> {
     owner.get(&path).await?.expect(200)?;
     let thief = Thief::of(platform).await?;
     let heard = Heard::listen(&thief.identity)?;
-    // The worst case: DNS or a route is the thief's. Here the row itself is changed.
+    // The worst case: DNS or a route is the thief's. Here the row itself is changed, and the
+    // victim does not speak meanwhile: it would end its sandboxes, and say where it is.
+    platform.silence_node();
     let victim = platform.identity.number();
     platform.set_address(victim, &format!("https://{}", heard.address))?;
     let begin = Instant::now();
