@@ -43,21 +43,32 @@ class Cluster(Server):
         self.admin("migrate")
         self.admin("tenant", "put", self.tenant, "--sandboxes", "200")
         self.key = self.admin("key", "add", self.tenant, "--scope", "sandboxes", "--scope", "templates").split()[-1]
-        shared = ["--cluster-key", self.folder / "cluster.key", "--nats", nats]
-        self.admin("cluster-key", self.folder / "cluster.key")
+        secret = self.folder / "control.key"
+        self.admin("control-key", secret)
+        controls = []
         for url in (self.api, self.data):
-            listen = url.removeprefix("http://")
-            options_of = [*shared, *(self.control_options if url == self.api else ())]
-            self.child(executable, "control", "--listen", listen, "--database", self.admin_command[-1], *options_of)
+            listen, for_nodes = url.removeprefix("http://"), f"127.0.0.1:{free_port()}"
+            controls.append(f"https://{for_nodes}")
+            self.child(
+                executable, "control", "--listen", listen, "--node-listen", for_nodes, "--control-key", secret,
+                "--database", self.admin_command[-1], "--nats", nats,
+                *(self.control_options if url == self.api else ()),
+            )  # fmt: skip
         self.process = self.children[-1]
+        # Control makes the authority that tokens are for.
+        self.answers(f"{self.api}/v1/health")
         for number in range(1, NODES + 1):
             address = f"127.0.0.1:{free_port()}"
             own = self.folder / f"node-{number}"
             own.mkdir()
             own.chmod(0o711)
+            token = own / "token"
+            token.touch(mode=0o600)
+            token.write_text(self.admin("node", "add", own.name))
             self.child(
-                executable, "node", "--name", own.name, "--control", f"{self.api},{self.data}", "--listen", address,
-                "--slots", "100", "--data", own / "data", "--state", own / "engine", *shared, *self.node_options, *options,
+                executable, "node", "--name", own.name, "--control", ",".join(controls), "--listen", address,
+                "--enrol-token-file", token, "--nats", nats, "--slots", "100", "--data", own / "data",
+                "--state", own / "engine", *self.node_options, *options,
             )  # fmt: skip
 
     def child(self, *command):
@@ -79,6 +90,18 @@ class Cluster(Server):
                 raise SystemExit(f"PostgreSQL does not come; see {self.log.name}")
             time.sleep(0.1)
         return f"postgres://belljar@localhost/postgres?host={folder}"
+
+    def answers(self, url, seconds=60):
+        """Waits until something answers there."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                urllib.request.urlopen(url, timeout=5).close()
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"nothing answers at {url}; see {self.log.name}")
+                time.sleep(0.1)
 
     def nats(self):
         port = free_port()
@@ -104,7 +127,7 @@ class Cluster(Server):
             try:
                 for url in (self.api, self.data):
                     urllib.request.urlopen(f"{url}/v1/ready", timeout=30).close()
-                if len(self.nodes()) == NODES:
+                if sum(node["state"] == "up" for node in self.nodes()) == NODES:
                     # Who did not hear of a node from itself finds it in the database.
                     time.sleep(1)
                     return

@@ -324,7 +324,8 @@ pub struct Ended {
     pub ended_at: DateTime,
     #[schemars(schema_with = "crate::call::reasons")]
     pub reason: EndReason,
-    /// What it was kept in.
+    /// What it was kept in. Absent if it ended before its node reported it.
     #[schemars(schema_with = "tiers")]
-    pub tier: Tier,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
 }

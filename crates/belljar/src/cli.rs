@@ -32,7 +32,8 @@ mod serve;
 mod template;
 
 pub(crate) use admin::{
-    Admin, AdminAction, Dollars, Floor, KeyAction, NodeAction, PriceAction, TenantAction,
+    Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
+    TenantAction,
 };
 pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
 pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction};

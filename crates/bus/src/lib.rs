@@ -5,6 +5,8 @@
 //! two services share a host.
 
 pub mod behalf;
+pub mod encoded;
+pub mod enrolment;
 pub mod gateway;
 pub mod member;
 pub mod platform;

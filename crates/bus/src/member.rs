@@ -1,25 +1,16 @@
-//! What a node says to control, and hears.
+//! Messages of a node to control, and the answers.
 //!
-//! Both go over HTTP, each proven with the cluster's key: a bus that may lose
-//! messages must not decide whether a node lives.
+//! Both go over HTTP and mutual TLS: a bus that may lose messages must not decide
+//! whether a node lives. Which node speaks is in its certificate; what a message says
+//! about that is compared with it.
 
 use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 
+use crate::enrolment::Trust;
+
 pub const REGISTER: &str = "/internal/nodes/register";
 pub const SYNC: &str = "/internal/nodes/sync";
-
-/// Control's clock, in milliseconds since 1970 and signed as an answer, beside what
-/// it refuses as too old: a node whose own clock is wrong asks again by this one.
-pub const CLOCK: &str = "belljar-clock";
-
-/// What the answer to a signed message is about, for
-/// [`crate::behalf::ClusterKey::sign`]: nobody can answer with what was said to
-/// something else.
-pub fn answer_to(message: &str) -> String {
-    let proof = message.rsplit_once('.').map_or(message, |(_, proof)| proof);
-    format!("answer {proof}")
-}
 
 /// A node comes, or comes again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +22,6 @@ pub struct Register {
     pub slots: u32,
     /// What it still has of an earlier life.
     pub has: Vec<SandboxId>,
-    /// When it is said, on control's clock as far as the node knows it: who heard it
-    /// once must not be able to say it again.
-    pub at: u64,
 }
 
 /// Who it is from now on.
@@ -44,6 +32,8 @@ pub struct Registered {
     pub lease_ms: u64,
     /// Of what it has, what must not be there any more.
     pub end: Vec<SandboxId>,
+    /// The authorities to trust from now on.
+    pub trust: Trust,
     /// Control's clock, in milliseconds since 1970.
     pub now: u64,
 }
@@ -62,8 +52,8 @@ pub struct Sync {
     /// Counts what this node has said under this epoch: what comes late is not
     /// believed over what was said after it.
     pub sequence: u64,
-    /// When it is said, on control's clock as the node knows it.
-    pub at: u64,
+    /// The [`Trust::version`] that the node has.
+    pub trust: String,
 }
 
 /// A sandbox that is on a node.
@@ -109,9 +99,12 @@ pub enum Synced {
         end: Vec<SandboxId>,
         /// Take nothing new from now on.
         drain: bool,
+        /// The authorities to trust, if they are not those that the node has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trust: Option<Trust>,
         now: u64,
     },
-    /// Somebody gave this node up.
+    /// This node was given up, or its identity was revoked or replaced.
     Stale { now: u64 },
     /// Nobody can say: the database is away.
     Away { now: u64 },

@@ -8,6 +8,7 @@ use belljar_model::{NodeNumber, SandboxId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::encoded::Encoded;
 use crate::member::Load;
 
 /// Heartbeats of all nodes.
@@ -30,6 +31,18 @@ pub struct Beat {
     pub hits: u64,
     /// Those that had to be made.
     pub misses: u64,
+    /// On the platform's clock, in milliseconds since 1970.
+    pub at: u64,
+}
+
+/// A [`Beat`] as it goes over NATS, where every node could speak for every other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedBeat {
+    pub number: NodeNumber,
+    /// The beat, as JSON: what is signed is what is read.
+    pub beat: String,
+    /// By the key that the node enrolled.
+    pub signature: Encoded,
 }
 
 /// Something happened to a sandbox, for whoever of its tenant listens just now.
@@ -54,7 +67,7 @@ mod tests {
     #[test]
     fn a_beat_of_a_newer_node_is_read() {
         let said = json!({
-            "number": 7, "epoch": 3, "hits": 1, "misses": 2, "mood": "fine",
+            "number": 7, "epoch": 3, "hits": 1, "misses": 2, "at": 4, "mood": "fine",
             "load": { "free": 5, "is_draining": false, "tiers": ["jail"], "warm": ["base"] },
         });
         let beat: Beat = serde_json::from_value(said).unwrap();

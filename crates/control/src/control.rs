@@ -1,20 +1,21 @@
 //! One replica.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_bus::behalf::ClusterKey;
+use belljar_identity::{Connector, PublicKey, TlsConfigError};
 use belljar_listen::{Doors, Listener, Settings as Bounds};
 use belljar_model::NodeNumber;
 use belljar_store::{NodeState, Store};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use tokio::sync::Semaphore;
 
+use crate::dial::{self, Known, KnownNodes};
 use crate::inside::Runs;
+use crate::keyring::Keyring;
 use crate::keys::Proofs;
 use crate::placement::Roster;
 use crate::places::Places;
@@ -48,6 +49,9 @@ impl Default for Settings {
     }
 }
 
+/// An enrolment is one statement; an operator adds a few nodes at a time.
+const ENROLMENTS_AT_ONCE: usize = 2;
+
 /// A handle on everything; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Control(Arc<Inner>);
@@ -55,11 +59,13 @@ pub struct Control(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    key: ClusterKey,
+    keyring: Keyring,
     settings: Settings,
     roster: Roster,
-    known: RwLock<BTreeMap<NodeNumber, Known>>,
-    client: Client<HttpConnector, Body>,
+    known: KnownNodes,
+    client: Client<Connector, Body>,
+    /// Enrolments that are looked up at the same time: they need no certificate.
+    enrolling: Semaphore,
     proofs: Proofs,
     turns: Turns,
     places: Places,
@@ -68,49 +74,38 @@ struct Inner {
     runs: OnceLock<Runs>,
 }
 
-/// A node, as the database has it.
-#[derive(Debug, Clone)]
-pub(crate) struct Known {
-    pub(crate) address: String,
-    pub(crate) state: NodeState,
-    pub(crate) slots: u32,
-    pub(crate) epoch: u64,
-}
-
 impl Control {
-    pub fn new(store: Store, key: ClusterKey, settings: Settings, random: Random) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(Duration::from_secs(2)));
-        // A node that vanished without a word is noticed within 20 s: whoever waits
-        // for it must not wait for ever.
-        connector.set_keepalive(Some(Duration::from_secs(8)));
-        connector.set_keepalive_interval(Some(Duration::from_secs(4)));
-        connector.set_keepalive_retries(Some(3));
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(256)
-            .build(connector);
+    pub fn new(
+        store: Store,
+        keyring: Keyring,
+        settings: Settings,
+        random: Random,
+    ) -> Result<Self, TlsConfigError> {
+        let known = KnownNodes::default();
+        let client = dial::client(&keyring, known.clone())?;
         let roster = Roster::new(settings.lease + settings.grace, random);
-        Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Inner {
             proofs: Proofs::default(),
             turns: Turns::new(settings.waiting),
             places: Places::default(),
             store,
-            key,
+            keyring,
             settings,
             roster,
-            known: RwLock::default(),
+            known,
             client,
+            enrolling: Semaphore::new(ENROLMENTS_AT_ONCE),
             well: Mutex::new(None),
             runs: OnceLock::new(),
-        }))
+        })))
     }
 
-    /// Answers until `shutdown`, then lets what runs finish for a while.
+    /// Answers clients at `listeners` and nodes at `nodes` until `shutdown`, then lets
+    /// what runs finish for a while.
     pub async fn run(
         self,
         listeners: Vec<Listener>,
+        nodes: Vec<Listener>,
         bounds: Bounds,
         shutdown: impl Future<Output = ()>,
     ) {
@@ -124,8 +119,13 @@ impl Control {
             let control = control.clone();
             async move { control.answer(request).await }
         });
+        let control = self.clone();
+        let node_doors = Doors::open(nodes, bounds, move |request| {
+            let control = control.clone();
+            async move { crate::observe::answer_node(&control, request).await }
+        });
         shutdown.await;
-        doors.close().await;
+        tokio::join!(doors.close(), node_doors.close());
         after.abort();
     }
 
@@ -139,8 +139,12 @@ impl Control {
         &self.0.store
     }
 
-    pub(crate) fn key(&self) -> &ClusterKey {
-        &self.0.key
+    pub fn keyring(&self) -> &Keyring {
+        &self.0.keyring
+    }
+
+    pub(crate) fn enrolling(&self) -> &Semaphore {
+        &self.0.enrolling
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -151,7 +155,7 @@ impl Control {
         &self.0.roster
     }
 
-    pub(crate) fn client(&self) -> &Client<HttpConnector, Body> {
+    pub(crate) fn client(&self) -> &Client<Connector, Body> {
         &self.0.client
     }
 
@@ -175,11 +179,23 @@ impl Control {
         let _ = self.0.runs.set(runs);
     }
 
-    /// Where a node is reached, if it may be.
+    /// The base of a node's URLs, if it may be reached: see [`dial::base`].
     pub(crate) fn address(&self, node: NodeNumber) -> Option<String> {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
-        let node = known.get(&node).filter(|node| node.state != NodeState::Lost)?;
-        Some(node.address.clone())
+        let epoch = known.get(&node).filter(|node| node.state != NodeState::Lost)?.epoch;
+        Some(dial::base(node, epoch))
+    }
+
+    /// The key of a node that is enrolled and not revoked.
+    pub(crate) fn node_key(&self, node: NodeNumber) -> Option<PublicKey> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&node).map(|node| node.public_key)
+    }
+
+    /// Places that a node has in all.
+    pub(crate) fn slots_of(&self, node: NodeNumber) -> Option<u32> {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&node).map(|node| node.slots)
     }
 
     pub(crate) fn count_nodes(&self, state: NodeState) -> usize {
@@ -230,10 +246,4 @@ impl Control {
     pub(crate) async fn answer(&self, request: http::Request<Body>) -> Response {
         crate::observe::answer(self, request).await
     }
-}
-
-/// Our own clock, in milliseconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -25,6 +25,8 @@ use crate::turns::NoTurn;
 const BASE: &str = "base";
 /// How many nodes are tried before somebody is told that none will do.
 const ATTEMPTS: usize = 4;
+/// A template has an id and a few names; a node that says more is not believed.
+const MAX_TEMPLATE_NAMES: usize = 8;
 
 impl Control {
     pub(crate) async fn create(
@@ -85,7 +87,7 @@ impl Control {
         let began = Instant::now();
         let _working = self.turns().wait(&caller.proven.tenant, patience).await.map_err(no_turn)?;
         let repeated = held.parts.headers.get("idempotency-key").and_then(|key| key.to_str().ok());
-        let request = repeated.map(|key| (key, Sha256::digest(&held.body).into()));
+        let request = repeated.map(|key| (key, digest(&held)));
         let mut tried: Vec<u16> = Vec::new();
         for attempt in 1..=ATTEMPTS {
             let span = placement(attempt);
@@ -272,13 +274,26 @@ impl Control {
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let lists = ["names", "aliases"].map(|field| said[field].as_array());
         let names = lists.into_iter().flatten().flatten().chain([&said["templateID"]]);
-        for name in names.filter_map(Value::as_str) {
+        for name in names.filter_map(Value::as_str).take(MAX_TEMPLATE_NAMES) {
             let plain = name.rsplit('/').next().unwrap_or(name);
             let kept = self.store().is_at(&caller.proven.tenant, "template", plain, node).await;
             kept.map_err(|error| self.database(&error))?;
         }
         Ok(Response::from_parts(parts, Body::from(body)))
     }
+}
+
+/// The digest of a request under an idempotency key: what is asked for stands in its body, and in
+/// its path.
+fn digest(held: &Held) -> [u8; 32] {
+    let path = held.parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut digest = Sha256::new();
+    for part in [held.parts.method.as_str(), path] {
+        digest.update(part);
+        digest.update([0]);
+    }
+    digest.update(&held.body);
+    digest.finalize().into()
 }
 
 /// One attempt to place a sandbox, as traces show it.

@@ -15,6 +15,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::{StatusCode, header};
 use tokio::time::Instant;
 
+use crate::believe::is_event_of;
 use crate::control::Control;
 use crate::forward::Held;
 use crate::keys::Caller;
@@ -102,7 +103,11 @@ impl Following {
                 biased;
                 () = tokio::time::sleep_until(self.look_at) => self.listen().await,
                 next = next => match next {
-                    (_, Some(event)) => return counted(event, &mut self.told),
+                    (node, Some(event)) => {
+                        if is_event_of(node, &event) {
+                            return counted(event, &mut self.told);
+                        }
+                    }
                     (node, None) => drop(self.heard.remove(&node)),
                 },
             }

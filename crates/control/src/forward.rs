@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_bus::behalf::{ABSENT, Behalf, HEADER, WHOSE, about};
+use belljar_bus::behalf::{ABSENT, HEADER, WHOSE};
 use belljar_model::network::Scheme;
 use belljar_model::target::sandbox_of_host;
 use belljar_model::{NodeNumber, SandboxId};
@@ -11,8 +11,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, Version, header};
 use hyper_util::rt::TokioIo;
 
-use crate::control::{Control, now};
+use crate::control::Control;
 use crate::keys::Caller;
+use crate::sign::HeldBody;
 
 /// Why there is no answer of a node's.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,7 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn request(&self) -> Request<Body> {
         let mut request = Request::new(Body::from(self.body.clone()));
+        request.extensions_mut().insert(HeldBody(self.body.clone()));
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = self.parts.uri.clone();
         *request.headers_mut() = self.parts.headers.clone();
@@ -76,16 +78,7 @@ impl Control {
         node: NodeNumber,
         mut request: Request<Body>,
     ) -> Result<Response, Unreached> {
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let what = about(request.method().as_str(), path);
-        let behalf = Behalf {
-            tenant: caller.proven.tenant.clone(),
-            floor: caller.floor,
-            ids: ids.to_vec(),
-            at: now(),
-        };
-        let word = self.key().sign(&what, &behalf).ok();
-        let word = word.and_then(|word| HeaderValue::try_from(word).ok());
+        let word = self.sign_for(caller, ids, node, &mut request).await;
         // The key has done its work; nobody further in needs it. Where the request goes is decided,
         // so it names no sandbox to route by either.
         for name in ["x-api-key", "authorization", "e2b-sandbox-id", "e2b-sandbox-port"] {
@@ -148,6 +141,7 @@ impl Control {
             });
         }
         strip(response.headers_mut(), agreed.as_ref());
+        crate::believe::strip(response.headers_mut());
         *response.version_mut() = Version::HTTP_11;
         Ok(response)
     }

@@ -6,15 +6,20 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
-use belljar_api::sandbox::ListEnded;
+use belljar_api::bounds::DateTime;
+use belljar_api::sandbox::{Ended, EndedList, ListEnded};
 use belljar_model::{EndReason, NodeNumber, SandboxId};
+use belljar_store::SandboxRow;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
-use serde_json::{Value, json};
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tracing::Instrument as _;
 
 use crate::answer::{as_long_as_the_key, cleared};
+use crate::believe::asked_for;
 use crate::control::Control;
 use crate::forward::{Held, Unreached};
 use crate::keys::{self, Caller};
@@ -139,8 +144,9 @@ pub(crate) async fn serve(
         }
         Wants::Keep(id) => {
             let (_, node) = placed(id)?;
-            let response = to(control, surface, caller, node, request).await;
-            control.remember(caller, node, response).await
+            let held = hold(request).await?;
+            let response = to(control, surface, caller, node, held.request()).await;
+            control.remember(caller, node, &held.body, response).await
         }
         Wants::End(id) => {
             let (id, node) = placed(id)?;
@@ -285,11 +291,12 @@ impl Control {
         found.map_err(|error| self.database(&error))
     }
 
-    /// Remembers where a snapshot with a name is.
+    /// Remembers where a snapshot is that got the name which was `asked` for.
     async fn remember(
         &self,
         caller: &Caller,
         node: NodeNumber,
+        asked: &[u8],
         response: Response,
     ) -> Result<Response, Refusal> {
         if !response.status().is_success() {
@@ -298,7 +305,7 @@ impl Control {
         let (parts, body) = whole(response).await.ok_or_else(Refusal::unknown_outcome)?;
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let names = said["names"].as_array().into_iter().flatten().chain([&said["name"]]);
-        for name in names.filter_map(Value::as_str) {
+        for name in asked_for(asked, names.filter_map(Value::as_str)) {
             let kept = self.store().is_at(&caller.proven.tenant, "snapshot", name, node).await;
             kept.map_err(|error| self.database(&error))?;
         }
@@ -314,24 +321,22 @@ impl Control {
         let limit = query.limit.and_then(|limit| u32::try_from(limit.get()).ok()).unwrap_or(100);
         let rows = self.store().ended(&caller.proven.tenant, limit).await;
         let rows = rows.map_err(|error| self.database(&error))?;
-        let moment = |at: Option<time::OffsetDateTime>| {
-            at.and_then(|at| at.format(&time::format_description::well_known::Rfc3339).ok())
-        };
-        let items: Vec<_> = rows
-            .iter()
-            .map(|row| {
-                json!({
-                    "id": row.id,
-                    "template": row.template,
-                    "started_at": moment(row.started_at.or(Some(row.made_at))),
-                    "ended_at": moment(row.ended_at),
-                    "reason": row.reason.map(EndReason::as_str),
-                    "tier": row.tier.map(belljar_model::Tier::as_str),
-                })
-            })
-            .collect();
-        Ok(Json(json!({ "items": items })).into_response())
+        let items = rows.into_iter().filter_map(ended).collect();
+        Ok(Json(EndedList { items }).into_response())
     }
+}
+
+/// An end, as our API describes it. A row that has ended has a moment and a reason.
+fn ended(row: SandboxRow) -> Option<Ended> {
+    let moment = |at: OffsetDateTime| at.format(&Rfc3339).ok().map(DateTime);
+    Some(Ended {
+        id: row.id.to_string(),
+        template: row.template,
+        started_at: moment(row.started_at.unwrap_or(row.made_at))?,
+        ended_at: moment(row.ended_at?)?,
+        reason: row.reason?,
+        tier: row.tier,
+    })
 }
 
 /// Goes through with it, whether or not anybody still waits: half of it would leave

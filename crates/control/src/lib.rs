@@ -4,8 +4,8 @@
 //!   request ─► route ─┬─ names a sandbox ──────────────► its node   (forward)
 //!                     ├─ makes one ─► turn ─► place ─► admit ─► node (create)
 //!                     ├─ asks for many ────────────────► all nodes  (merge)
-//!                     ├─ is about runs ─► whoever offers them here  (inside)
-//!                     └─ a node speaks ─► register, sync            (nodes)
+//!                     └─ is about runs ─► whoever offers them here  (inside)
+//!   node (mutual TLS) ─► enrol, renew, register, sync               (enrol, nodes)
 //! ```
 //!
 //! Nothing here is remembered: replicas hold what nodes said last, and PostgreSQL
@@ -13,14 +13,18 @@
 //! node and by the store afterwards. `docs/design/0019-platform.md` has the rest.
 
 mod answer;
+mod believe;
 mod control;
 mod create;
+mod dial;
+mod enrol;
 mod events;
 mod fair;
 mod fork;
 mod forward;
 mod inside;
 mod keyed;
+mod keyring;
 mod keys;
 mod look_after;
 mod merge;
@@ -34,10 +38,12 @@ mod refuse;
 mod route;
 mod scale;
 mod scope;
+mod sign;
 mod turns;
 
 pub use control::{Control, Settings};
 pub use fair::{Fair, Full, Turn};
 pub use inside::Inside;
+pub use keyring::{Keyring, KeyringError};
 pub use placement::{Heard, NoNode, Placement, Roster, Wish};
 pub use random::Random;

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use belljar_identity::PublicKey;
 use belljar_model::{EndReason, NodeNumber};
-use belljar_store::{NodeState, StoreError};
+use belljar_store::{Node, NodeEnrolment, NodeState, StoreError};
 
-use crate::control::{Control, Known};
+use crate::control::Control;
+use crate::dial::{self, Known};
 
 const LOOK: Duration = Duration::from_millis(500);
 /// A create takes seconds at most; one that is neither made nor given up after
@@ -34,16 +36,7 @@ impl Control {
 
     async fn look(&self, round: u32) -> Result<(), StoreError> {
         let nodes = self.store().nodes().await?;
-        let known = nodes.iter().filter_map(|node| {
-            let known = Known {
-                address: node.address.clone(),
-                state: node.state,
-                slots: node.slots,
-                epoch: node.epoch,
-            };
-            Some((NodeNumber::new(node.number)?, known))
-        });
-        self.set_known(known.collect::<BTreeMap<_, _>>());
+        self.set_known(nodes.iter().filter_map(known).collect::<BTreeMap<_, _>>());
         for node in &nodes {
             if node.state == NodeState::Lost {
                 self.roster().forget(node.number, node.epoch);
@@ -61,8 +54,19 @@ impl Control {
                 tracing::error!(sandboxes = lost.len(), "a node is lost, and what was on it");
             }
         }
+        if round.is_multiple_of(4)
+            && let Err(error) = self.keyring().refresh(self.store()).await
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "keyring refresh failed");
+        }
         if round.is_multiple_of(5) {
             belljar_telemetry::metrics().set_outbox(self.store().waiting().await?.0);
+        }
+        if round.is_multiple_of(5) {
+            let ended = self.store().end_closed().await?;
+            if !ended.is_empty() {
+                tracing::warn!(sandboxes = ended.len(), "sandboxes of closed tenants ended");
+            }
         }
         if round.is_multiple_of(20) {
             for row in self.store().stuck(STUCK).await? {
@@ -72,4 +76,17 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// A node that has come at least once, and whose key is not revoked.
+fn known(node: &Node) -> Option<(NodeNumber, Known)> {
+    let NodeEnrolment::Enrolled { public_key, .. } = &node.enrolment else { return None };
+    let known = Known {
+        address: dial::address(&node.address)?,
+        public_key: PublicKey::from_bytes(public_key).ok()?,
+        state: node.state,
+        slots: node.slots,
+        epoch: node.epoch,
+    };
+    Some((NodeNumber::new(node.number)?, known))
 }

@@ -16,6 +16,7 @@ use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 
+use crate::believe::{agreed, own_items};
 use crate::control::Control;
 use crate::forward::Held;
 use crate::keyed::LONGEST;
@@ -39,11 +40,9 @@ impl Control {
         let asked = self.nodes().into_iter().map(async |node| {
             let response = self.forward_for(caller, &[], node, held.request()).await.ok()?;
             let (parts, body) = read_within(&left, response).await?;
-            Some((parts, serde_json::from_slice(&body).ok()?))
+            Some(own_items(node, parts, serde_json::from_slice(&body).ok()?))
         });
-        let answers = join_all(asked).await;
-        let silent = answers.iter().filter(|answer| answer.is_none()).count();
-        (answers.into_iter().flatten().collect(), silent)
+        agreed(join_all(asked).await)
     }
 
     pub(crate) async fn list(

@@ -1,20 +1,25 @@
-//! What nodes say, and what they are told.
+//! Messages of nodes: each is believed about itself, and about nothing else.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::behalf::{Unproven, about, is_fresh};
-use belljar_bus::member::{CLOCK, REGISTER, Register, Registered, SYNC, Sync, Synced, answer_to};
-use belljar_bus::platform::Beat;
+use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
+use belljar_bus::member::{Load, REGISTER, Register, Registered, SYNC, Sync, Synced};
+use belljar_bus::platform::{Beat, SignedBeat};
+use belljar_identity::{Peer, PeerIdentity, read_beat};
 use belljar_model::{NodeNumber, SandboxId};
 use belljar_store::{Gone, Heard as Said, NodeState, Present, Registration, StoreError, Word};
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
-use crate::control::{Control, Known, now};
+use crate::control::Control;
+use crate::dial::{self, Known};
+use crate::enrol::database;
 use crate::placement::Heard;
 
 /// Everything that a node has fits.
@@ -24,80 +29,172 @@ const LONGEST: usize = 16 << 20;
 /// does not answer: silence would end everything on it.
 const HEARING: Duration = Duration::from_millis(900);
 
-/// Why a node is not answered.
-enum Deaf {
-    Unproven(Unproven),
-    Unread,
+/// The most warm templates that a node is believed to have, and the longest name of one.
+const MAX_WARM_TEMPLATES: usize = 1024;
+const LONGEST_TEMPLATE_NAME: usize = 256;
+/// More than there are.
+const MAX_TIERS: usize = 16;
+
+/// The reason a node is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NodeRefusal {
+    #[error("there is no such path for nodes")]
+    NoRoute,
+    #[error("this needs a node's certificate")]
+    NoCertificate,
+    #[error("the message cannot be read")]
+    Malformed,
+    #[error("the message is about another node than its sender")]
+    OtherNode,
+    #[error("no node of this name has enrolled this key, or it was revoked")]
+    UnknownKey,
+    #[error("the sender does not have the key that it enrols")]
+    Proof,
+    #[error("there is no such enrolment token; a newer one of the same node replaces it")]
+    UnknownToken,
+    #[error("the enrolment token has expired; `belljar admin node add` makes another")]
+    ExpiredToken,
+    #[error("the enrolment token was used; `belljar admin node add` makes another")]
+    UsedToken,
+    #[error("the enrolment token is for a node of another name")]
+    OtherName,
+    #[error("the database does not answer")]
+    Database,
 }
 
-impl Control {
-    pub(crate) async fn hear_register(&self, request: Request<Body>) -> Response {
-        let (text, register) = match self.read::<Register>(REGISTER, request).await {
-            Ok(read) => read,
-            Err(deaf) => return refuse(&deaf),
-        };
-        if !is_fresh(register.at, now()) {
-            return self.too_late(&text);
-        }
-        match self.register(&register).await {
-            Ok(registered) => self.say(&text, &registered),
-            Err(error) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "a node is not registered"
-                );
-                StatusCode::SERVICE_UNAVAILABLE.into_response()
-            }
+impl NodeRefusal {
+    /// In one word, for metrics and programs.
+    fn code(self) -> &'static str {
+        match self {
+            Self::NoRoute => "no_route",
+            Self::NoCertificate => "no_certificate",
+            Self::Malformed => "malformed",
+            Self::OtherNode => "other_node",
+            Self::UnknownKey => "unknown_key",
+            Self::Proof => "bad_proof",
+            Self::UnknownToken => "token_unknown",
+            Self::ExpiredToken => "token_expired",
+            Self::UsedToken => "token_used",
+            Self::OtherName => "token_for_another_name",
+            Self::Database => "database_away",
         }
     }
 
-    async fn register(&self, register: &Register) -> Result<Registered, StoreError> {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::NoCertificate => StatusCode::UNAUTHORIZED,
+            Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Database => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
+/// Answers what comes to the port for nodes.
+pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Response {
+    let path = request.uri().path().to_owned();
+    let peer = request.extensions().get::<PeerIdentity>().copied();
+    let answered = match path.as_str() {
+        _ if request.method() != Method::POST => Err(NodeRefusal::NoRoute),
+        ENROL => control.hear_enrol(request).await,
+        CLOCK => control.tell_clock(request).await,
+        RENEW => control.hear_renew(request).await,
+        REGISTER => control.hear_register(request).await,
+        SYNC => control.hear_sync(request).await,
+        _ => Err(NodeRefusal::NoRoute),
+    };
+    answered.unwrap_or_else(|refusal| {
+        belljar_telemetry::metrics().rejected_node_request(refusal.code());
+        let peer = peer.map_or_else(|| "none".to_owned(), |peer| peer.peer.name());
+        tracing::warn!(path, peer, reason = refusal.code(), "rejected node request");
+        let body = json!({ "code": refusal.code(), "message": refusal.to_string() });
+        (refusal.status(), Json(body)).into_response()
+    })
+}
+
+/// The node whose certificate a request came with.
+pub(crate) fn node_of<T>(request: &Request<T>) -> Result<(NodeNumber, PeerIdentity), NodeRefusal> {
+    match request.extensions().get::<PeerIdentity>() {
+        Some(&identity @ PeerIdentity { peer: Peer::Node(number), .. }) => Ok((number, identity)),
+        _ => Err(NodeRefusal::NoCertificate),
+    }
+}
+
+pub(crate) async fn read<T: DeserializeOwned>(
+    request: Request<Body>,
+    longest: usize,
+) -> Result<T, NodeRefusal> {
+    let body = Limited::new(request.into_body(), longest).collect().await;
+    let body = body.map_err(|_| NodeRefusal::Malformed)?.to_bytes();
+    serde_json::from_slice(&body).map_err(|_| NodeRefusal::Malformed)
+}
+
+impl Control {
+    async fn hear_register(&self, request: Request<Body>) -> Result<Response, NodeRefusal> {
+        let (number, identity) = node_of(&request)?;
+        let register: Register = read(request, LONGEST).await?;
+        let registered = self.register(number, &identity, &register).await;
+        let registered = registered.map_err(|error| database(&error))??;
+        Ok(Json(registered).into_response())
+    }
+
+    async fn register(
+        &self,
+        number: NodeNumber,
+        identity: &PeerIdentity,
+        register: &Register,
+    ) -> Result<Result<Registered, NodeRefusal>, StoreError> {
+        let Some(address) = dial::address(&register.address) else {
+            return Ok(Err(NodeRefusal::Malformed));
+        };
         let lease = self.settings().lease;
         let registration = Registration {
+            number,
+            public_key: identity.public_key.as_bytes(),
             name: &register.name,
             address: &register.address,
             tiers: &register.tiers,
             slots: register.slots,
             lease,
         };
-        let me = self.store().register(&registration).await?;
-        let number = NodeNumber::new(me.number).ok_or(StoreError::Unreadable {
-            what: "a node's number",
-            value: me.number.to_string(),
-        })?;
-        let mut kept: Vec<SandboxId> = Vec::new();
+        let Some(me) = self.store().register(&registration).await? else {
+            return Ok(Err(NodeRefusal::UnknownKey));
+        };
+        let has: HashSet<&SandboxId> = register.has.iter().collect();
+        let mut kept: HashSet<SandboxId> = HashSet::new();
         for row in self.store().left_on(me).await? {
-            if register.has.contains(&row.id) && self.store().adopt(&row.id, me).await?.is_some() {
-                kept.push(row.id);
+            if has.contains(&row.id) && self.store().adopt(&row.id, me).await?.is_some() {
+                kept.insert(row.id);
             } else {
                 self.store().end_left(&row.id, me).await?;
             }
         }
-        tracing::info!(node = register.name, %number, epoch = me.epoch, "a node has come");
+        tracing::info!(node = register.name, %number, epoch = me.epoch, "node registered");
         let node = Known {
-            address: register.address.clone(),
+            address,
+            public_key: identity.public_key,
             state: NodeState::Up,
             slots: register.slots,
             epoch: me.epoch,
         };
         self.set_node(number, node);
-        let end = register.has.iter().filter(|id| !kept.contains(id)).cloned().collect();
-        Ok(Registered {
+        let end = register.has.iter().filter(|id| !kept.contains(*id)).cloned().collect();
+        Ok(Ok(Registered {
             number,
             epoch: me.epoch,
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
             end,
-            now: now(),
-        })
+            trust: (*self.keyring().trust()).clone(),
+            now: self.keyring().now(),
+        }))
     }
 
-    pub(crate) async fn hear_sync(&self, request: Request<Body>) -> Response {
-        let (text, sync) = match self.read::<Sync>(SYNC, request).await {
-            Ok(read) => read,
-            Err(deaf) => return refuse(&deaf),
-        };
-        if !is_fresh(sync.at, now()) {
-            return self.too_late(&text);
+    async fn hear_sync(&self, request: Request<Body>) -> Result<Response, NodeRefusal> {
+        let (number, identity) = node_of(&request)?;
+        let sync: Sync = read(request, LONGEST).await?;
+        if sync.number != number {
+            return Err(NodeRefusal::OtherNode);
         }
         // One that is known to be away is not waited for again and again.
         let hearing = if self.well_for().is_some() { HEARING } else { HEARING / 3 };
@@ -105,26 +202,26 @@ impl Control {
         // its connection in it, and whoever uses that next writes nothing for good.
         let heard = tokio::spawn({
             let control = self.clone();
-            async move { control.sync(&sync).await }
+            async move { control.sync(&sync, &identity).await }
         });
         let synced = match tokio::time::timeout(hearing, heard).await {
             Ok(Ok(Ok(synced))) => synced,
             Ok(Ok(Err(error))) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a node is not heard");
                 self.set_well(false);
-                Synced::Away { now: now() }
+                Synced::Away { now: self.keyring().now() }
             }
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!("a node is not heard: the database takes too long");
                 self.set_well(false);
-                Synced::Away { now: now() }
+                Synced::Away { now: self.keyring().now() }
             }
         };
         belljar_fault::point("control.synced");
-        self.say(&text, &synced)
+        Ok(Json(synced).into_response())
     }
 
-    async fn sync(&self, sync: &Sync) -> Result<Synced, StoreError> {
+    async fn sync(&self, sync: &Sync, identity: &PeerIdentity) -> Result<Synced, StoreError> {
         let lease = self.settings().lease;
         let present: Vec<_> = sync
             .has
@@ -148,6 +245,7 @@ impl Control {
             .collect();
         let word = Word {
             number: sync.number,
+            public_key: identity.public_key.as_bytes(),
             epoch: sync.epoch,
             sequence: sync.sequence,
             lease,
@@ -157,7 +255,7 @@ impl Control {
         };
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let (end, drain) = match self.store().hear(&word).await? {
-            Said::Stale => return Ok(Synced::Stale { now: now() }),
+            Said::Stale => return Ok(Synced::Stale { now: self.keyring().now() }),
             Said::Late => (Vec::new(), sync.load.is_draining),
             Said::Renewed { is_draining, unknown, missing } => {
                 for id in missing {
@@ -166,74 +264,42 @@ impl Control {
                 (unknown, is_draining)
             }
         };
-        let load = &sync.load;
-        let heard = Heard {
-            number: sync.number.get(),
-            epoch: sync.epoch,
-            free: load.free,
-            is_draining: load.is_draining || drain,
-            tiers: load.tiers.clone(),
-            warm: load.warm.iter().cloned().collect(),
-        };
-        self.roster().hear(heard, Instant::now());
-        Ok(Synced::Renewed { lease_ms, end, drain, now: now() })
+        let load = Load { is_draining: sync.load.is_draining || drain, ..sync.load.clone() };
+        self.roster().hear(self.heard(sync.number, sync.epoch, load), Instant::now());
+        let trust = self.keyring().trust();
+        let trust = (trust.version() != sync.trust).then(|| (*trust).clone());
+        Ok(Synced::Renewed { lease_ms, end, drain, trust, now: self.keyring().now() })
     }
 
-    /// A node said over the bus how it is. Only a hint: nobody lives or dies by it,
-    /// and of whom nothing is known, nothing is believed.
-    pub fn hear_beat(&self, beat: Beat) {
+    /// What a node says of its load, within bounds: it cannot claim more places than it
+    /// registered, or fill this replica's memory.
+    fn heard(&self, number: NodeNumber, epoch: u64, load: Load) -> Heard {
+        let is_name = |name: &String| name.len() <= LONGEST_TEMPLATE_NAME;
+        let warm = load.warm.into_iter().filter(is_name).take(MAX_WARM_TEMPLATES);
+        Heard {
+            number: number.get(),
+            epoch,
+            free: load.free.min(self.slots_of(number).unwrap_or(u32::MAX)),
+            is_draining: load.is_draining,
+            tiers: load.tiers.into_iter().take(MAX_TIERS).collect(),
+            warm: warm.collect(),
+        }
+    }
+
+    /// Hears over NATS how a node is. Only a hint: nobody lives or dies by it. It counts
+    /// only if the node signed it: whoever can publish there could speak for any other.
+    pub fn hear_beat(&self, signed: &SignedBeat) {
+        let now = self.keyring().now();
+        // One that has just come may not be known here yet.
+        let Some(key) = self.node_key(signed.number) else { return };
+        let Some(beat) = read_beat(&key, signed, now) else {
+            belljar_telemetry::metrics().rejected_node_request("bad_beat");
+            return;
+        };
         if self.epoch(beat.number) != Some(beat.epoch) {
             return;
         }
         let Beat { number, epoch, load, .. } = beat;
-        let heard = Heard {
-            number: number.get(),
-            epoch,
-            free: load.free,
-            is_draining: load.is_draining,
-            tiers: load.tiers,
-            warm: load.warm.into_iter().collect(),
-        };
-        self.roster().hear(heard, Instant::now());
-    }
-
-    async fn read<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        request: Request<Body>,
-    ) -> Result<(String, T), Deaf> {
-        let what = about(request.method().as_str(), path);
-        let body = Limited::new(request.into_body(), LONGEST).collect().await;
-        let body = body.map_err(|_| Deaf::Unread)?.to_bytes();
-        let text = std::str::from_utf8(&body).map_err(|_| Deaf::Unread)?.to_owned();
-        let said = self.key().verify(&what, &text).map_err(Deaf::Unproven)?;
-        Ok((text, said))
-    }
-
-    /// It was said by one of us, and by a clock that is not ours: it is told ours, in
-    /// proof, or anybody could set it back.
-    fn too_late(&self, question: &str) -> Response {
-        tracing::warn!(unproven = %Unproven::Stale, "somebody speaks as a node");
-        match self.key().sign(&answer_to(question), &now()) {
-            Ok(clock) => (StatusCode::FORBIDDEN, [(CLOCK, clock)]).into_response(),
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        }
-    }
-
-    fn say(&self, question: &str, answer: &impl Serialize) -> Response {
-        match self.key().sign(&answer_to(question), answer) {
-            Ok(text) => text.into_response(),
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        }
-    }
-}
-
-fn refuse(deaf: &Deaf) -> Response {
-    match deaf {
-        Deaf::Unproven(unproven) => {
-            tracing::warn!(%unproven, "somebody speaks as a node");
-            StatusCode::FORBIDDEN.into_response()
-        }
-        Deaf::Unread => StatusCode::BAD_REQUEST.into_response(),
+        self.roster().hear(self.heard(number, epoch, load), Instant::now());
     }
 }

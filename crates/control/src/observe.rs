@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use belljar_api::Operation;
+use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
 use belljar_bus::member::{REGISTER, SYNC};
 use belljar_listen::host;
 use belljar_store::NodeState;
@@ -33,13 +34,24 @@ pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Respons
     .await
 }
 
+/// Answers a node, likewise.
+pub(crate) async fn answer_node(control: &Control, request: Request<Body>) -> Response {
+    belljar_telemetry::observe(request, async |request| {
+        let known = [ENROL, RENEW, CLOCK, REGISTER, SYNC];
+        let path = known.into_iter().find(|path| *path == request.uri().path());
+        let route = Route(path.unwrap_or("other").into());
+        let mut response = crate::nodes::answer(control, request).await;
+        response.extensions_mut().insert(route);
+        response
+    })
+    .await
+}
+
 /// What a path looks like: never the path itself, of which there are as many as
 /// clients like.
 fn pattern(request: &Request<Body>) -> &'static str {
     let path = request.uri().path();
     match crate::route::to(request) {
-        To::Register => REGISTER,
-        To::Sync => SYNC,
         To::Health => "/health",
         To::Ready => "/v1/ready",
         To::Sandbox(_) => "sandbox",
@@ -114,6 +126,7 @@ impl Control {
             metrics.set_queue(waiting, oldest);
             let free = control.roster().free(std::time::Instant::now());
             metrics.set_slots_free(usize::try_from(free).unwrap_or(usize::MAX));
+            metrics.set_certificate_left(control.keyring().certificate_left());
             for state in [NodeState::Up, NodeState::Draining, NodeState::Lost] {
                 metrics.set_nodes(state.as_str(), control.count_nodes(state));
             }

@@ -2,13 +2,14 @@
 //! nothing has to be looked up for what names a sandbox.
 
 use axum::body::Body;
+use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::member::{REGISTER, SYNC};
-use belljar_model::target::{RequestHead, RequestTarget};
+use belljar_model::target::{RequestHead, RequestTarget, is_link_signature};
 use belljar_model::{NodeNumber, SandboxId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderName, HeaderValue, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header};
+use serde::Deserialize;
 
 use crate::control::Control;
 use crate::forward::Unreached;
@@ -17,9 +18,6 @@ use crate::refuse::{REQUEST_ID, Refusal, Surface, request_id, sandbox_gone};
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// A node speaks.
-    Register,
-    Sync,
     Health,
     Ready,
     /// Into a sandbox; its own token proves who may.
@@ -56,8 +54,6 @@ async fn answer_to(
     request: Request<Body>,
 ) -> Response {
     match to {
-        To::Register => control.hear_register(request).await,
-        To::Sync => control.hear_sync(request).await,
         To::Health => match surface {
             Surface::E2b => StatusCode::NO_CONTENT.into_response(),
             Surface::Own => well(),
@@ -89,8 +85,6 @@ pub(crate) fn to(request: &Request<Body>) -> To {
     }
     let named = text("e2b-sandbox-id");
     match path {
-        REGISTER => return To::Register,
-        SYNC => return To::Sync,
         "/health" | "/v1/health" if named.is_none() => return To::Health,
         "/" | "/docs" | "/v1/openapi.json" if named.is_none() => return To::Public,
         "/v1/ready" if named.is_none() => return To::Ready,
@@ -108,9 +102,21 @@ pub(crate) fn to(request: &Request<Body>) -> To {
             To::Sandbox(id.to_owned())
         }
         Some(RequestTarget::Token(token) | RequestTarget::Upload(token)) => marked(token),
-        Some(RequestTarget::SignedLink) => To::Link,
+        Some(RequestTarget::SignedLink) if has_signature(request.uri()) => To::Link,
+        Some(RequestTarget::SignedLink) => To::Nobody,
         None => To::Nobody,
     }
+}
+
+/// Returns true if a link may be some sandbox's. Every node is asked for such a link, so it
+/// must at least have the form of one.
+fn has_signature(uri: &Uri) -> bool {
+    #[derive(Default, Deserialize)]
+    struct Link {
+        signature: Option<String>,
+    }
+    let link = Query::<Link>::try_from_uri(uri).map(|query| query.0).unwrap_or_default();
+    link.signature.is_some_and(|signature| is_link_signature(&signature))
 }
 
 /// The node of the sandbox that a path of ours names. What the token opens there, the
@@ -255,7 +261,19 @@ mod tests {
         assert_eq!(went("/template-files/0002ff", &[]), To::Node(two));
         assert_eq!(went("/template-files/zz", &[]), To::Nobody);
         assert_eq!(went("/template-files/0000ff", &[]), To::Nobody);
-        assert_eq!(went("/files?signature=x", &[]), To::Link);
+        let signature = "v1_HEW7fDvq8wDd0bCgcYpP4vKMGjo6waU8ir2ibcmhKGY";
+        assert_eq!(went(&format!("/files?path=a&signature={signature}"), &[]), To::Link);
+        // It may have been written with escapes.
+        let escaped = signature.replace('H', "%48");
+        assert_eq!(went(&format!("/files?signature={escaped}"), &[]), To::Link);
+    }
+
+    #[test]
+    fn no_node_is_asked_for_a_link_without_a_signature() {
+        let long = format!("/files?signature=v1_{}", "A".repeat(44));
+        for path in ["/files", "/files?path=a", "/files?signature=", "/files?signature=x", &long] {
+            assert_eq!(went(path, &[]), To::Nobody, "{path}");
+        }
     }
 
     #[test]

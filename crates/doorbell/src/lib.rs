@@ -25,7 +25,7 @@ use async_nats::connection::State;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::{Client, ConnectOptions, ServerAddr};
-use belljar_bus::platform::{BEATS, Beat, TOLD, Told};
+use belljar_bus::platform::{BEATS, SignedBeat, TOLD, Told};
 use futures_util::FutureExt as _;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -150,12 +150,12 @@ impl Doorbell {
     }
 
     /// Says how a node is.
-    pub fn beat(&self, beat: &Beat) {
+    pub fn beat(&self, beat: &SignedBeat) {
         self.ring(BEATS.to_owned(), beat);
     }
 
     /// What nodes say of themselves from now on.
-    pub fn beats(&self) -> Heard<Beat> {
+    pub fn beats(&self) -> Heard<SignedBeat> {
         self.hear(BEATS.to_owned(), |_| true)
     }
 

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use belljar_bus::encoded::Encoded;
 use belljar_bus::member::Load;
-use belljar_bus::platform::{Beat, Told};
+use belljar_bus::platform::{Beat, SignedBeat, Told};
 use belljar_doorbell::{Doorbell, Heard, OutboxError, Stream, Waiting};
 use belljar_model::{NodeNumber, SandboxId, Tier};
 use belljar_testkit::Nats;
@@ -15,14 +16,21 @@ use serde_json::{Value, json};
 /// Only to end a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn beat(epoch: u64) -> Beat {
+fn beat(epoch: u64) -> SignedBeat {
     let load = Load {
         free: 12,
         is_draining: false,
         tiers: vec![Tier::Jail, Tier::GVISOR],
         warm: vec!["base".to_owned()],
     };
-    Beat { number: NodeNumber::new(9).unwrap(), epoch, load, hits: 40, misses: 2 }
+    let number = NodeNumber::new(9).unwrap();
+    let beat = Beat { number, epoch, load, hits: 40, misses: 2, at: 0 };
+    let beat = serde_json::to_string(&beat).unwrap();
+    SignedBeat { number, beat, signature: Encoded(vec![7; 64]) }
+}
+
+fn epoch_of(beat: &SignedBeat) -> u64 {
+    serde_json::from_str::<Beat>(&beat.beat).unwrap().epoch
 }
 
 fn told(tenant: &str, kind: &str) -> Told {
@@ -55,7 +63,7 @@ async fn until(doorbell: &Doorbell, is_so: impl Fn(&Doorbell) -> bool) {
 
 /// Beats with rising epochs until one of them arrives, and answers it: what is rung
 /// before somebody listens is lost, and so is what is rung during an outage.
-async fn arrives(from: &Doorbell, at: &mut Heard<Beat>, first: u64) -> Beat {
+async fn arrives(from: &Doorbell, at: &mut Heard<SignedBeat>, first: u64) -> SignedBeat {
     let began = Instant::now();
     let mut epoch = first;
     loop {
@@ -64,7 +72,7 @@ async fn arrives(from: &Doorbell, at: &mut Heard<Beat>, first: u64) -> Beat {
         epoch = (epoch + 1).min(first + 4999);
         let soon = Instant::now() + Duration::from_millis(20);
         while let Ok(heard) = tokio::time::timeout_at(soon.into(), at.next()).await {
-            if let Some(heard) = heard.filter(|heard| heard.epoch >= first) {
+            if let Some(heard) = heard.filter(|heard| epoch_of(heard) >= first) {
                 return heard;
             }
         }
@@ -105,14 +113,16 @@ async fn everybody_who_listens_hears_every_beat() {
     let (one, two) = (connected(&nats).await, connected(&nats).await);
     let (mut first, mut second) = (one.beats(), two.beats());
     // From here on both are known to listen.
-    let mut seen =
-        [arrives(&node, &mut first, 0).await.epoch, arrives(&node, &mut second, 5000).await.epoch];
+    let mut seen = [
+        epoch_of(&arrives(&node, &mut first, 0).await),
+        epoch_of(&arrives(&node, &mut second, 5000).await),
+    ];
     for epoch in 10_000..10_100 {
         node.beat(&beat(epoch));
     }
     for (heard, seen) in [&mut first, &mut second].into_iter().zip(&mut seen) {
         while *seen < 10_000 {
-            *seen = next(heard).await.epoch;
+            *seen = epoch_of(&next(heard).await);
         }
         assert_eq!(*seen, 10_000);
         for epoch in 10_001..10_100 {
@@ -180,12 +190,12 @@ async fn a_server_that_comes_back_is_found_again() {
         node.beat(&beat(500_000));
         let soon = Duration::from_millis(20);
         let heard = tokio::time::timeout(soon, beats.next()).await.ok().flatten();
-        if let Some(heard) = heard.filter(|heard| heard.epoch >= 100_000) {
+        if let Some(heard) = heard.filter(|heard| epoch_of(heard) >= 100_000) {
             break heard;
         }
         assert!(began.elapsed() < PATIENCE, "{:?}", node.figures());
     };
-    assert_eq!(heard.epoch, 500_000);
+    assert_eq!(epoch_of(&heard), 500_000);
     assert!(node.figures().reconnects >= 1 && control.figures().reconnects >= 1);
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use belljar_model::network::Scheme;
-use http::Request;
+use http::{Extensions, Request};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -108,7 +108,8 @@ where
     A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let acceptor = listener.acceptor();
+    let (acceptor, identify) = (listener.acceptor(), listener.identify());
+    let refused = listener.refused();
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
@@ -121,14 +122,32 @@ where
             }
         };
         let (answer, acceptor, watcher) = (answer.clone(), acceptor.clone(), open.watcher());
+        let (identify, refused) = (identify.clone(), refused.clone());
         tokio::spawn(async move {
             let served = match acceptor {
-                None => converse(stream, Scheme::Http, answer, watcher).await,
+                None => converse(stream, Scheme::Http, Extensions::new(), answer, watcher).await,
                 Some(acceptor) => {
                     let shaken = tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
                     match shaken.await {
-                        Ok(Ok(stream)) => converse(stream, Scheme::Https, answer, watcher).await,
-                        Ok(Err(error)) => Err(error.into()),
+                        Ok(Ok(stream)) => {
+                            let who = identify.map(|identify| identify(stream.get_ref().1));
+                            match who.transpose() {
+                                Ok(who) => {
+                                    let who = who.unwrap_or_default();
+                                    converse(stream, Scheme::Https, who, answer, watcher).await
+                                }
+                                Err(error) => {
+                                    refused.inspect(|refused| refused(&*error));
+                                    Err(error)
+                                }
+                            }
+                        }
+                        Ok(Err(error)) => {
+                            // Not those who only look whether the port is open.
+                            let is_tls = error.kind() == io::ErrorKind::InvalidData;
+                            refused.filter(|_| is_tls).inspect(|refused| refused(&error));
+                            Err(error.into())
+                        }
                         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
                     }
                 }
@@ -146,6 +165,7 @@ type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
 async fn converse<A, F>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     scheme: Scheme,
+    who: Extensions,
     answer: A,
     watcher: Watcher,
 ) -> Result<(), ConnectionError>
@@ -156,6 +176,7 @@ where
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(scheme);
+        request.extensions_mut().extend(who.clone());
         let answered = answer(request);
         async move { Ok::<_, Infallible>(answered.await) }
     });

@@ -12,4 +12,4 @@ pub mod tls;
 
 pub use doors::{Doors, Settings};
 pub use host::HostError;
-pub use listener::{ListenError, Listener};
+pub use listener::{IdentifyError, ListenError, Listener};

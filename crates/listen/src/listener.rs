@@ -1,14 +1,16 @@
 //! Sockets that connections come from.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Extensions;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 /// Why a port could not be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -18,11 +20,28 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
+/// The reason a client that completed its handshake is sent away.
+pub type IdentifyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Finds out who a client is by its certificate. The result is beside each of its requests.
+pub(crate) type Identify =
+    Arc<dyn Fn(&ServerConnection) -> Result<Extensions, IdentifyError> + Send + Sync>;
+
+/// Hears of clients that did not complete their handshake, or were sent away after it.
+pub(crate) type Refused = Arc<dyn Fn(&(dyn std::error::Error + 'static)) + Send + Sync>;
+
 /// A port, plain or with TLS.
-#[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
     tls: Option<Arc<ServerConfig>>,
+    identify: Option<Identify>,
+    refused: Option<Refused>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 /// SDKs open hundreds of connections at once, and give up on those that are
@@ -47,7 +66,22 @@ impl Listener {
             socket.listen(BACKLOG)
         };
         let socket = bound().map_err(|source| ListenError { address, source })?;
-        Ok(Self { socket, tls })
+        Ok(Self { socket, tls, identify: None, refused: None })
+    }
+
+    /// A port whose clients have certificates of their own.
+    pub fn bind_identified(
+        address: SocketAddr,
+        tls: Arc<ServerConfig>,
+        identify: impl Fn(&ServerConnection) -> Result<Extensions, IdentifyError>
+        + Send
+        + Sync
+        + 'static,
+        refused: impl Fn(&(dyn std::error::Error + 'static)) + Send + Sync + 'static,
+    ) -> Result<Self, ListenError> {
+        let (identify, refused): (Identify, Refused) = (Arc::new(identify), Arc::new(refused));
+        let bound = Self::bind(address, Some(tls))?;
+        Ok(Self { identify: Some(identify), refused: Some(refused), ..bound })
     }
 
     /// Where it listens; tells the port when any free one was asked for.
@@ -61,6 +95,14 @@ impl Listener {
 
     pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
         self.tls.clone().map(TlsAcceptor::from)
+    }
+
+    pub(crate) fn identify(&self) -> Option<Identify> {
+        self.identify.clone()
+    }
+
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        self.refused.clone()
     }
 
     pub(crate) async fn accept(&self) -> io::Result<TcpStream> {

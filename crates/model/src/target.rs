@@ -61,6 +61,13 @@ impl<'a, H: Fn(&str) -> Option<&'a str>> RequestHead<'a, H> {
     }
 }
 
+/// Returns true if a text has the form of a link's signature: `v1_` and a SHA-256 in base64
+/// without padding. One that has not is no sandbox's, and need not be looked for.
+pub fn is_link_signature(text: &str) -> bool {
+    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
+    text.strip_prefix("v1_").is_some_and(|hash| hash.len() == 43 && hash.bytes().all(is_base64))
+}
+
 /// Returns the port and the sandbox of a host like `8080-<id>.example.com`.
 pub fn sandbox_of_host(host: &str) -> Option<(u16, &str)> {
     let (first, _) = host.split_once('.')?;
@@ -87,6 +94,16 @@ mod tests {
         assert_eq!(sandbox_of_host("8080-abc2.localhost:3000"), Some((8080, "abc2")));
         for other in ["example.com", "api.example.com", "x-abc.example.com", "1-A.b", "99999-a.b"] {
             assert_eq!(sandbox_of_host(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn signatures_have_one_form() {
+        assert!(is_link_signature("v1_HEW7fDvq8wDd0bCgcYpP4vKMGjo6waU8ir2ib+mh/GY"));
+        let long = format!("v1_{}", "A".repeat(44));
+        let space = format!("v1_{}", " ".repeat(43));
+        for text in ["", "v1_", "x", &long[..45], &long, &space, &long[3..]] {
+            assert!(!is_link_signature(text), "{text}");
         }
     }
 

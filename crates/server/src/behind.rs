@@ -1,25 +1,63 @@
-//! Behind control: whose word counts.
+//! A node's place behind control: whose requests count.
 //!
-//! Whoever comes with control's word is who it says; whoever comes without it can
-//! reach into sandboxes that he has a token of, and nothing else.
+//! ```text
+//!   private port (mutual TLS, control only) ─┬─ signed by control ─► in a tenant's name
+//!                                            └─ unsigned ──────────► by its sandbox's token
+//!   public port (optional) ───────────────────────────────────────► by its sandbox's token
+//! ```
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use belljar_actions::{Keys, OnBehalf, Tenant};
-use belljar_bus::behalf::{Behalf, ClusterKey, HEADER, Unproven, about, is_fresh};
+use belljar_bus::behalf::{Behalf, FRESH, HEADER, about, is_fresh};
 use belljar_bus::member::Registered;
-use http::Request;
+use belljar_identity::{
+    Clients, NodeIdentity, Peer, PeerIdentity, Purpose, ReplayCache, SignatureError, digest, verify,
+};
+use belljar_listen::{ListenError, Listener};
+use http::{Extensions, Request};
+use http_body_util::{BodyExt as _, Limited};
+
+/// The reason a request in a tenant's name is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("control did not sign it")]
+    Signature(#[from] SignatureError),
+    #[error("it is for another node")]
+    OtherNode,
+    #[error("it is too old")]
+    Stale,
+    #[error("it was here before")]
+    Replayed,
+    #[error("its body is not the one that was signed")]
+    Body,
+}
+
+impl RequestError {
+    /// In one word, for metrics.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Signature(_) => "bad_signature",
+            Self::OtherNode => "other_node",
+            Self::Stale => "stale",
+            Self::Replayed => "replayed",
+            Self::Body => "other_body",
+        }
+    }
+}
+
+/// Requests of a minute that are remembered, some 64 bytes each.
+const MAX_REMEMBERED_REQUESTS: usize = 1 << 18;
+/// No longer body is signed.
+const LONGEST_SIGNED_BODY: usize = 8 << 20;
 
 /// The platform that a node belongs to; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    key: ClusterKey,
-    /// How far control's clock is ahead of ours, in milliseconds: what is fresh is
-    /// judged by control's, so that a clock that jumps locks nobody out.
-    ahead: Arc<AtomicI64>,
+    identity: NodeIdentity,
+    seen: Arc<ReplayCache>,
     /// Who this node is to the platform; none: nobody, and it serves nothing.
     registered: Arc<RwLock<Option<Registered>>>,
     /// Whether it is about to stop.
@@ -29,14 +67,38 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn new(key: ClusterKey) -> Self {
+    pub fn new(identity: NodeIdentity) -> Self {
+        let window = u64::try_from(FRESH.as_millis()).unwrap_or(u64::MAX);
         Self {
-            key,
-            ahead: Arc::default(),
+            identity,
+            seen: Arc::new(ReplayCache::new(window, MAX_REMEMBERED_REQUESTS)),
             registered: Arc::default(),
             leaving: Arc::default(),
             sequence: Arc::default(),
         }
+    }
+
+    /// The port that control connects to, and nobody else can.
+    pub fn listen(&self, address: std::net::SocketAddr) -> Result<Listener, ListenError> {
+        let endpoint = self.identity.endpoint().clone();
+        let config = endpoint
+            .server_config(Clients::ControlOnly)
+            .map_err(|error| ListenError { address, source: std::io::Error::other(error) })?;
+        Listener::bind_identified(
+            address,
+            config,
+            move |connection| {
+                let mut extensions = Extensions::new();
+                if let Some(identity) = endpoint.client_of(connection, Clients::ControlOnly)? {
+                    extensions.insert(identity);
+                }
+                Ok(extensions)
+            },
+            |error| {
+                belljar_telemetry::metrics().rejected_node_request("bad_certificate");
+                tracing::warn!(error, "rejected connection to the port for control");
+            },
+        )
     }
 
     pub(crate) fn next_sequence(&self) -> u64 {
@@ -65,91 +127,63 @@ impl Cluster {
         self.leaving.load(Ordering::Relaxed)
     }
 
-    pub fn key(&self) -> &ClusterKey {
-        &self.key
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.identity
     }
 
-    /// Control said what time it is.
-    pub fn set_clock(&self, theirs: u64) {
-        let ahead = i128::from(theirs) - i128::from(now());
-        self.ahead.store(i64::try_from(ahead).unwrap_or_default(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn now(&self) -> u64 {
-        now().saturating_add_signed(self.ahead.load(Ordering::Relaxed))
-    }
-
-    /// Takes control's word from a request, and everything that only control may
-    /// look at.
-    pub(crate) fn receive(&self, keys: &Keys, request: &mut Request<Body>) -> Result<(), Unproven> {
+    /// Takes control's word from a request that control sent, and everything that only
+    /// control may say from any other.
+    pub(crate) async fn receive(
+        &self,
+        keys: &Keys,
+        mut request: Request<Body>,
+    ) -> Result<Request<Body>, RequestError> {
         request.headers_mut().remove("x-api-key");
-        let Some(word) = request.headers_mut().remove(HEADER) else { return Ok(()) };
-        let word = word.to_str().map_err(|_| Unproven::Form)?;
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        let what = about(request.method().as_str(), path);
-        let Behalf { tenant, floor, ids, at } = self.key.verify(&what, word)?;
-        if !is_fresh(at, self.now()) {
-            return Err(Unproven::Stale);
+        if !is_from_control(&request) {
+            let ours = |name: &&http::HeaderName| name.as_str().starts_with("belljar-");
+            let ours: Vec<_> = request.headers().keys().filter(ours).cloned().collect();
+            for name in ours {
+                request.headers_mut().remove(name);
+            }
+            return Ok(request);
         }
-        let tenant = Tenant::new(&tenant);
-        keys.believe(&tenant, floor);
-        request.extensions_mut().insert(OnBehalf { tenant, ids });
-        Ok(())
+        let Some(word) = request.headers_mut().remove(HEADER) else { return Ok(request) };
+        let word = word.to_str().map_err(|_| SignatureError::Form)?;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let context = about(request.method().as_str(), path);
+        let trusted = self.identity.verifying_keys();
+        let behalf: Behalf = verify(&trusted, Purpose::Request, context.as_bytes(), word)?;
+        let now = self.identity.clock().now();
+        if behalf.node != self.identity.number() {
+            return Err(RequestError::OtherNode);
+        }
+        if !is_fresh(behalf.at, now) {
+            return Err(RequestError::Stale);
+        }
+        let nonce = (&behalf.nonce).try_into().map_err(|_| SignatureError::Form)?;
+        if !self.seen.admit(behalf.at, nonce, now) {
+            return Err(RequestError::Replayed);
+        }
+        if let Some(signed) = &behalf.body {
+            let body = Limited::new(std::mem::take(request.body_mut()), LONGEST_SIGNED_BODY);
+            let body = body.collect().await.map_err(|_| RequestError::Body)?.to_bytes();
+            if digest(&body)[..] != signed.0 {
+                return Err(RequestError::Body);
+            }
+            *request.body_mut() = Body::from(body);
+        }
+        let tenant = Tenant::new(&behalf.tenant);
+        keys.believe(&tenant, behalf.floor);
+        request.extensions_mut().insert(OnBehalf { tenant, ids: behalf.ids });
+        Ok(request)
     }
 }
 
-/// Our own clock, in milliseconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// Returns true if a request came over the private port. Its listener has verified that.
+pub(crate) fn is_from_control(request: &Request<Body>) -> bool {
+    let peer = request.extensions().get::<PeerIdentity>().map(|identity| identity.peer);
+    peer == Some(Peer::Control)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(word: Option<&str>) -> Request<Body> {
-        let mut request = Request::builder().uri("/sandboxes?x=1").header("x-api-key", "k");
-        if let Some(word) = word {
-            request = request.header(HEADER, word);
-        }
-        request.body(Body::empty()).unwrap()
-    }
-
-    fn received(cluster: &Cluster, word: Option<&str>) -> Result<Option<OnBehalf>, Unproven> {
-        let mut request = request(word);
-        cluster.receive(&Keys::elsewhere(), &mut request)?;
-        assert!(!request.headers().contains_key("x-api-key"));
-        assert!(!request.headers().contains_key(HEADER));
-        Ok(request.extensions().get().cloned())
-    }
-
-    fn word(key: &ClusterKey, what: &str, at: u64) -> String {
-        let behalf = Behalf { tenant: "one".into(), floor: None, ids: Vec::new(), at };
-        key.sign(what, &behalf).unwrap()
-    }
-
-    #[test]
-    fn controls_word_is_believed_and_nobody_elses() {
-        let cluster = Cluster::new(ClusterKey::of("k"));
-        let what = "GET /sandboxes?x=1";
-        let good = word(cluster.key(), what, now());
-        let behalf = received(&cluster, Some(&good)).unwrap().unwrap();
-        assert_eq!(behalf.tenant.as_str(), "one");
-        assert!(received(&cluster, None).unwrap().is_none());
-        let others = word(&ClusterKey::of("l"), what, now());
-        assert_eq!(received(&cluster, Some(&others)).unwrap_err(), Unproven::Proof);
-        let elsewhere = word(cluster.key(), "GET /sandboxes", now());
-        assert_eq!(received(&cluster, Some(&elsewhere)).unwrap_err(), Unproven::Proof);
-    }
-
-    #[test]
-    fn what_is_fresh_is_judged_by_controls_clock() {
-        let cluster = Cluster::new(ClusterKey::of("k"));
-        let hour = 3_600_000;
-        let early = word(cluster.key(), "GET /sandboxes?x=1", now() - hour);
-        assert_eq!(received(&cluster, Some(&early)).unwrap_err(), Unproven::Stale);
-        cluster.set_clock(now() - hour);
-        assert!(received(&cluster, Some(&early)).is_ok());
-    }
-}
+mod tests;

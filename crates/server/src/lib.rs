@@ -12,6 +12,7 @@
 //! whatever their path looks like.
 
 mod behind;
+mod enrol;
 mod inside;
 mod member;
 mod route;
@@ -20,6 +21,7 @@ pub mod v1;
 
 pub use behind::Cluster;
 pub use belljar_listen::{ListenError, Listener, Settings, tls};
+pub use enrol::{EnrolError, enrol};
 pub use inside::Inside;
 pub use member::{AskError, Me, Member, load};
 pub use serve::{EngineGone, Server};

@@ -13,9 +13,11 @@
 
 mod ask;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_actions::Actions;
+use belljar_bus::enrolment::Trust;
 use belljar_bus::member::{Load, Register, Registered, Sync, Synced};
 use belljar_model::EndReason;
 use tokio::time::Instant;
@@ -44,6 +46,9 @@ const ALONE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long to wait before registration is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How often the certificate is looked at, and how long a renewal that failed waits.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+const RENEWAL_RETRY: Duration = Duration::from_secs(5);
 
 /// A node that belongs to a platform.
 #[derive(Debug)]
@@ -51,7 +56,7 @@ pub struct Member {
     actions: Actions,
     cluster: Cluster,
     me: Me,
-    control: Control,
+    control: Arc<Control>,
     registered: Registered,
     /// When the lease ends, unless it is renewed.
     until: Instant,
@@ -61,15 +66,22 @@ pub struct Member {
 
 impl Member {
     /// Registers, however long that takes, and ends what control knows nothing of.
-    pub async fn join(actions: Actions, cluster: Cluster, me: Me, control: &[String]) -> Self {
-        let control = Control::new(control, cluster.clone());
+    pub async fn join(
+        actions: Actions,
+        cluster: Cluster,
+        me: Me,
+        control: &[String],
+    ) -> Result<Self, AskError> {
+        let control = Arc::new(Control::new(control, cluster.clone())?);
         let (registered, renewed) = register(&actions, &cluster, &me, &control).await;
         let until = renewed + Duration::from_millis(registered.lease_ms);
-        Self { actions, cluster, me, control, registered, until, renewed }
+        Ok(Self { actions, cluster, me, control, registered, until, renewed })
     }
 
     /// Stays a member for good.
     pub async fn stay(mut self) {
+        let (cluster, control) = (self.cluster.clone(), self.control.clone());
+        let _renewing = AbortOnDrop(tokio::spawn(renew(cluster, control)));
         let mut whole_at = Instant::now();
         loop {
             let is_whole = tokio::select! {
@@ -97,7 +109,7 @@ impl Member {
     /// Says for the last time what became of everything.
     pub async fn leave(actions: &Actions, cluster: &Cluster, me: &Me, control: &[String]) {
         // A node that stops frees its places at once if control hears of it.
-        let control = Control::new(control, cluster.clone());
+        let Ok(control) = Control::new(control, cluster.clone()) else { return };
         let Some(registered) = cluster.registered() else { return };
         let sync = word(actions, cluster, me, &registered, true);
         let _ = tokio::time::timeout(PATIENCE, control.sync(&sync)).await;
@@ -110,8 +122,11 @@ impl Member {
         let left = self.until.saturating_duration_since(asked).max(Duration::from_millis(100));
         let answer = tokio::time::timeout(left, self.control.sync(&sync)).await;
         match answer {
-            Ok(Ok(Synced::Renewed { lease_ms, end, drain, now })) => {
-                self.cluster.set_clock(now);
+            Ok(Ok(Synced::Renewed { lease_ms, end, drain, trust, now })) => {
+                self.cluster.identity().clock().set(now);
+                if let Some(trust) = trust {
+                    set_trust(&self.cluster, trust);
+                }
                 self.renewed = asked;
                 self.until = asked + Duration::from_millis(lease_ms);
                 self.actions.heard(&sync.ended);
@@ -126,12 +141,12 @@ impl Member {
                 true
             }
             Ok(Ok(Synced::Away { now })) => {
-                self.cluster.set_clock(now);
+                self.cluster.identity().clock().set(now);
                 self.until = (asked + WHOLE * 3).min(self.renewed + ALONE);
                 false
             }
             Ok(Ok(Synced::Stale { now })) => {
-                self.cluster.set_clock(now);
+                self.cluster.identity().clock().set(now);
                 self.until = asked;
                 false
             }
@@ -171,12 +186,12 @@ async fn register(
             tiers: actions.config().tiers.offered(),
             slots: me.slots,
             has: actions.roster().into_iter().map(|has| has.id).collect(),
-            at: cluster.now(),
         };
         let asked = Instant::now();
         match tokio::time::timeout(PATIENCE * 2, control.register(&register)).await {
             Ok(Ok(registered)) => {
-                cluster.set_clock(registered.now);
+                cluster.identity().clock().set(registered.now);
+                set_trust(cluster, registered.trust.clone());
                 belljar_actions::mark(registered.number);
                 for id in &registered.end {
                     actions.end_by_order(id, EndReason::Lost).await;
@@ -191,6 +206,54 @@ async fn register(
             Ok(Err(_)) | Err(_) => {}
         }
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Trusts what control says that its authorities are now.
+fn set_trust(cluster: &Cluster, trust: Trust) {
+    if trust == cluster.identity().trust() {
+        return;
+    }
+    let current = trust.current;
+    match cluster.identity().set_trust(trust) {
+        Ok(()) => tracing::info!(current, "trusted authorities changed"),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "trusted authorities not changed");
+        }
+    }
+}
+
+/// Renews the node's certificate whenever it is time to.
+async fn renew(cluster: Cluster, control: Arc<Control>) {
+    loop {
+        tokio::time::sleep(RENEWAL_INTERVAL).await;
+        let identity = cluster.identity();
+        if !identity.needs_renewal() {
+            continue;
+        }
+        let renewed = match control.renew().await {
+            Ok(certificate) => identity.renew(certificate).map_err(AskError::Identity),
+            Err(error) => Err(error),
+        };
+        match renewed {
+            Ok(()) => tracing::info!(left = ?identity.certificate_left(), "certificate renewed"),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "certificate not renewed");
+                drop(error);
+                tokio::time::sleep(RENEWAL_RETRY).await;
+            }
+        }
+    }
+}
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -210,7 +273,7 @@ fn word(
         ended: actions.unheard_ends(),
         load: load(actions, me),
         sequence: cluster.next_sequence(),
-        at: cluster.now(),
+        trust: cluster.identity().trust().version(),
     }
 }
 

@@ -57,10 +57,14 @@ impl Surfaces {
                 // Whoever asks tries elsewhere, or again.
                 return (StatusCode::SERVICE_UNAVAILABLE, [(ABSENT, "1")]).into_response();
             }
-            if let Err(unproven) = cluster.receive(self.actions.keys(), &mut request) {
-                tracing::warn!(%unproven, "somebody speaks in a tenant's name");
-                return belljar_e2b::unauthenticated();
-            }
+            request = match cluster.receive(self.actions.keys(), request).await {
+                Ok(request) => request,
+                Err(error) => {
+                    belljar_telemetry::metrics().rejected_node_request(error.code());
+                    tracing::warn!(%error, "rejected signed request");
+                    return belljar_e2b::unauthenticated();
+                }
+            };
             if request.headers().contains_key(WHOSE) {
                 return self.whose(&request);
             }

@@ -37,6 +37,10 @@ impl Server {
 
     /// A node of a platform, which believes what control says of who asks.
     pub fn behind(actions: Actions, settings: Settings, cluster: Cluster) -> Self {
+        let identity = cluster.identity().clone();
+        belljar_telemetry::metrics().before_scrape(move |metrics| {
+            metrics.set_certificate_left(identity.certificate_left());
+        });
         let surfaces = Surfaces::new(&actions, None, Some(cluster));
         Self { actions, surfaces, runs: None, settings }
     }

@@ -33,6 +33,8 @@ pub struct Gone<'a> {
 #[derive(Debug, Clone)]
 pub struct Word<'a> {
     pub number: NodeNumber,
+    /// The key that the node has shown: what another says in its name changes nothing.
+    pub public_key: &'a [u8; 32],
     pub epoch: u64,
     pub sequence: u64,
     pub lease: Duration,
@@ -55,7 +57,7 @@ pub enum Heard {
     },
     /// Something that was said later has been heard already.
     Late,
-    /// Somebody gave this node up.
+    /// This node was given up, or its key was revoked or replaced.
     Stale,
 }
 
@@ -63,13 +65,22 @@ pub enum Heard {
 /// taken at its word.
 const ON_ITS_WAY: &str = "60 seconds";
 
+/// A node says how long a sandbox ran, and its owner is charged for that. It is believed
+/// for as long as the row has been there, and 5 s for the node's own clock.
+const RAN_AT_MOST: &str = "least(said.ran_ms, \
+     (1000 * (5 + extract(epoch from now() - s.made_at)))::bigint)";
+
+/// The longest life that a node is believed about, in seconds: a year.
+const LONGEST_LEFT: f64 = 366.0 * 24.0 * 3600.0;
+
 impl Store {
     /// Renews a node's lease and writes down what it says, or nothing of it.
     pub async fn hear(&self, word: &Word<'_>) -> Result<Heard, StoreError> {
         let mut change = self.pool.begin().await?;
         let renewed = sqlx::query(
             "with before as (
-               select state, sequence from node where number = $1 and epoch = $2
+               select state, sequence from node
+               where number = $1 and epoch = $2 and public_key = $5 and revoked_at is null
                for no key update)
              update node set sequence = greatest(node.sequence, $3),
                     lease_until = greatest(lease_until, now() + $4 * interval '1 second')
@@ -80,6 +91,7 @@ impl Store {
         .bind(read::signed(word.epoch))
         .bind(read::signed(word.sequence))
         .bind(word.lease.as_secs_f64())
+        .bind(&word.public_key[..])
         .fetch_optional(&mut *change)
         .await
         .map_err(of)?;
@@ -110,10 +122,11 @@ async fn write_present(
     let tiers: Vec<_> = word.present.iter().map(|one| one.tier.as_str()).collect();
     let states: Vec<_> =
         word.present.iter().map(|one| if one.is_paused { "paused" } else { "running" }).collect();
-    let left: Vec<_> = word.present.iter().map(|one| one.left.as_secs_f64()).collect();
+    let left: Vec<_> =
+        word.present.iter().map(|one| one.left.as_secs_f64().min(LONGEST_LEFT)).collect();
     let ran: Vec<_> = word.present.iter().map(|one| millis(one.ran)).collect();
     // A row that says the same is not written again.
-    let rows = sqlx::query(
+    let sql = format!(
         "with said as (
            select * from unnest($3::text[], $4::text[], $5::text[], $6::float8[], $7::bigint[])
              as said (id, tier, state, remaining, ran_ms)),
@@ -124,25 +137,26 @@ async fn write_present(
            update sandbox s set state = said.state, tier = said.tier,
                   started_at = coalesce(s.started_at, now()),
                   deadline_at = now() + said.remaining * interval '1 second',
-                  ran_ms = greatest(s.ran_ms, said.ran_ms), ran_at = now()
+                  ran_ms = greatest(s.ran_ms, {RAN_AT_MOST}), ran_at = now()
            from said where s.id = said.id and s.node = $1 and s.node_epoch = $2
              and s.state <> 'ended'
              and (s.state <> said.state or s.deadline_at is null
                   or (said.state = 'running'
                       and abs(extract(epoch from s.deadline_at - now())::float8
                               - said.remaining) > 1)))
-         select said.id from said where not exists (select from known where known.id = said.id)",
-    )
-    .bind(nodes::signed(word.number.get()))
-    .bind(read::signed(word.epoch))
-    .bind(ids)
-    .bind(tiers)
-    .bind(states)
-    .bind(left)
-    .bind(ran)
-    .fetch_all(change)
-    .await
-    .map_err(of)?;
+         select said.id from said where not exists (select from known where known.id = said.id)"
+    );
+    let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+        .bind(nodes::signed(word.number.get()))
+        .bind(read::signed(word.epoch))
+        .bind(ids)
+        .bind(tiers)
+        .bind(states)
+        .bind(left)
+        .bind(ran)
+        .fetch_all(change)
+        .await
+        .map_err(of)?;
     rows.iter().map(|row| read::id(row, "id")).collect()
 }
 
@@ -167,7 +181,7 @@ async fn end_all(change: &mut PgConnection, word: &Word<'_>) -> Result<Vec<Sandb
              and (state <> 'starting' or made_at < now() - interval '{ON_ITS_WAY}')),
          ended as (
            update sandbox s set state = 'ended', ended_at = now(), reason = said.reason,
-                  ran_ms = greatest(s.ran_ms, said.ran_ms)
+                  ran_ms = greatest(s.ran_ms, {RAN_AT_MOST})
            from said where s.id = said.id and s.node = $1 and s.state <> 'ended'
            returning s.id, s.tenant, said.reason, said.is_missing),
          freed as (

@@ -16,6 +16,8 @@ const ALL: &[(i64, &str, &str)] = &[
     (4, "platform", include_str!("../migrations/0004_platform.sql")),
     (5, "charges", include_str!("../migrations/0005_charges.sql")),
     (6, "runs", include_str!("../migrations/0006_runs.sql")),
+    (7, "node identity", include_str!("../migrations/0007_node_identity.sql")),
+    (8, "bounded charges", include_str!("../migrations/0008_bounded_charges.sql")),
 ];
 
 pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{SandboxId, Tier};
+use belljar_model::{NodeNumber, SandboxId, Tier};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -31,9 +31,11 @@ impl NodeState {
     }
 }
 
-/// What a node says of itself when it comes.
+/// A node's registration: who it is by its certificate, and what it says of itself.
 #[derive(Debug, Clone)]
 pub struct Registration<'a> {
+    pub number: NodeNumber,
+    pub public_key: &'a [u8; 32],
     pub name: &'a str,
     /// Where its data plane is reached.
     pub address: &'a str,
@@ -50,6 +52,19 @@ pub struct Registered {
     pub epoch: u64,
 }
 
+/// A node's enrolment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeEnrolment {
+    /// An operator added it; no key has been enrolled yet.
+    Awaited,
+    Enrolled {
+        public_key: [u8; 32],
+        /// Until its certificate expires, on the database's clock.
+        certificate_left: time::Duration,
+    },
+    Revoked,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub number: u16,
@@ -63,47 +78,36 @@ pub struct Node {
     pub taken: u32,
     /// Until its lease runs out, on the database's clock; less than nothing once it did.
     pub lease_left: time::Duration,
+    pub enrolment: NodeEnrolment,
 }
 
 impl Store {
-    /// A node comes, or comes again. Whatever still acts under its earlier epoch
-    /// is a ghost from now on. What it had before is in [`Self::left_on`]: it takes
-    /// each over or ends it, and only then serves.
-    pub async fn register(&self, new: &Registration<'_>) -> Result<Registered, StoreError> {
+    /// Registers a node, or registers it again. Whatever still acts under its earlier
+    /// epoch is a ghost from now on. What it had before is in [`Self::left_on`]: it takes
+    /// each over or ends it, and only then serves. None: no such node has enrolled this
+    /// key, or it was revoked.
+    pub async fn register(&self, new: &Registration<'_>) -> Result<Option<Registered>, StoreError> {
         let tiers: Vec<_> = new.tiers.iter().map(|tier| tier.as_str()).collect();
-        // Numbers are few, and an insert takes one also when the name is known.
-        let known = sqlx::query(
-            "update node set epoch = epoch + 1, sequence = 0, address = $2, state = 'up',
-                    tiers = $3, slots = $4, lease_until = now() + $5 * interval '1 second'
-             where name = $1
+        let row = sqlx::query(
+            "update node set epoch = epoch + 1, sequence = 0, address = $4, state = 'up',
+                    tiers = $5, slots = $6, lease_until = now() + $7 * interval '1 second'
+             where number = $1 and public_key = $2 and name = $3 and revoked_at is null
              returning number, epoch",
-        );
-        let made = sqlx::query(
-            "insert into node (name, address, state, tiers, slots, lease_until)
-             values ($1, $2, 'up', $3, $4, now() + $5 * interval '1 second')
-             on conflict (name) do update
-               set epoch = node.epoch + 1, sequence = 0, address = $2, state = 'up', tiers = $3,
-                   slots = $4, lease_until = now() + $5 * interval '1 second'
-             returning number, epoch",
-        );
-        let mut found = None;
-        for query in [known, made] {
-            let row = query
-                .bind(new.name)
-                .bind(new.address)
-                .bind(&tiers)
-                .bind(i32::try_from(new.slots).unwrap_or(i32::MAX))
-                .bind(new.lease.as_secs_f64())
-                .fetch_optional(&self.pool)
-                .await
-                .map_err(of)?;
-            if row.is_some() {
-                found = row;
-                break;
-            }
-        }
-        let row = found.ok_or(StoreError::Unreadable { what: "a node", value: new.name.into() })?;
-        Ok(Registered { number: number(&row)?, epoch: read::number(&row, "epoch")? })
+        )
+        .bind(signed(new.number.get()))
+        .bind(&new.public_key[..])
+        .bind(new.name)
+        .bind(new.address)
+        .bind(&tiers)
+        .bind(i32::try_from(new.slots).unwrap_or(i32::MAX))
+        .bind(new.lease.as_secs_f64())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(of)?;
+        let read = |row: PgRow| {
+            Ok(Registered { number: number(&row)?, epoch: read::number(&row, "epoch")? })
+        };
+        row.map(read).transpose()
     }
 
     /// Keeps the lease for so long from now. [`Change::Stale`]: it was lost; the
@@ -156,7 +160,10 @@ impl Store {
 
     pub async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let rows = sqlx::query(
-            "select number, epoch, name, address, state, tiers, slots,
+            "select number, epoch, name, address, state, tiers, slots, public_key,
+                    revoked_at is not null as is_revoked,
+                    coalesce((extract(epoch from certificate_until - now()) * 1000)::bigint, 0)
+                      as certificate_left,
                     (extract(epoch from lease_until - now()) * 1000)::bigint as lease_left,
                     (select count(*)::integer from sandbox s
                      where s.node = n.number and s.state <> 'ended') as taken
@@ -228,5 +235,20 @@ fn node(row: &PgRow) -> Result<Node, StoreError> {
         slots: read::count(row, "slots")?,
         taken: read::count(row, "taken")?,
         lease_left: time::Duration::milliseconds(row.try_get("lease_left")?),
+        enrolment: enrolment(row)?,
     })
+}
+
+fn enrolment(row: &PgRow) -> Result<NodeEnrolment, StoreError> {
+    if row.try_get("is_revoked")? {
+        return Ok(NodeEnrolment::Revoked);
+    }
+    let key: Option<Vec<u8>> = row.try_get("public_key")?;
+    let Some(key) = key else { return Ok(NodeEnrolment::Awaited) };
+    let public_key = key.try_into().map_err(|_| StoreError::Unreadable {
+        what: "a node's key",
+        value: "other than 32 bytes".to_owned(),
+    })?;
+    let certificate_left = time::Duration::milliseconds(row.try_get("certificate_left")?);
+    Ok(NodeEnrolment::Enrolled { public_key, certificate_left })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::Tier;
+use belljar_model::{SandboxId, Tier};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -65,13 +65,43 @@ impl Store {
         change.commit().await.map_err(of)
     }
 
-    /// Nothing of the tenant works from now on: its keys open nothing.
-    pub async fn close_tenant(&self, name: &str) -> Result<(), StoreError> {
+    /// Nothing of the tenant works from now on: its keys open nothing, and its sandboxes end.
+    /// Answers those that ended. Their nodes destroy them when they speak next.
+    pub async fn close_tenant(&self, name: &str) -> Result<Vec<SandboxId>, StoreError> {
         sqlx::query("update tenant set closed_at = coalesce(closed_at, now()) where name = $1")
             .bind(name)
             .execute(&self.pool)
             .await?;
-        Ok(())
+        self.end_closed().await
+    }
+
+    /// Ends sandboxes of closed tenants. A create that was under way when its tenant was closed
+    /// may still write its row, so control calls this again and again.
+    pub async fn end_closed(&self) -> Result<Vec<SandboxId>, StoreError> {
+        let rows = sqlx::query(
+            "with closed as (
+               select s.id from tenant t join sandbox s on s.tenant = t.name
+               where t.closed_at is not null and s.state <> 'ended'
+               order by s.id for update of s skip locked),
+             ended as (
+               update sandbox set state = 'ended', ended_at = now(), reason = 'killed',
+                      ran_ms = ran(sandbox)
+               from closed where sandbox.id = closed.id
+               returning sandbox.id, sandbox.tenant),
+             freed as (
+               update quota set used = used - gone.count
+               from (select tenant, count(*)::integer as count from ended group by tenant) gone
+               where quota.tenant = gone.tenant),
+             told as (
+               insert into outbox (subject, body)
+               select 'sandbox.ended', jsonb_build_object('sandbox', id, 'reason', 'killed')
+               from ended)
+             select id from ended",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(of)?;
+        rows.iter().map(|row| read::id(row, "id")).collect()
     }
 
     pub async fn tenant(&self, name: &str) -> Result<Tenant, StoreError> {

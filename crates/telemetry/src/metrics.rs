@@ -44,6 +44,8 @@ pub struct Metrics {
     queue_length: Metric<0, Gauge>,
     queue_oldest_seconds: Metric<0, Seconds>,
     nodes: Metric<1, Gauge>,
+    certificate_left_seconds: Metric<0, Seconds>,
+    node_requests_rejected: Metric<1, Counter>,
     placements: Metric<1, Counter>,
     outbox_waiting: Metric<0, Gauge>,
     connections: Metric<2, Counter>,
@@ -167,6 +169,16 @@ impl Metrics {
                 &[],
             ),
             nodes: Metric::new("nodes", "Nodes, by state", &["state"]),
+            certificate_left_seconds: Metric::new(
+                "certificate_left_seconds",
+                "Until this process's own certificate expires; it is renewed long before",
+                &[],
+            ),
+            node_requests_rejected: Metric::new(
+                "node_requests_rejected",
+                "Requests between control and nodes that were refused, by why",
+                &["reason"],
+            ),
             placements: Metric::new(
                 "placements",
                 "Attempts to place a sandbox on a node, by what came of it",
@@ -246,6 +258,8 @@ impl Metrics {
             queue_length,
             queue_oldest_seconds,
             nodes,
+            certificate_left_seconds,
+            node_requests_rejected,
             placements,
             outbox_waiting,
             connections,
@@ -280,6 +294,8 @@ impl Metrics {
             queue_length.enter(registry),
             queue_oldest_seconds.enter(registry),
             nodes.enter(registry),
+            certificate_left_seconds.enter(registry),
+            node_requests_rejected.enter(registry),
             placements.enter(registry),
             outbox_waiting.enter(registry),
             connections.enter(registry),
@@ -427,6 +443,15 @@ impl Metrics {
     }
 
     /// Creates that wait for their turn, and since when the oldest does.
+    /// A request between control and a node was refused.
+    pub fn rejected_node_request(&self, reason: &'static str) {
+        self.node_requests_rejected.at([reason.into()]).inc();
+    }
+
+    pub fn set_certificate_left(&self, left: Duration) {
+        self.certificate_left_seconds.at([]).set(left.as_secs_f64());
+    }
+
     pub fn set_queue(&self, length: usize, oldest: Duration) {
         self.queue_length.at([]).set(whole(length));
         self.queue_oldest_seconds.at([]).set(oldest.as_secs_f64());

@@ -51,6 +51,7 @@ mod daemon;
 mod database;
 mod disk;
 mod guest;
+mod identity;
 mod money;
 mod platform;
 mod points;
@@ -181,4 +182,8 @@ pub(crate) const ALL: &[Fault] = &[
         "SIGKILL of a node that has one on disk, then its resume", money::meter_restarts),
     fault!("F-64", "a backup is restored under live nodes", [I3 I5 I6 I7 I11],
         "as F-26, and a node has registered since", database::restored),
+    fault!("F-65", "certificates and authorities are replaced", [I1 I2 I3 I5 I6 I10 I11],
+        "certificates that live for 15 s, a new authority, the old one dropped, under load", identity::rotated),
+    fault!("F-66", "a node is revoked", [I1 I3 I5 I6 I11],
+        "one of two, under load; then it is let in again", identity::revoked),
 ];

@@ -2,8 +2,10 @@
 
 pub(crate) mod authorization;
 mod bodies;
+mod books;
 mod code;
 mod hosts;
+mod identity;
 mod ids;
 mod network;
 mod nodes;
@@ -58,7 +60,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-08", "every route without a key", strangers::no_key_no_answer),
     case!("API-08/platform", "every route, every kind of key", authorization::matrix),
-    case!("API-08/node", "speaking in control's name", authorization::nobody_speaks_for_control),
+    case!("API-08/node", "speaking in control's name", identity::forged::nobody_speaks_for_control),
     case!("API-08/token", "a sandbox's token for all else", token::opens_its_sandbox_alone),
     case!(
         "API-08/token/platform",
@@ -70,12 +72,32 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
     case!("API-13/platform", "a key of a platform's", authorization::streams_end_with_their_key),
+    case!("API-13/closed", "a tenant that is closed", books::close_with_their_tenant),
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
+    case!("API-14/once", "one idempotency key for two paths", books::keys_are_for_one_path),
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
     case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
+    case!("API-19/ended", "ends that no node reported", books::ends_are_as_described),
+    case!("API-21/links", "links without a signature", books::links_are_signed),
+    case!("BUS-03", "a stolen node key on every route", identity::stolen::opens_nothing_of_others),
+    case!("BUS-03/speak", "speaking for another node", identity::stolen::speaks_for_itself_only),
+    case!("BUS-03/address", "another's place in the network", identity::stolen::gets_no_requests),
+    case!("BUS-03/revoked", "a node that was revoked", identity::stolen::revoked_is_nobody),
+    case!("BUS-03/token", "enrolment tokens", identity::enrolment::tokens_are_for_one_node_once),
+    case!(
+        "BUS-03/files",
+        "secrets that others can read",
+        identity::enrolment::open_files_are_refused
+    ),
+    case!(
+        "BUS-05",
+        "a node that answers for others",
+        identity::answers::nodes_answer_for_themselves
+    ),
+    case!("BUS-04", "a request of control's again", identity::forged::requests_are_accepted_once),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
     case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),

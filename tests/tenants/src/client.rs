@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// What has not come by then does not come, also on a small machine that others use. How
@@ -77,17 +78,7 @@ impl Client {
         let answer = self.request(method, path, headers, body.into());
         let answer = tokio::time::timeout(HANG_LIMIT, answer).await;
         let answer = answer.with_context(|| format!("no answer to {method} {path}"))??;
-        let (parts, body) = answer.into_parts();
-        if is_stream(&parts.headers) {
-            // Only its beginning is asked for.
-            return Ok(Answer {
-                status: parts.status.as_u16(),
-                headers: parts.headers,
-                body: Bytes::new(),
-            });
-        }
-        let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+        whole(answer).await
     }
 
     /// Begins an answer that comes as events.
@@ -111,23 +102,45 @@ impl Client {
         body: Bytes,
     ) -> anyhow::Result<http::Response<Incoming>> {
         let stream = TcpStream::connect(self.address).await?;
-        let io = TokioIo::new(stream);
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
-        tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path);
-        request = request.header("host", self.address.to_string());
-        if let Some(key) = &self.key {
-            request = request.header("x-api-key", key);
-        }
-        if !body.is_empty() {
-            request = request.header("content-type", "application/json");
-        }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let answer = sender.send_request(request.body(Full::new(body))?).await;
-        answer.with_context(|| format!("{method} {path}"))
+        let key = self.key.as_deref().map(|key| ("x-api-key", key));
+        let host = self.address.to_string();
+        let headers: Vec<_> =
+            [("host", host.as_str())].into_iter().chain(key).chain(headers.to_vec()).collect();
+        exchange(stream, method, path, &headers, body).await
     }
+}
+
+/// One request over a stream.
+pub(crate) async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Bytes,
+) -> anyhow::Result<http::Response<Incoming>> {
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let mut request = Request::builder().method(method).uri(path);
+    if !body.is_empty() {
+        request = request.header("content-type", "application/json");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = sender.send_request(request.body(Full::new(body))?).await;
+    answer.with_context(|| format!("{method} {path}"))
+}
+
+/// Reads an answer to its end; of a stream, only its beginning.
+pub(crate) async fn whole(answer: http::Response<Incoming>) -> anyhow::Result<Answer> {
+    let (parts, body) = answer.into_parts();
+    let (status, headers) = (parts.status.as_u16(), parts.headers);
+    if is_stream(&headers) {
+        return Ok(Answer { status, headers, body: Bytes::new() });
+    }
+    let body = body.collect().await?.to_bytes();
+    Ok(Answer { status, headers, body })
 }
 
 fn is_stream(headers: &HeaderMap) -> bool {

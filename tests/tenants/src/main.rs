@@ -18,6 +18,7 @@
 
 mod cases;
 mod client;
+mod peer;
 mod planted;
 mod platform;
 mod routes;

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use belljar_actions::{Actions, Config, Keys, Tenant};
-use belljar_bus::behalf::ClusterKey;
 use belljar_client::Within;
-use belljar_control::{Control, Random};
+use belljar_control::{Control, Keyring, Random};
+use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
+use belljar_model::NodeNumber;
 use belljar_node::PoolSize;
 use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
@@ -25,70 +26,97 @@ use tokio::task::JoinHandle;
 use crate::client::{Client, HANG_LIMIT};
 use crate::world::{OPERATIONS, runs};
 
-/// What its parts know each other by.
-pub(crate) const CLUSTER_KEY: &str = "0123456789abcdef0123456789abcdef";
+/// The node that runs sandboxes.
+pub(crate) const NODE: &str = "one";
 
 pub(crate) struct Platform {
+    /// For clients.
     pub(crate) control: SocketAddr,
+    /// Control's port for nodes.
+    pub(crate) node_port: SocketAddr,
+    /// The node's port for control.
     pub(crate) node: SocketAddr,
+    /// The node's port for tenants who skip control.
+    pub(crate) public: SocketAddr,
     pub(crate) store: Store,
+    /// Control's keys.
+    pub(crate) keyring: Keyring,
+    /// The node's.
+    pub(crate) identity: NodeIdentity,
+    /// Where its tables are.
+    schema: String,
     stop: (oneshot::Sender<()>, oneshot::Sender<()>),
     controlling: JoinHandle<()>,
     serving: JoinHandle<Result<(), EngineGone>>,
     staying: JoinHandle<()>,
-    _directory: TempDir,
-    _postgres: Postgres,
+    pub(crate) directory: TempDir,
+    postgres: Postgres,
 }
 
 impl Platform {
     /// With the tenants `a` and `b`, who have no keys yet.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
-        let store = Store::connect(&postgres.schema(), 8).await?;
+        let database = postgres.schema();
+        let schema = database.rsplit('=').next().context("no schema")?.to_owned();
+        let store = Store::connect(&database, 8).await?;
         store.migrate().await?;
         let quota = Quota { sandboxes: 200, longest_life: Duration::from_secs(3600) };
         for tenant in ["a", "b"] {
             store.put_tenant(tenant, None, quota).await?;
         }
-        let key = ClusterKey::of(CLUSTER_KEY);
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
+        let secret = ControlKeys::of("the secret of control's");
+        let keyring = Keyring::open(&store, secret, Keyring::CERTIFICATE_LIFE).await?;
+        let (anywhere, bounds) = (SocketAddr::from(([127, 0, 0, 1], 0)), Settings::default());
+        let listener = Listener::bind(anywhere, None)?;
         let control = listener.address().context("control has no address")?;
+        let nodes = keyring.listen(anywhere)?;
+        let node_port = nodes.address().context("control has no address")?;
         let settings = belljar_control::Settings::default();
-        let replica = Control::new(store.clone(), key.clone(), settings, Random::new(1));
+        let replica = Control::new(store.clone(), keyring.clone(), settings, Random::new(1))?;
         let directory = tempfile::tempdir()?;
         offer_runs(&replica, &store, directory.path());
         let (stop_control, stopped) = oneshot::channel();
         let controlling = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            replica.run(vec![listener], Settings::default(), stopped).await;
+            replica.run(vec![listener], vec![nodes], bounds, stopped).await;
         });
 
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let actions = Actions::start(config(&directory)?, Keys::elsewhere()).await?;
         actions.warm_up().await;
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
-        let node = listener.address().context("the node has no address")?;
-        let me = Me { name: "one".to_owned(), address: format!("http://{node}"), slots: 200 };
-        let cluster = Cluster::new(key);
-        let asked = [format!("http://{control}")];
+        let place = directory.path().join("identity");
+        let identity = enrol(&store, node_port, &place, NODE).await?;
+        let cluster = Cluster::new(identity.clone());
+        let private = cluster.listen(anywhere)?;
+        let node = private.address().context("the node has no address")?;
+        let public = Listener::bind(anywhere, None)?;
+        let tenants = public.address().context("the node has no address")?;
+        let me = Me { name: NODE.to_owned(), address: format!("https://{node}"), slots: 200 };
+        let asked = [format!("https://{node_port}")];
         let member = Member::join(actions.clone(), cluster.clone(), me, &asked);
-        let member = tokio::time::timeout(HANG_LIMIT, member).await?;
+        let member = tokio::time::timeout(HANG_LIMIT, member).await??;
         let staying = tokio::spawn(member.stay());
         let (stop_node, stopped) = oneshot::channel();
         let server = Server::behind(actions, Settings::default(), cluster);
         let stopped = async { drop(stopped.await) };
-        let serving = tokio::spawn(async move { server.run(vec![listener], stopped).await });
+        let serving = tokio::spawn(async move { server.run(vec![private, public], stopped).await });
         let platform = Self {
             control,
+            node_port,
             node,
+            public: tenants,
             store,
+            keyring,
+            identity,
+            schema,
             stop: (stop_control, stop_node),
             controlling,
             serving,
             staying,
-            _directory: directory,
-            _postgres: postgres,
+            directory,
+            postgres,
         };
         platform.ready().await?;
         Ok(platform)
@@ -135,11 +163,59 @@ impl Platform {
         Ok((key, id))
     }
 
+    /// Has the node say nothing more to control. It goes on serving.
+    pub(crate) fn silence_node(&self) {
+        self.staying.abort();
+    }
+
+    /// Points a node's row to another address, as whoever has the network might. It is not
+    /// given up for as long as a case takes.
+    pub(crate) fn set_address(&self, node: NodeNumber, to: &str) -> anyhow::Result<()> {
+        let schema = &self.schema;
+        self.postgres.run(&format!(
+            "update {schema}.node set address = '{to}', epoch = epoch + 1,
+                    lease_until = now() + interval '1 hour'
+             where number = {node}"
+        ))
+    }
+
+    /// Enrols a machine under this name. Its identity is all that a thief of the machine
+    /// would have.
+    pub(crate) async fn enrol(&self, name: &str) -> anyhow::Result<NodeIdentity> {
+        let directory = self.directory.path().join(name);
+        enrol(&self.store, self.node_port, &directory, name).await
+    }
+
     /// Takes a key away, and waits until nobody believes it any more.
     pub(crate) async fn revoke(&self, tenant: &str, id: &str) -> anyhow::Result<()> {
         ensure!(self.store.revoke_key(tenant, id).await?, "no such key");
         Ok(())
     }
+}
+
+/// A token that a machine enrols with under this name.
+pub(crate) async fn token(
+    store: &Store,
+    name: &str,
+    life: Duration,
+) -> anyhow::Result<EnrolmentToken> {
+    let number = store.add_node(name).await?.number;
+    let (authorities, _) = store.authorities().await?;
+    let current = authorities.iter().find(|authority| authority.is_current);
+    let token = EnrolmentToken::generate(&current.context("no authority")?.certificate)?;
+    store.add_enrolment_token(number, &token.digest(), life).await?;
+    Ok(token)
+}
+
+async fn enrol(
+    store: &Store,
+    control: SocketAddr,
+    directory: &Path,
+    name: &str,
+) -> anyhow::Result<NodeIdentity> {
+    let token = token(store, name, HANG_LIMIT).await?;
+    let control = [format!("https://{control}")];
+    Ok(belljar_server::enrol(&control, directory, name, &token).await?)
 }
 
 /// As a replica of the executable does it.

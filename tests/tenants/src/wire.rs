@@ -7,10 +7,31 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::client::HANG_LIMIT;
+use crate::peer::PeerClient;
+
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+
+/// How a request gets to its listener.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Door<'a> {
+    Plain(SocketAddr),
+    Peer(&'a PeerClient),
+}
+
+impl Door<'_> {
+    async fn open(self) -> anyhow::Result<Box<dyn Duplex>> {
+        Ok(match self {
+            Self::Plain(address) => Box::new(TcpStream::connect(address).await?),
+            Self::Peer(peer) => Box::new(peer.connect().await?),
+        })
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -27,7 +48,7 @@ pub(crate) struct Hosts<'a> {
 
 /// Sends a request and answers its status; the rest of the answer is not read.
 pub(crate) async fn status(
-    address: SocketAddr,
+    door: Door<'_>,
     wire: Wire,
     hosts: Hosts<'_>,
     (method, path): (&str, &str),
@@ -36,8 +57,8 @@ pub(crate) async fn status(
 ) -> anyhow::Result<u16> {
     let asked = async {
         match wire {
-            Wire::Http1 => first(address, hosts, (method, path), headers, body).await,
-            Wire::Http2 => second(address, hosts, (method, path), headers, body).await,
+            Wire::Http1 => first(door, hosts, (method, path), headers, body).await,
+            Wire::Http2 => second(door, hosts, (method, path), headers, body).await,
         }
     };
     let status = tokio::time::timeout(HANG_LIMIT, asked).await;
@@ -46,7 +67,7 @@ pub(crate) async fn status(
 
 /// Written by hand: a library would not send two `Host` fields, nor user information.
 async fn first(
-    address: SocketAddr,
+    door: Door<'_>,
     hosts: Hosts<'_>,
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
@@ -65,7 +86,7 @@ async fn first(
             body.len()
         ));
     }
-    let mut stream = TcpStream::connect(address).await?;
+    let mut stream = door.open().await?;
     stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
@@ -77,13 +98,13 @@ async fn first(
 }
 
 async fn second(
-    address: SocketAddr,
+    door: Door<'_>,
     hosts: Hosts<'_>,
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
     body: &str,
 ) -> anyhow::Result<u16> {
-    let io = TokioIo::new(TcpStream::connect(address).await?);
+    let io = TokioIo::new(door.open().await?);
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
     tokio::spawn(connection);

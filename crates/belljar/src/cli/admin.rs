@@ -30,24 +30,30 @@ pub(crate) struct Admin {
 
 const EXAMPLES: &str = "\
 Examples:
-  belljar admin cluster-key /etc/belljar/cluster.key
+  belljar admin control-key /etc/belljar/control.key
   export BELLJAR_DATABASE=postgres://belljar@db.internal/belljar
   belljar admin migrate
   belljar admin tenant put acme --sandboxes 200 --longest-life 12h --floor gvisor
   belljar admin key add acme --scope sandboxes --label ci --lives 720h
   belljar admin bill acme --within 24h
+  belljar admin node add node-4 > token
   belljar admin node list
-  belljar admin node drain node-3 --wait 30m";
+  belljar admin node drain node-3 --wait 30m
+  belljar admin node revoke node-3
+  belljar admin authority rotate --control-key /etc/belljar/control.key";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminAction {
     /// Bring the database's tables to what this version needs; only ever forward
     Migrate,
-    /// Make the secret that control and nodes know each other by
-    ClusterKey {
+    /// Make the secret that seals the platform's signing keys; for machines of control only
+    ControlKey {
         /// Where to write it; what is there already is never overwritten
         file: PathBuf,
     },
+    /// The keys that certificates of nodes and signatures of control are made with
+    #[command(subcommand)]
+    Authority(AuthorityAction),
     /// Tenants, and what they may have
     #[command(subcommand)]
     Tenant(TenantAction),
@@ -93,7 +99,7 @@ pub(crate) enum TenantAction {
         #[arg(long, value_name = "TIER", value_parser = parse_floor)]
         floor: Option<Floor>,
     },
-    /// Let nothing of a tenant work from now on
+    /// Let nothing of a tenant work from now on, and end its sandboxes
     Close { name: String },
     /// All of them, and how much each has
     List,
@@ -140,9 +146,41 @@ pub(crate) enum PriceAction {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum NodeAction {
-    /// All of them: state, places, leases
+pub(crate) enum AuthorityAction {
+    /// Generations that are trusted, and which of them signs
     List,
+    /// Make the next generation: trusted at once, in use after a while, so that every node has
+    /// heard of it; the older one is trusted for another 8 days
+    Rotate {
+        /// Control's secret
+        #[arg(long, value_name = "FILE")]
+        control_key: PathBuf,
+        /// When it is taken into use
+        #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
+        after: Duration,
+    },
+    /// Trust a generation no longer, at once: nodes whose certificates it issued have to enrol
+    /// again
+    Drop { generation: u32 },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeAction {
+    /// All of them: state, places, leases, certificates
+    List,
+    /// Print a one-time token that a machine enrols with under this name
+    Add {
+        #[arg(value_parser = parse_node_name)]
+        name: String,
+        /// How long the token can be used
+        #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1h")]
+        lives: Duration,
+        /// Let it take the place of the machine that is enrolled under this name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Believe nothing of a node any more, at once; its sandboxes end as lost
+    Revoke { name: String },
     /// Let a node take nothing new; what is on it goes on
     Drain {
         name: String,
@@ -150,6 +188,16 @@ pub(crate) enum NodeAction {
         #[arg(long, value_name = "TIME", value_parser = parse_time)]
         wait: Option<Duration>,
     },
+}
+
+/// Names go into files, metrics and logs.
+fn parse_node_name(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with(['-', '.']) {
+        Ok(text.to_owned())
+    } else {
+        Err("a node's name has 1 to 63 letters, digits, `-`, `.` and `_`".to_owned())
+    }
 }
 
 /// A floor, or that there is none.

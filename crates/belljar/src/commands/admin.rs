@@ -3,7 +3,8 @@
 //! Whoever holds the database's password may do all of this anyway; so there is no
 //! key to show, and each act is written to the audit.
 
-mod cluster;
+mod authority;
+mod control_key;
 mod key;
 mod money;
 mod node;
@@ -23,19 +24,21 @@ use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
 use table::Table;
 
-pub(crate) use cluster::make as make_cluster_key;
+pub(crate) use control_key::make as make_control_key;
 pub(crate) use key::make as make_key;
+pub(crate) use node::make_token as make_node_token;
 pub(crate) use tenant::open as open_tenant;
 
 pub(crate) async fn run(options: &Admin, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
-    if let AdminAction::ClusterKey { file } = &options.action {
-        return cluster::run(file, printer);
+    if let AdminAction::ControlKey { file } = &options.action {
+        return control_key::run(file, printer);
     }
     let store = connect(&address(options, config)?).await?;
     let office = Office { store, actor: actor(config), printer: *printer };
     match &options.action {
         AdminAction::Migrate => office.migrate().await?,
-        AdminAction::ClusterKey { .. } => {}
+        AdminAction::ControlKey { .. } => {}
+        AdminAction::Authority(action) => authority::run(&office, action).await?,
         AdminAction::Tenant(action) => tenant::run(&office, action).await?,
         AdminAction::Key(action) => key::run(&office, action).await?,
         AdminAction::Node(action) => return node::run(&office, action).await,

@@ -1,9 +1,9 @@
 //! `belljar control`: a platform's API.
 
 use anyhow::Context as _;
-use belljar_bus::behalf::ClusterKey;
-use belljar_control::{Control, Random, Settings};
+use belljar_control::{Control, Keyring, Random, Settings};
 use belljar_doorbell::Doorbell;
+use belljar_identity::ControlKeys;
 use belljar_server::{Listener, Settings as Bounds, tls};
 use belljar_telemetry::Role;
 use tokio::sync::oneshot;
@@ -22,16 +22,20 @@ pub(crate) async fn run(
     let telemetry = options.observe.start(Role::Control, None)?;
     let mut interrupt = Interrupt::new()?;
     let listeners = listeners(options, printer)?;
-    let key = ClusterKey::read(&options.platform.cluster_key)
-        .hint("`belljar admin cluster-key FILE` makes one")?;
+    let secret = ControlKeys::read(&options.control_key)
+        .hint("`belljar admin control-key FILE` makes one; all replicas have the same")?;
     let file = options.database_file.as_deref();
     let url = admin::database_address(options.database.as_deref(), file, config)?;
     let store = admin::connect_with(&url, options.database_connections).await?;
     store.migrate().await.hint("the log of PostgreSQL says more")?;
+    let keyring = Keyring::open(&store, secret, options.certificate_life).await;
+    let keyring = keyring.hint("every replica needs the control key that the first one had")?;
+    let nodes = keyring.listen(options.node_listen);
+    let nodes = nodes.hint("choose another port with --node-listen")?;
     let settings = Settings { at_once: options.at_once, ..Settings::default() };
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = seed.subsec_nanos() ^ std::process::id();
-    let control = Control::new(store.clone(), key, settings, Random::new(seed.into()));
+    let control = Control::new(store.clone(), keyring, settings, Random::new(seed.into()))?;
     let place = options.objects.clone().map(|place| match &options.objects_settings {
         Some(file) => place.with_settings(file),
         None => place,
@@ -70,6 +74,9 @@ pub(crate) async fn run(
             printer.note(format_args!("listening on {}://{address}", listener.scheme()));
         }
     }
+    if let Some(address) = nodes.address() {
+        printer.note(format_args!("listening for nodes on https://{address}"));
+    }
     if let Some(address) = telemetry.address() {
         printer.note(format_args!("metrics on http://{address}/metrics"));
     }
@@ -78,7 +85,7 @@ pub(crate) async fn run(
         interrupt.wait().await;
         printer.note("stopping: requests may finish; sandboxes go on");
     };
-    control.run(listeners, bounds, stopped).await;
+    control.run(listeners, vec![nodes], bounds, stopped).await;
     if let Some((stop, working)) = working {
         // Runs are given back, so that others take them at once.
         drop(stop);
@@ -99,7 +106,7 @@ pub(crate) async fn run(
 async fn hear(doorbell: Doorbell, control: Control) {
     let mut beats = doorbell.beats();
     while let Some(beat) = beats.next().await {
-        control.hear_beat(beat);
+        control.hear_beat(&beat);
     }
 }
 

@@ -50,7 +50,9 @@ pub(crate) async fn run(options: &Dev, config: &Config, printer: &Printer) -> an
         .with_context(|| format!("cannot listen on {}", options.listen))
         .hint("choose another port with --listen")?;
     let mut interrupt = Interrupt::new()?;
-    let mut platform = Platform { options, config, programs, home, printer, children: Vec::new() };
+    let node_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut platform =
+        Platform { options, config, programs, home, printer, node_port, children: Vec::new() };
     let ended = tokio::select! {
         ended = platform.live() => ended,
         () = interrupt.wait() => Ok(()),
@@ -65,6 +67,8 @@ struct Platform<'a> {
     programs: Programs,
     home: Home,
     printer: &'a Printer,
+    /// Where control listens for nodes.
+    node_port: SocketAddr,
     /// In the order of their starts.
     children: Vec<Child>,
 }
@@ -105,7 +109,7 @@ impl Platform<'_> {
             1 => "one node".to_owned(),
             nodes => format!("{nodes} nodes"),
         };
-        step.run(&nodes, self.nodes(&nats)).await?;
+        step.run(&nodes, self.nodes(&database, &nats)).await?;
         Ok(key)
     }
 
@@ -152,14 +156,16 @@ impl Platform<'_> {
     }
 
     async fn control(&mut self, database: &str, nats: &str) -> anyhow::Result<()> {
-        let cluster = self.home.path("cluster.key");
-        if !cluster.exists() {
-            admin::make_cluster_key(&cluster)?;
+        let secret = self.home.path("control.key");
+        if !secret.exists() {
+            admin::make_control_key(&secret)?;
         }
+        self.node_port = free()?;
+        let node_listen = self.node_port.to_string();
         let listen = self.options.listen.to_string();
         let mut command = self.programs.belljar();
         command.args(["control", "--listen", &listen, "--database", database, "--nats", nats]);
-        command.arg("--cluster-key").arg(&cluster);
+        command.args(["--node-listen", &node_listen]).arg("--control-key").arg(&secret);
         command.arg("--objects").arg(self.home.path("objects"));
         command.env("BELLJAR_DATA", self.home.path("control"));
         self.children.push(Child::start("control", command, &self.home)?);
@@ -167,17 +173,18 @@ impl Platform<'_> {
         self.answers(async || ready::answers(reached, "/v1/health").await, "control").await
     }
 
-    async fn nodes(&mut self, nats: &str) -> anyhow::Result<()> {
+    async fn nodes(&mut self, database: &str, nats: &str) -> anyhow::Result<()> {
+        let store = admin::connect(database).await?;
         for number in 1..=self.options.nodes {
             let name = format!("node-{number}");
             let address = free()?;
+            let token = enrolment(&store, &self.home, &name).await?;
             let mut command = self.programs.belljar();
             command.arg("node").args(["--name", &name, "--nats", nats]);
-            command.args(["--control", &format!("http://{}", self.reached())]);
+            command.args(["--control", &format!("https://{}", self.node_port)]);
             command.args(["--listen", &address.to_string()]);
-            command.args(["--address", &format!("http://{address}")]);
+            command.arg("--enrol-token-file").arg(token);
             command.args(["--slots", &self.options.slots.to_string()]);
-            command.arg("--cluster-key").arg(self.home.path("cluster.key"));
             command.arg("--data").arg(self.home.path(&name));
             command.arg("--store").arg(&self.config.store);
             if let Some(state) = &self.config.state {
@@ -278,6 +285,20 @@ impl Steps<'_> {
         self.screen.finished(outcome, began.elapsed());
         done.with_context(|| format!("cannot start {name}"))
     }
+}
+
+/// A token that lets the node of this name enrol, or enrol again, in a file. One that is
+/// enrolled and whose certificate is valid does not look at it.
+pub(super) async fn enrolment(
+    store: &belljar_store::Store,
+    home: &Home,
+    name: &str,
+) -> anyhow::Result<std::path::PathBuf> {
+    let number = store.add_node(name).await?.number;
+    let token = admin::make_node_token(store, number, PATIENCE * 10).await?;
+    let file = format!("{name}.token");
+    home.write(&file, &format!("{}\n", token.expose()))?;
+    Ok(home.path(&file))
 }
 
 /// An address that nobody uses. Somebody else may take it before our child does,

@@ -1,20 +1,21 @@
 //! `belljar node`: sandboxes for a platform.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_actions::{Actions, Keys};
-use belljar_bus::behalf::ClusterKey;
 use belljar_bus::member::Registered;
 use belljar_bus::platform::Beat;
 use belljar_doorbell::Doorbell;
+use belljar_identity::{EnrolmentToken, NodeIdentity, private_file, sign_beat};
 use belljar_server::{Cluster, Listener, Me, Member, Server, Settings};
 use belljar_telemetry::Role;
 
 use super::serve;
 use crate::cli;
 use crate::config::Config;
-use crate::output::{Hint as _, Printer};
+use crate::output::{Hint as _, Printer, hinted};
 use crate::session::Interrupt;
 
 const BEAT: Duration = Duration::from_secs(1);
@@ -34,10 +35,15 @@ pub(crate) async fn run(
         .with_context(|| format!("cannot make `{}`", data.display()))
         .hint("choose a directory that you may write to with --data")?;
     let mut interrupt = Interrupt::new()?;
-    let key = ClusterKey::read(&options.platform.cluster_key)
-        .hint("copy it from where control runs; `belljar admin cluster-key` made it")?;
-    let listener =
-        Listener::bind(options.listen, None).hint("choose another port with --listen")?;
+    let directory = data.join("identity");
+    let identity = tokio::select! {
+        identity = identity(options, &name, &directory, printer) => identity?,
+        () = interrupt.wait() => return Ok(0),
+    };
+    let cluster = Cluster::new(identity);
+    let private = cluster.listen(options.listen).hint("choose another port with --listen")?;
+    let public = options.public_listen.map(|address| Listener::bind(address, None)).transpose();
+    let public = public.hint("choose another port with --public-listen")?;
     let mut settings = serve::settings(&options.hosting, config, data)?;
     settings.is_member = true;
     settings.slots = Some(usize::try_from(options.slots)?);
@@ -51,17 +57,19 @@ pub(crate) async fn run(
     serve::network::try_gateway(&actions).await?;
     let warming = tokio::spawn(serve::warm_up(actions.clone(), *printer));
     let address =
-        options.address.clone().or_else(|| Some(format!("http://{}", listener.address()?)));
+        options.address.clone().or_else(|| Some(format!("https://{}", private.address()?)));
     let address = address.context("it is not known where this node listens")?;
     let me = Me { name, address, slots: options.slots };
-    let cluster = Cluster::new(key);
     printer.note(format_args!("{} registers with {}", me.name, options.control.join(", ")));
     let joined = Member::join(actions.clone(), cluster.clone(), me.clone(), &options.control);
     let member = tokio::select! {
-        member = joined => member,
+        member = joined => member.hint("write --control like https://10.0.0.1:3001")?,
         () = interrupt.wait() => return Ok(0),
     };
-    printer.note(format_args!("{} serves at {}", me.name, me.address));
+    printer.note(format_args!("{} serves control at {}", me.name, me.address));
+    if let Some(address) = public.as_ref().and_then(Listener::address) {
+        printer.note(format_args!("{} serves tenants at http://{address}", me.name));
+    }
     let staying = tokio::spawn(member.stay());
     let beating = if options.platform.nats.is_empty() {
         None
@@ -70,6 +78,7 @@ pub(crate) async fn run(
         let doorbell = doorbell.context("cannot use the addresses of the bus")?;
         Some(tokio::spawn(beat(doorbell, actions.clone(), cluster.clone(), me.clone())))
     };
+    let listeners = std::iter::once(private).chain(public).collect();
     let server = Settings { grace: options.hosting.grace, ..Settings::default() };
     let server = Server::behind(actions.clone(), server, cluster.clone());
     let stopped = async {
@@ -79,7 +88,7 @@ pub(crate) async fn run(
         actions.set_draining(true);
         wait_for_sandboxes(&actions, options.drain).await;
     };
-    let ended = server.run(vec![listener], stopped).await;
+    let ended = server.run(listeners, stopped).await;
     staying.abort();
     if let Some(beating) = beating {
         beating.abort();
@@ -91,6 +100,55 @@ pub(crate) async fn run(
     Ok(0)
 }
 
+/// Who this node is: enrolled before, or now with its token, however long control takes.
+async fn identity(
+    options: &cli::Node,
+    name: &str,
+    directory: &Path,
+    printer: &Printer,
+) -> anyhow::Result<NodeIdentity> {
+    let before = NodeIdentity::load(directory, name)?;
+    let token = match &options.enrol_token_file {
+        // A token file may be gone once it was used.
+        Some(file) if before.is_none() || file.exists() => {
+            let text = private_file::read(file).hint("`belljar admin node add` prints a token")?;
+            Some(String::from_utf8_lossy(&text).parse::<EnrolmentToken>()?)
+        }
+        _ => None,
+    };
+    let token = token.filter(|token| before.as_ref().is_none_or(|it| !it.is_enrolled_with(token)));
+    let Some(token) = token else {
+        let hint = "`belljar admin node add NAME` prints a token; give it with --enrol-token-file";
+        return before.context("this host is not enrolled as a node of a platform").hint(hint);
+    };
+    printer.note(format_args!("{name} enrols with {}", options.control.join(", ")));
+    let mut said = false;
+    loop {
+        match (belljar_server::enrol(&options.control, directory, name, &token).await, &before) {
+            (Ok(identity), _) => {
+                printer.note(format_args!("{name} is node {}", identity.number()));
+                return Ok(identity);
+            }
+            (Err(error), None) if error.is_passing() => {
+                if !said {
+                    let error = anyhow::Error::new(error);
+                    printer.note(format_args!("cannot enrol yet: {error:#}"));
+                    said = true;
+                }
+                tokio::time::sleep(BEAT).await;
+            }
+            (Err(error), None) => {
+                return Err(hinted(error, "`belljar admin node add` makes another token"));
+            }
+            (Err(error), Some(before)) => {
+                let error = anyhow::Error::new(error);
+                printer.note(format_args!("goes on as it was enrolled before: {error:#}"));
+                return Ok(before.clone());
+            }
+        }
+    }
+}
+
 /// Tells every replica of control how much is free, more often than they ask the
 /// database. Only a hint: what keeps the node alive does not go over the bus.
 async fn beat(doorbell: Doorbell, actions: Actions, cluster: Cluster, me: Me) {
@@ -98,7 +156,12 @@ async fn beat(doorbell: Doorbell, actions: Actions, cluster: Cluster, me: Me) {
         if let Some(Registered { number, epoch, .. }) = cluster.registered() {
             let (hits, misses) = actions.pool_hits();
             let load = belljar_server::load(&actions, &me);
-            doorbell.beat(&Beat { number, epoch, load, hits, misses });
+            let identity = cluster.identity();
+            let at = identity.clock().now();
+            let beat = Beat { number, epoch, load, hits, misses, at };
+            if let Ok(signed) = sign_beat(identity.key(), &beat) {
+                doorbell.beat(&signed);
+            }
         }
         tokio::time::sleep(BEAT).await;
     }

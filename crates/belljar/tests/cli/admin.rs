@@ -52,14 +52,21 @@ impl Office {
 }
 
 async fn register(store: &Store, name: &str, lease: Duration) {
+    let mut key = [7; 32];
+    key[..name.len()].copy_from_slice(name.as_bytes());
+    let number = store.add_node(name).await.unwrap().number;
+    store.add_enrolment_token(number, &key, Duration::from_secs(60)).await.unwrap();
+    store.enrol(&key, name, &key).await.unwrap();
     let new = Registration {
+        number,
+        public_key: &key,
         name,
-        address: "http://10.0.0.1:3100",
+        address: "https://10.0.0.1:3100",
         tiers: &[Tier::Jail],
         slots: 8,
         lease,
     };
-    store.register(&new).await.unwrap();
+    store.register(&new).await.unwrap().expect("it is enrolled");
 }
 
 #[tokio::test]
@@ -144,7 +151,10 @@ fn a_tenant_keeps_what_nobody_changes() {
 #[tokio::test]
 async fn nodes_are_shown_and_drained() {
     let office = Office::new();
-    office.run(&["node", "list"]).expect_status(0).expect_words(&["no node has come yet"]);
+    office
+        .run(&["node", "list"])
+        .expect_status(0)
+        .expect_words(&["there is no node yet", "hint: "]);
     let store = office.store().await;
     register(&store, "n1", Duration::from_secs(3600)).await;
     register(&store, "n2", Duration::ZERO).await;
@@ -152,7 +162,9 @@ async fn nodes_are_shown_and_drained() {
     let ran = office.run(&["node", "list"]);
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     let words: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["NODE", "NO", "STATE", "TAKEN", "SLOTS", "LEASE", "ADDRESS", "TIERS"]);
+    let columns =
+        ["NODE", "NO", "STATE", "TAKEN", "SLOTS", "LEASE", "CERTIFICATE", "ADDRESS", "TIERS"];
+    assert_eq!(words[0], columns);
     assert_eq!(words[1][..5], ["n1", "1", "up", "0", "8"], "{text}");
     assert_eq!(words[2][..5], ["n2", "2", "lost", "0", "8"], "{text}");
     assert!(words[2].contains(&"out"), "{text}");
@@ -204,18 +216,91 @@ fn the_address_may_come_from_a_file() {
 }
 
 #[test]
-fn a_cluster_key_is_long_and_secret_and_made_once() {
+fn control_key_is_long_and_secret_and_made_once() {
     let place = Place::new();
-    place.run(&["admin", "cluster-key", "cluster.key"]).expect_status(0);
-    let key = String::from_utf8(place.read("cluster.key")).unwrap();
+    place.run(&["admin", "control-key", "control.key"]).expect_status(0);
+    let key = String::from_utf8(place.read("control.key")).unwrap();
     assert!(key.trim().len() >= 32, "{key}");
-    let mode = place.path().join("cluster.key").metadata().unwrap().permissions().mode();
+    let mode = place.path().join("control.key").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let ran = place.run(&["admin", "cluster-key", "cluster.key"]);
+    let ran = place.run(&["admin", "control-key", "control.key"]);
     ran.expect_status(1).expect_words(&["cannot write", "hint: it may be in use"]);
-    assert_eq!(place.read("cluster.key"), key.as_bytes(), "nothing is overwritten");
-    place.run(&["admin", "cluster-key", "other.key"]).expect_status(0);
+    assert_eq!(place.read("control.key"), key.as_bytes(), "nothing is overwritten");
+    place.run(&["admin", "control-key", "other.key"]).expect_status(0);
     assert_ne!(place.read("other.key"), key.as_bytes());
+}
+
+/// Writes a file that all users can read.
+fn open_to_all(place: &Place, name: &str, text: &str) {
+    place.write(name, text);
+    let mode = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(place.path().join(name), mode).unwrap();
+}
+
+#[test]
+fn secrets_that_others_can_read_are_refused_with_the_remedy() {
+    let office = Office::new();
+    let place = &office.place;
+    open_to_all(place, "control.key", &"k".repeat(64));
+    let control = [
+        "control",
+        "--database",
+        &office.url,
+        "--control-key",
+        "control.key",
+        "--listen",
+        "127.0.0.1:0",
+        "--node-listen",
+        "127.0.0.1:0",
+    ];
+    place.run(&control).expect_status(1).expect_words(&["mode 0644", "chmod 600 control.key"]);
+    open_to_all(place, "token", "bjnode_x");
+    let node = [
+        "node",
+        "--name",
+        "n",
+        "--control",
+        "https://127.0.0.1:9",
+        "--data",
+        "data",
+        "--enrol-token-file",
+        "token",
+    ];
+    place.run(&node).expect_status(1).expect_words(&["mode 0644", "chmod 600 token"]);
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(place.path().join("token"), mode).unwrap();
+    place.run(&node).expect_status(1).expect_words(&["an enrolment token looks like"]);
+    place.run(&node[..7]).expect_status(1).expect_words(&["is not enrolled", "hint: "]);
+}
+
+#[tokio::test]
+async fn node_is_added_with_a_token_that_is_shown_once() {
+    let office = Office::new();
+    office
+        .run(&["node", "add", "node-1"])
+        .expect_status(1)
+        .expect_words(&["no authority yet", "hint: start control first"]);
+    let store = office.store().await;
+    store.add_first_authority(b"certificate", b"sealed").await.unwrap();
+    let ran = office.run(&["node", "add", "node-1"]);
+    let token = String::from_utf8(ran.expect_status(0).stdout.clone()).unwrap().trim().to_owned();
+    assert!(token.starts_with("bjnode_") && !ran.stderr.contains(&token), "{ran:?}");
+    assert_eq!(office.document(&["node", "list"])[0]["state"], "awaited");
+    office.run(&["node", "add", "../up"]).expect_status(2).expect_words(&["a node's name has"]);
+    register(&store, "node-1", Duration::from_secs(60)).await;
+    office
+        .run(&["node", "add", "node-1"])
+        .expect_status(1)
+        .expect_words(&["is enrolled as `node-1`", "hint: --replace"]);
+    office.run(&["node", "add", "node-1", "--replace"]).expect_status(0);
+    office.run(&["node", "revoke", "node-1"]).expect_status(0).expect_words(&["is revoked"]);
+    office.run(&["node", "revoke", "nobody"]).expect_status(1).expect_words(&["no node `nobody`"]);
+    assert_eq!(office.document(&["node", "list"])[0]["state"], "revoked");
+    office.run(&["node", "add", "node-1"]).expect_status(0);
+    let deeds = office.deeds();
+    assert!(deeds.contains(&("node.revoke".into(), "node-1".into())), "{deeds:?}");
+    let all = office.document(&["audit"]).to_string();
+    assert!(!all.contains(&token), "a token is on record");
 }
 
 fn sha256(text: &str) -> [u8; 32] {

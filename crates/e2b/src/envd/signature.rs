@@ -9,6 +9,7 @@ use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use belljar_actions::{Actions, Sandbox, now};
+use belljar_model::target::is_link_signature;
 use http::{Method, Request};
 use sha2::{Digest as _, Sha256};
 
@@ -18,7 +19,8 @@ use super::files::Query;
 /// no sandbox when all of them share one address.
 pub(crate) fn find(actions: &Actions, request: &Request<Body>) -> Option<Arc<Sandbox>> {
     let query = Query::of(request.uri());
-    query.signature.as_ref()?;
+    // It is compared with one of each sandbox, so what can be none is not compared at all.
+    query.signature.as_deref().filter(|given| is_link_signature(given))?;
     let operation = operation(request.method());
     let made =
         |sandbox: &Arc<Sandbox>| query.is_signed_with(operation, sandbox.facts().token.expose());

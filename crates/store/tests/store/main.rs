@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 
 mod books;
+mod identity;
 mod nodes;
 mod platform;
 mod sandboxes;
@@ -10,8 +11,10 @@ mod who;
 
 use std::time::Duration;
 
-use belljar_model::{SandboxId, Tier};
-use belljar_store::{NewSandbox, Quota, Registered, Registration, Requested, SandboxRow, Store};
+use belljar_model::{NodeNumber, SandboxId, Tier};
+use belljar_store::{
+    EnrolOutcome, NewSandbox, Quota, Registered, Registration, Requested, SandboxRow, Store,
+};
 use belljar_testkit::Postgres;
 use serde_json::Value;
 
@@ -57,9 +60,35 @@ async fn made(store: &Store, tenant: &str, number: u8) -> SandboxRow {
 }
 
 async fn node(store: &Store, name: &str, lease: Duration) -> Registered {
-    let tiers = [Tier::Jail];
-    let new = Registration { name, address: "10.0.0.1:3100", tiers: &tiers, slots: 5, lease };
-    store.register(&new).await.unwrap()
+    let (number, key) = enrolled(store, name).await;
+    let new = Registration {
+        number,
+        public_key: &key,
+        name,
+        address: "https://10.0.0.1:3100",
+        tiers: &[Tier::Jail],
+        slots: 5,
+        lease,
+    };
+    store.register(&new).await.unwrap().expect("it is enrolled")
+}
+
+/// The key of a node by this name.
+fn key_of(name: &str) -> [u8; 32] {
+    let mut key = [7; 32];
+    key[..name.len()].copy_from_slice(name.as_bytes());
+    key
+}
+
+/// A node that has enrolled with its key, and what it is called.
+async fn enrolled(store: &Store, name: &str) -> (NodeNumber, [u8; 32]) {
+    let (key, added) = (key_of(name), store.add_node(name).await.unwrap());
+    if !added.is_enrolled {
+        store.add_enrolment_token(added.number, &key, LIFE).await.unwrap();
+        let done = store.enrol(&key, name, &key).await.unwrap();
+        assert_eq!(done, EnrolOutcome::Enrolled(added.number));
+    }
+    (added.number, key)
 }
 
 /// One that runs; its epoch.

@@ -4,14 +4,21 @@ use std::time::{Duration, Instant};
 
 use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
 use belljar_store::{
-    Admitted, Bill, Gone, Heard, NewSandbox, Present, Quota, Registered, Registration, Requested,
-    SandboxState, Store, Word,
+    Admitted, Bill, Gone, Heard, NewSandbox, Present, Quota, Registered, Requested, SandboxState,
+    Store, Word,
 };
 use serde_json::Value;
 
 use crate::store;
 
 const LEASE: Duration = Duration::from_secs(60);
+const NODE: &str = "node";
+/// The node's, as [`crate::key_of`] makes it.
+const KEY: [u8; 32] = {
+    let mut key = [7; 32];
+    key.split_at_mut(NODE.len()).0.copy_from_slice(NODE.as_bytes());
+    key
+};
 /// What everything has run when it is spoken of first.
 const RAN: Duration = Duration::from_millis(1500);
 
@@ -24,14 +31,7 @@ async fn world(places: u32) -> (Store, Registered) {
 }
 
 async fn come(store: &Store) -> Registered {
-    let registration = Registration {
-        name: "node",
-        address: "http://127.0.0.1:1",
-        tiers: &[Tier::Jail],
-        slots: 10,
-        lease: LEASE,
-    };
-    store.register(&registration).await.unwrap()
+    crate::node(store, NODE, LEASE).await
 }
 
 fn number(node: Registered) -> NodeNumber {
@@ -65,7 +65,7 @@ fn word<'a>(
     ended: &'a [Gone<'a>],
 ) -> Word<'a> {
     let (number, epoch) = (number(node), node.epoch);
-    Word { number, epoch, sequence, lease: LEASE, is_whole: true, present, ended }
+    Word { number, public_key: &KEY, epoch, sequence, lease: LEASE, is_whole: true, present, ended }
 }
 
 /// So many have passed, by this process's clock and not the database's.
@@ -209,14 +209,7 @@ async fn coming_again_takes_no_number_from_others() {
     for _ in 0..5 {
         assert_eq!(come(&store).await.number, node.number);
     }
-    let other = Registration {
-        name: "other",
-        address: "http://127.0.0.1:2",
-        tiers: &[Tier::Jail],
-        slots: 10,
-        lease: LEASE,
-    };
-    assert_eq!(store.register(&other).await.unwrap().number, node.number + 1);
+    assert_eq!(crate::node(&store, "other", LEASE).await.number, node.number + 1);
 }
 
 /// Whoever locks in another order than everybody else is found out here: the
@@ -271,6 +264,28 @@ async fn charges(store: &Store) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test]
+async fn a_node_cannot_make_up_times_that_no_charge_can_hold() {
+    let (store, node) = world(9).await;
+    store.set_price("sandbox_second", u64::MAX >> 2).await.unwrap();
+    let (one, two) = (id(node, 1), id(node, 2));
+    admit(&store, node, &one, None).await;
+    admit(&store, node, &two, None).await;
+    let made_up = Duration::from_millis(u64::MAX);
+    let has = [&one, &two].map(|id| Present { left: made_up, ran: made_up, ..present(id) });
+    store.hear(&word(node, 1, &has, &[])).await.unwrap();
+    let ends = [Gone { ran: made_up, ..gone(&one, EndReason::Killed) }];
+    let heard = store.hear(&word(node, 2, &has[1..], &ends)).await.unwrap();
+    assert_eq!(heard, renewed(&[], &[]));
+    store.end("one", &two, None, EndReason::Killed).await.unwrap();
+    for (ran, cost) in charges(&store).await {
+        // No longer than it was there, and a little for clocks that differ.
+        assert!(ran < 120_000, "{ran} ms were charged");
+        assert_eq!(cost, i64::MAX.unsigned_abs());
+    }
+    assert_eq!(charges(&store).await.len(), 2);
+}
+
+#[tokio::test]
 async fn what_ran_is_charged_once_by_its_nodes_clock() {
     let (store, node) = world(9).await;
     let (one, two) = (id(node, 1), id(node, 2));
@@ -314,14 +329,7 @@ async fn what_is_lost_is_charged_no_longer_than_its_node_was_there() {
     let store = store().await;
     let quota = Quota { sandboxes: 9, longest_life: LEASE };
     store.put_tenant("one", None, quota).await.unwrap();
-    let registration = Registration {
-        name: "n",
-        address: "http://n",
-        tiers: &[Tier::Jail],
-        slots: 9,
-        lease: LEASE,
-    };
-    let node = store.register(&registration).await.unwrap();
+    let node = come(&store).await;
     let (one, two) = (id(node, 1), id(node, 2));
     admit(&store, node, &one, None).await;
     admit(&store, node, &two, None).await;

@@ -2,8 +2,10 @@
 //! network of its own.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -25,6 +27,8 @@ use crate::evidence::Evidence;
 
 pub(crate) const TENANT: &str = "acme";
 const PORT: u16 = 3000;
+/// Where controls listen for nodes.
+const NODE_PORT: u16 = 3001;
 
 /// How large it is, and what lies between its parts.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(crate) struct Shape {
     pub(crate) database: Option<PathBuf>,
     /// More words for every role.
     pub(crate) more: Vec<String>,
+    /// More words for control.
+    pub(crate) control_more: Vec<String>,
     pub(crate) quota: u32,
 }
 
@@ -48,6 +54,7 @@ impl Default for Shape {
             is_proxied: false,
             database: None,
             more: Vec::new(),
+            control_more: Vec::new(),
             quota: 500,
         }
     }
@@ -140,8 +147,8 @@ impl Cluster {
         }
         let oracle = Oracle::start((outside.address, 0).into()).await?;
         let belljar = rig.belljar.display().to_string();
-        let secret = rig.dir.join("cluster.key");
-        run(&belljar, &["admin", "cluster-key", &secret.display().to_string()])?;
+        let secret = rig.dir.join("control.key");
+        run(&belljar, &["admin", "control-key", &secret.display().to_string()])?;
         let url = postgres.url();
         run(&belljar, &["admin", "--database", &url, "migrate"])?;
         let quota = shape.quota.to_string();
@@ -165,14 +172,50 @@ impl Cluster {
         for number in 1..=2 {
             cluster.add_control(number, shape).await?;
         }
+        for role in &mut cluster.controls {
+            role.start()?;
+        }
+        // They make the authority that tokens are for.
+        cluster.has_authority().await?;
         for number in 1..=shape.nodes {
             cluster.add_node(number, shape)?;
         }
-        for role in cluster.controls.iter_mut().chain(&mut cluster.nodes) {
+        for role in &mut cluster.nodes {
             role.start()?;
         }
         cluster.is_whole().await?;
         Ok(cluster)
+    }
+
+    /// As an operator does it; answers what was printed.
+    pub(crate) fn admin(&self, words: &[&str]) -> anyhow::Result<String> {
+        let (belljar, url) = (self.rig.belljar.display().to_string(), self.postgres.url());
+        run(&belljar, &[&["admin", "--database", &url], words].concat())
+    }
+
+    /// Lets a node enrol under its name when it starts.
+    pub(crate) fn write_token(&self, name: &str, words: &[&str]) -> anyhow::Result<PathBuf> {
+        let token = self.admin(&[&["node", "add", name], words].concat())?;
+        let file = self.rig.dir.join(format!("{name}.token"));
+        write_private(&file, token.trim())?;
+        Ok(file)
+    }
+
+    /// Waits until a control has made the platform's authority.
+    async fn has_authority(&mut self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        loop {
+            let made = self.postgres.sql("select count(*) from authority");
+            if made.is_ok_and(|made| made.trim() == "1") {
+                return Ok(());
+            }
+            for role in &self.controls {
+                let said = || format!("{} ended: {}", role.name, role.program.said());
+                ensure!(host::start_of(role.pid()).is_some(), said());
+            }
+            ensure!(began.elapsed() < HANG_LIMIT, "no authority after {HANG_LIMIT:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     fn bus(&self) -> String {
@@ -196,11 +239,12 @@ impl Cluster {
             ("--listen", address.to_string()),
             ("--database", postgres::url(at)),
             ("--nats", self.bus()),
-            ("--cluster-key", self.rig.dir.join("cluster.key").display().to_string()),
+            ("--node-listen", SocketAddr::new(address.ip(), NODE_PORT).to_string()),
+            ("--control-key", self.rig.dir.join("control.key").display().to_string()),
             ("--grace", "2s".to_owned()),
         ];
         words.extend(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
-        words.extend(shape.more.iter().cloned());
+        words.extend(shape.more.iter().chain(&shape.control_more).cloned());
         self.controls.push(self.role(name, place, address, words));
         Ok(())
     }
@@ -211,7 +255,9 @@ impl Cluster {
         let address = SocketAddr::new(IpAddr::V4(place.address), PORT);
         let gateway = self.rig.dir.join("gateway.toml");
         std::fs::write(&gateway, gateway_text(self.oracle.address))?;
-        let controls = self.controls.iter().map(|role| format!("http://{}", role.address));
+        let controls = self.controls.iter().map(|role| role.address.ip());
+        let controls = controls.map(|ip| format!("https://{}", SocketAddr::new(ip, NODE_PORT)));
+        let file = self.write_token(&name, &[])?;
         let mut words = vec![self.rig.belljar.display().to_string(), "node".to_owned()];
         let text = |path: PathBuf| path.display().to_string();
         let state = self.rig.dir.join(format!("{name}-engine"));
@@ -219,7 +265,7 @@ impl Cluster {
             ("--name", name.clone()),
             ("--control", controls.collect::<Vec<_>>().join(",")),
             ("--nats", self.bus()),
-            ("--cluster-key", text(self.rig.dir.join("cluster.key"))),
+            ("--enrol-token-file", text(file)),
             ("--listen", address.to_string()),
             ("--slots", shape.slots.to_string()),
             ("--data", text(self.rig.dir.join(format!("{name}-data")))),
@@ -314,4 +360,13 @@ impl Cluster {
         evidence.books = Some(books);
         Ok(())
     }
+}
+
+/// Writes what only its owner may read.
+fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
+    opened?.write_all(text.as_bytes())?;
+    Ok(())
 }

@@ -3,17 +3,16 @@
 mod page;
 mod table;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
-use belljar_bus::behalf::{Behalf, ClusterKey, HEADER, about};
+use anyhow::{Context as _, ensure};
 use belljar_store::Scope;
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 
 use self::table::{ALL, Cell, LACKING, Need, ROUTES, Who, expected};
 use crate::client::{Answer, Client, HANG_LIMIT, Next};
-use crate::platform::{CLUSTER_KEY, Platform};
+use crate::platform::Platform;
 use crate::routes::{self, Sample};
 use crate::world::{Belongings, World};
 
@@ -203,107 +202,6 @@ fn collect(value: &Value, into: &mut Vec<String>) {
             _ => collect(value, into),
         }
     }
-}
-
-/// Control's signature for a request of the tenant `a`.
-pub(super) fn word(
-    key: &ClusterKey,
-    method: &str,
-    path: &str,
-    age: Duration,
-) -> anyhow::Result<String> {
-    let at = SystemTime::now().duration_since(UNIX_EPOCH)?.saturating_sub(age);
-    let at = u64::try_from(at.as_millis())?;
-    let behalf = Behalf { tenant: "a".to_owned(), floor: None, ids: Vec::new(), at };
-    Ok(key.sign(&about(method, path), &behalf)?)
-}
-
-/// API-08/node: a node believes control, and nobody who only sounds like it.
-pub(crate) async fn nobody_speaks_for_control(_: &World) -> anyhow::Result<String> {
-    let platform = Platform::start().await?;
-    let seen = Box::pin(forge(&platform)).await;
-    platform.stop().await?;
-    seen
-}
-
-async fn forge(platform: &Platform) -> anyhow::Result<String> {
-    let (key, _) = platform.key("a", &EVERYTHING, None).await?;
-    let owner = platform.client(Some(&key));
-    let (other, _) = platform.key("b", &EVERYTHING, None).await?;
-    let theirs = owner.belongings().await?;
-    let (ours, foreign) = (ClusterKey::of(CLUSTER_KEY), ClusterKey::of("another cluster's"));
-    let node = |key: Option<&str>| Client { address: platform.node, key: key.map(str::to_owned) };
-    let now = Duration::ZERO;
-    let (mut refused, mut allowed) = (0, 0);
-    for sample in samples()?.into_iter().filter(|sample| sample.keyed) {
-        let (method, path) = (sample.method.as_str(), sample.at(&theirs));
-        let good = word(&ours, method, &path, now)?;
-        let (body, _) = good.split_once('.').context("a word of another form")?;
-        let (_, elsewhere) = word(&ours, method, "/v1/other", now)?
-            .split_once('.')
-            .map(|(body, proof)| (body.to_owned(), proof.to_owned()))
-            .context("a word of another form")?;
-        let forged = [
-            ("of another cluster", word(&foreign, method, &path, now)?),
-            ("two minutes old", word(&ours, method, &path, Duration::from_secs(120))?),
-            ("for another path", word(&ours, method, "/v1/other", now)?),
-            ("for another method", word(&ours, "OPTIONS", &path, now)?),
-            ("with another's proof", format!("{body}.{elsewhere}")),
-            ("without a proof", format!("{body}.")),
-        ];
-        for (what, word) in forged {
-            let said = [(HEADER, word.as_str())];
-            let answer = node(None).send_with(method, &path, &said, sample.body.clone()).await?;
-            ensure!(answer.status == 401, "{what}: {}: {}", sample.name, answer.status);
-            refused += 1;
-        }
-        for client in [node(None), node(Some(&key))] {
-            let answer = client.send(method, &path, sample.body.clone()).await?;
-            ensure!(answer.status == 401, "{}: {} {}", sample.name, answer.status, answer.text());
-            refused += 1;
-        }
-        // Through control the same word is worth nothing, even if it is good.
-        let said = [(HEADER, good.as_str())];
-        let nobody = platform.client(None);
-        let answer = nobody.send_with(method, &path, &said, sample.body.clone()).await?;
-        ensure!(answer.status == 401, "by control: {}: {}", sample.name, answer.status);
-        if sample.names_something() {
-            let stranger = platform.client(Some(&other));
-            let answer = stranger.send_with(method, &path, &said, sample.body.clone()).await?;
-            ensure!(answer.status == 404, "a stranger: {}: {}", sample.name, answer.status);
-        }
-        if method == "GET" {
-            // The control: the good word, said to the node.
-            let answer = node(None).send_with(method, &path, &said, "").await?;
-            ensure!(answer.status != 401, "{}: {}", sample.name, answer.text());
-            allowed += usize::from(answer.is_success());
-        }
-    }
-    ensure!(allowed > 25, "only {allowed} requests with a good word were answered");
-    let path = format!("/v1/sandboxes/{}", theirs.sandbox);
-    let still = owner.get(&path).await?.expect(200)?.value()?;
-    ensure!(still["state"] == "running", "{still}");
-    let members = speak_as_node(platform, &foreign).await?;
-    Ok(format!("{refused} words refused, {allowed} good ones believed; {members}"))
-}
-
-/// What only nodes say to control.
-async fn speak_as_node(platform: &Platform, foreign: &ClusterKey) -> anyhow::Result<String> {
-    let register = json!({
-        "name": "one", "address": "http://127.0.0.1:9", "tiers": [], "slots": 1, "has": [],
-    });
-    let nobody = platform.client(None);
-    for path in ["/internal/nodes/register", "/internal/nodes/sync"] {
-        let forged = foreign.sign(&about("POST", path), &register)?;
-        for body in [String::new(), register.to_string(), forged] {
-            let answer = nobody.send("POST", path, body).await?;
-            ensure!((400..500).contains(&answer.status), "{path}: {}", answer.status);
-        }
-    }
-    let nodes = platform.store.nodes().await?;
-    let [node] = nodes.as_slice() else { bail!("{} nodes", nodes.len()) };
-    ensure!(node.lease_left.is_positive(), "the node was put out");
-    Ok("nobody else becomes a node".to_owned())
 }
 
 /// API-13/platform: a stream ends with the key that opened it.

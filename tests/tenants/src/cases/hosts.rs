@@ -4,18 +4,18 @@
 //! answers 204 to everything. If anybody passes such a request on, that server answers in the
 //! API's place, and control takes its 204 for the end of another tenant's sandbox.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_bus::behalf::{ClusterKey, HEADER};
+use belljar_bus::behalf::HEADER;
 use belljar_testkit::Undecided;
 use serde_json::json;
 
-use super::authorization::{EVERYTHING, samples, word};
+use super::authorization::{EVERYTHING, samples};
 use crate::client::{Client, HANG_LIMIT};
-use crate::platform::{CLUSTER_KEY, Platform};
-use crate::wire::{Hosts, Wire, status};
+use crate::peer::PeerClient;
+use crate::platform::Platform;
+use crate::wire::{Door, Hosts, Wire, status};
 use crate::world::{Belongings, World};
 
 const API: &str = "api.example.com";
@@ -45,13 +45,13 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Inside).serve_forever()
 pub(crate) async fn differ_on_a_server(world: &World) -> anyhow::Result<String> {
     let attacker = Attacker::start(&world.a).await?;
     let victim = Victim::start(&world.b).await?;
-    differ(&attacker, &victim, &|_, _| Ok(Vec::new())).await
+    differ(&attacker, &victim, &|_, _, _| Ok(Vec::new())).await
 }
 
 /// API-01/hosts/platform: by control.
 pub(crate) async fn differ_by_control(_: &World) -> anyhow::Result<String> {
     on_platform(async |platform, attacker, victim| {
-        let seen = differ(&attacker, &victim, &|_, _| Ok(Vec::new())).await?;
+        let seen = differ(&attacker, &victim, &|_, _, _| Ok(Vec::new())).await?;
         let nodes = platform.store.nodes().await?;
         ensure!(nodes.iter().all(|node| node.lease_left.is_positive()), "a lease was missed");
         Ok(seen)
@@ -63,27 +63,28 @@ pub(crate) async fn differ_by_control(_: &World) -> anyhow::Result<String> {
 /// comes in a tenant's name is never for a server inside.
 pub(crate) async fn never_route_what_control_signed(_: &World) -> anyhow::Result<String> {
     on_platform(async |platform, attacker, victim| {
-        let key = ClusterKey::of(CLUSTER_KEY);
-        let signed = |method: &str, path: &str| {
-            let word = word(&key, method, path, Duration::ZERO)?;
+        let signed = |method: &str, path: &str, body: &str| {
+            let behalf = platform.behalf(body, Duration::ZERO)?;
+            let word = platform.keyring.sign_request(method, path, &behalf)?;
             Ok(vec![(HEADER.to_owned(), word)])
         };
         let node = Attacker {
-            client: Client { address: platform.node, key: None },
+            client: platform.client(None),
             sandbox: attacker.sandbox.clone(),
+            peer: Some(platform.as_control()?),
         };
         let differing = differ(&node, &victim, &signed).await?;
         let before = attacker.hits().await?;
         let mut asked = 0;
         for sample in samples()?.into_iter().filter(|sample| sample.keyed) {
             let path = sample.at(&victim.theirs);
-            let headers = signed(&sample.method, &path)?;
-            let headers: Vec<_> =
-                headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             for wire in WIRES {
+                let headers = signed(&sample.method, &path, &sample.body)?;
+                let headers: Vec<_> =
+                    headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
                 let hosts = Hosts { target: None, fields: &[&attacker.host()] };
                 let at = (sample.method.as_str(), path.as_str());
-                let seen = status(platform.node, wire, hosts, at, &headers, &sample.body).await?;
+                let seen = status(node.door(), wire, hosts, at, &headers, &sample.body).await?;
                 let own = !sample.names_something();
                 ensure!(own || (400..500).contains(&seen), "{}: {seen}", sample.name);
                 let hits = attacker.hits().await?;
@@ -117,6 +118,8 @@ async fn on_platform(
 struct Attacker {
     client: Client,
     sandbox: String,
+    /// Sends with control's certificate, to a node.
+    peer: Option<PeerClient>,
 }
 
 impl Attacker {
@@ -125,7 +128,7 @@ impl Attacker {
         let call = json!({ "argv": ["python3", "-c", INSIDE], "background": true });
         let calls = format!("/v1/sandboxes/{sandbox}/calls");
         client.json("POST", &calls, &call).await?.expect(201)?;
-        let attacker = Self { client: client.clone(), sandbox };
+        let attacker = Self { client: client.clone(), sandbox, peer: None };
         let begin = Instant::now();
         while begin.elapsed() < HANG_LIMIT {
             if attacker.ask_inside("/hits").await?.0 == 200 {
@@ -153,8 +156,24 @@ impl Attacker {
         text.parse().with_context(|| format!("{status}: {text}"))
     }
 
-    fn address(&self) -> SocketAddr {
-        self.client.address
+    fn door(&self) -> Door<'_> {
+        self.peer.as_ref().map_or(Door::Plain(self.client.address), Door::Peer)
+    }
+
+    /// Returns the status of a request with this attacker's key and `more`, which may count once only.
+    async fn ask(
+        &self,
+        wire: Wire,
+        hosts: Hosts<'_>,
+        (method, path): (&str, &str),
+        body: &str,
+        more: &More<'_>,
+    ) -> anyhow::Result<u16> {
+        let mut headers = more(method, path, body)?;
+        headers.extend(self.client.key.clone().map(|key| ("x-api-key".to_owned(), key)));
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        status(self.door(), wire, hosts, (method, path), &headers, body).await
     }
 }
 
@@ -192,7 +211,7 @@ impl Victim {
     }
 }
 
-type More<'a> = dyn Fn(&str, &str) -> anyhow::Result<Vec<(String, String)>> + 'a;
+type More<'a> = dyn Fn(&str, &str, &str) -> anyhow::Result<Vec<(String, String)>> + 'a;
 
 /// Every keyed route with two hosts, both ways round; `more` headers for each.
 async fn differ(attacker: &Attacker, victim: &Victim, more: &More<'_>) -> anyhow::Result<String> {
@@ -202,14 +221,9 @@ async fn differ(attacker: &Attacker, victim: &Victim, more: &More<'_>) -> anyhow
     // What it is all about, before anything else: the end of another tenant's sandbox.
     for below in ["/v1/sandboxes", "/sandboxes"] {
         let path = format!("{below}/{}", victim.theirs.sandbox);
-        let mut headers = more("DELETE", &path)?;
-        headers.extend(attacker.client.key.clone().map(|key| ("x-api-key".to_owned(), key)));
-        let headers: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         for wire in WIRES {
             let hosts = Hosts { target: Some(API), fields: &[&inside] };
-            let seen = status(attacker.address(), wire, hosts, ("DELETE", &path), &headers, "");
-            let seen = seen.await?;
+            let seen = attacker.ask(wire, hosts, ("DELETE", &path), "", more).await?;
             // Longer than a node takes to say what it has, and to hear what it must not have.
             tokio::time::sleep(Duration::from_secs(3)).await;
             victim.is_untouched().await.with_context(|| format!("DELETE by {wire:?}: {seen}"))?;
@@ -217,15 +231,10 @@ async fn differ(attacker: &Attacker, victim: &Victim, more: &More<'_>) -> anyhow
     }
     for sample in samples()?.into_iter().filter(|sample| sample.keyed) {
         let path = sample.at(&victim.theirs);
-        let mut headers = more(&sample.method, &path)?;
-        headers.extend(attacker.client.key.clone().map(|key| ("x-api-key".to_owned(), key)));
-        let headers: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let at = (sample.method.as_str(), path.as_str());
         for wire in WIRES {
             let ask = |target, fields| {
-                let hosts = Hosts { target, fields };
-                status(attacker.address(), wire, hosts, at, &headers, &sample.body)
+                attacker.ask(wire, Hosts { target, fields }, at, &sample.body, more)
             };
             let user = format!("{inside}@{API}");
             let both: [(Option<&str>, &[&str]); 4] = [
@@ -261,7 +270,7 @@ async fn differ(attacker: &Attacker, victim: &Victim, more: &More<'_>) -> anyhow
     // The control: where both say so, the server inside answers.
     for wire in WIRES {
         let hosts = Hosts { target: Some(&inside), fields: &[&inside] };
-        let seen = status(attacker.address(), wire, hosts, ("DELETE", "/x"), &[], "").await?;
+        let seen = status(attacker.door(), wire, hosts, ("DELETE", "/x"), &[], "").await?;
         ensure!(seen == 204, "the server inside is not reached by {wire:?}: {seen}");
     }
     ensure!(attacker.hits().await? == before + 2, "the server inside does not count");

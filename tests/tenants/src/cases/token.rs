@@ -23,7 +23,7 @@ pub(crate) async fn opens_its_sandbox_on_its_node(_: &World) -> anyhow::Result<S
     let (a, _) = platform.key("a", &super::authorization::EVERYTHING, None).await?;
     let (b, _) = platform.key("b", &super::authorization::EVERYTHING, None).await?;
     let (a, b) = (platform.client(Some(&a)), platform.client(Some(&b)));
-    let node = Client { address: platform.node, key: None };
+    let node = Client { address: platform.public, key: None };
     let places = [("control", &platform.client(None)), (NODE, &node)];
     let seen = Box::pin(opens(&a, &b, &places)).await;
     platform.stop().await?;
@@ -148,7 +148,7 @@ async fn echoed(platform: &Platform, key: &str) -> anyhow::Result<String> {
     let call = json!({ "argv": ["python3", "-c", ECHO], "background": true });
     owner.json("POST", &format!("/v1/sandboxes/{id}/calls"), &call).await?.expect(201)?;
     let to = [("e2b-sandbox-id", id.as_str()), ("e2b-sandbox-port", "8080")];
-    let node = Client { address: platform.node, key: None };
+    let node = Client { address: platform.public, key: None };
     let mut asked = 0;
     for (place, nobody) in [("control", &platform.client(None)), (NODE, &node)] {
         let proofs = [format!("Bearer {key}"), format!("bearer  {key}"), key.to_owned()];

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use belljar_model::Tier;
-use belljar_store::{Change, Node};
+use anyhow::Context as _;
+use belljar_identity::EnrolmentToken;
+use belljar_model::{NodeNumber, Tier};
+use belljar_store::{Change, Node, NodeEnrolment, Store};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use super::authority::STARTED;
 use super::table::Table;
 use super::{Office, explained};
 use crate::cli::NodeAction;
-use crate::output::hinted;
+use crate::output::{Hint as _, hinted};
 
 /// Between two looks at what is still on a node.
 const LOOK: Duration = Duration::from_secs(1);
@@ -18,7 +21,81 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) async fn run(office: &Office, action: &NodeAction) -> anyhow::Result<u8> {
     match action {
         NodeAction::List => list(office).await,
+        NodeAction::Add { name, lives, replace } => add(office, name, *lives, *replace).await,
+        NodeAction::Revoke { name } => revoke(office, name).await,
         NodeAction::Drain { name, wait } => drain(office, name, *wait).await,
+    }
+}
+
+async fn add(office: &Office, name: &str, lives: Duration, replace: bool) -> anyhow::Result<u8> {
+    let added = office.store.add_node(name).await.map_err(explained)?;
+    if added.is_enrolled && !replace {
+        let error = anyhow::anyhow!("a machine is enrolled as `{name}`");
+        let hint =
+            "--replace lets another take its place; the enrolled one is refused from then on";
+        return Err(hinted(error, hint));
+    }
+    let token = make_token(&office.store, added.number, lives).await?;
+    let detail = json!({ "lives_seconds": lives.as_secs(), "replace": replace });
+    office.wrote(None, "node.add", name, &detail).await?;
+    if office.printer.is_json() {
+        let number = added.number.get();
+        let document = json!({ "name": name, "number": number, "token": token.expose() });
+        office.printer.document(&document)?;
+        return Ok(0);
+    }
+    office.printer.data(token.expose())?;
+    office.printer.note(format_args!(
+        "valid once, for {} min, for the machine that starts as `belljar node --name {name} \
+         --enrol-token-file FILE`",
+        lives.as_secs().div_ceil(60)
+    ));
+    Ok(0)
+}
+
+/// Makes a one-time token that a machine enrols with as this node.
+pub(crate) async fn make_token(
+    store: &Store,
+    number: NodeNumber,
+    lives: Duration,
+) -> anyhow::Result<EnrolmentToken> {
+    let (authorities, _) = store.authorities().await.map_err(explained)?;
+    let current = authorities.iter().find(|authority| authority.is_current);
+    let current = current.context("the platform has no authority yet").hint(STARTED)?;
+    let token = EnrolmentToken::generate(&current.certificate)?;
+    store.add_enrolment_token(number, &token.digest(), lives).await.map_err(explained)?;
+    Ok(token)
+}
+
+async fn revoke(office: &Office, name: &str) -> anyhow::Result<u8> {
+    let lost = office.store.revoke_node(name).await.map_err(explained)?;
+    let lost = lost.ok_or_else(|| unknown(name))?;
+    office.wrote(None, "node.revoke", name, &json!({ "lost": lost.len() })).await?;
+    office.say(
+        format_args!("node {name} is revoked; {} sandboxes on it ended as lost", lost.len()),
+        &json!({ "name": name, "lost": lost.len() }),
+    )?;
+    Ok(0)
+}
+
+fn unknown(name: &str) -> anyhow::Error {
+    let error = anyhow::anyhow!("there is no node `{name}`");
+    hinted(error, "`belljar admin node list` shows them")
+}
+
+/// A node's state, or why it has none.
+fn state(node: &Node) -> &'static str {
+    match node.enrolment {
+        NodeEnrolment::Awaited => "awaited",
+        NodeEnrolment::Revoked => "revoked",
+        NodeEnrolment::Enrolled { .. } => node.state.as_str(),
+    }
+}
+
+fn certificate_left(node: &Node) -> Option<time::Duration> {
+    match node.enrolment {
+        NodeEnrolment::Enrolled { certificate_left, .. } => Some(certificate_left),
+        _ => None,
     }
 }
 
@@ -28,29 +105,41 @@ async fn list(office: &Office) -> anyhow::Result<u8> {
         let document = nodes.iter().map(|node| {
             json!({
                 "name": node.name, "number": node.number, "epoch": node.epoch,
-                "state": node.state.as_str(), "address": node.address, "slots": node.slots,
+                "state": state(node), "address": node.address, "slots": node.slots,
                 "taken": node.taken, "tiers": tiers(node),
                 "lease_left_seconds": node.lease_left.as_seconds_f64(),
+                "certificate_left_seconds":
+                    certificate_left(node).map(time::Duration::as_seconds_f64),
             })
         });
         office.printer.document(&document.collect::<Vec<_>>())?;
         return Ok(0);
     }
     if nodes.is_empty() {
-        office.printer.note("no node has come yet");
-        office.printer.note("hint: `belljar node --help` shows how one is started");
+        office.printer.note("there is no node yet");
+        office.printer.note("hint: `belljar admin node add NAME` lets one enrol");
         return Ok(0);
     }
-    let mut table =
-        Table::new(["NODE", "NO", "STATE", "TAKEN", "SLOTS", "LEASE", "ADDRESS", "TIERS"]);
+    let mut table = Table::new([
+        "NODE",
+        "NO",
+        "STATE",
+        "TAKEN",
+        "SLOTS",
+        "LEASE",
+        "CERTIFICATE",
+        "ADDRESS",
+        "TIERS",
+    ]);
     for node in nodes {
         table.row([
             node.name.clone(),
             node.number.to_string(),
-            node.state.as_str().to_owned(),
+            state(&node).to_owned(),
             node.taken.to_string(),
             node.slots.to_string(),
             lease(node.lease_left),
+            certificate_left(&node).map_or_else(|| "-".to_owned(), certificate),
             node.address.clone(),
             tiers(&node).join(","),
         ]);
@@ -61,6 +150,11 @@ async fn list(office: &Office) -> anyhow::Result<u8> {
 
 fn tiers(node: &Node) -> Vec<&'static str> {
     node.tiers.iter().copied().map(Tier::as_str).collect()
+}
+
+fn certificate(left: time::Duration) -> String {
+    let hours = left.as_seconds_f64() / 3600.0;
+    if hours < 0.0 { "expired".to_owned() } else { format!("{hours:.0} h left") }
 }
 
 fn lease(left: time::Duration) -> String {
@@ -74,10 +168,7 @@ fn lease(left: time::Duration) -> String {
 }
 
 async fn drain(office: &Office, name: &str, wait: Option<Duration>) -> anyhow::Result<u8> {
-    let unknown = || {
-        let error = anyhow::anyhow!("there is no node `{name}`");
-        hinted(error, "`belljar admin node list` shows them")
-    };
+    let unknown = || unknown(name);
     let change = office.store.drain_named(name).await.map_err(explained)?.ok_or_else(unknown)?;
     let said = match change {
         Change::Done => {

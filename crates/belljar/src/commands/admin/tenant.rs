@@ -89,16 +89,16 @@ pub(crate) async fn open(store: &Store, name: &str) -> anyhow::Result<()> {
 
 async fn close(office: &Office, name: &str) -> anyhow::Result<()> {
     let all = office.store.tenants().await.map_err(explained)?;
-    let Some(found) = all.into_iter().find(|entry| entry.tenant.name == name) else {
+    if !all.iter().any(|entry| entry.tenant.name == name) {
         return Err(explained(StoreError::UnknownTenant(name.to_owned())));
-    };
-    office.store.close_tenant(name).await.map_err(explained)?;
-    office.wrote(Some(name), "tenant.close", name, &json!({})).await?;
-    let left = match found.tenant.used {
+    }
+    let ended = office.store.close_tenant(name).await.map_err(explained)?.len();
+    office.wrote(Some(name), "tenant.close", name, &json!({ "ended": ended })).await?;
+    let left = match ended {
         0 => String::new(),
-        used => format!("; its {used} sandboxes end by their deadlines"),
+        count => format!("; its sandboxes end: {count}"),
     };
-    let document = json!({ "name": name, "closed": true, "used": found.tenant.used });
+    let document = json!({ "name": name, "closed": true, "ended": ended });
     office.say(format_args!("closed tenant {name}: its keys open nothing{left}"), &document)
 }
 

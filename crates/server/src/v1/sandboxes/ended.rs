@@ -23,7 +23,7 @@ pub(in crate::v1) async fn ended(
         started_at: date_time(ended.started_at),
         ended_at: date_time(ended.ended_at),
         reason: ended.reason,
-        tier: ended.tier,
+        tier: Some(ended.tier),
     });
     Json(api::EndedList { items: ended.collect() })
 }

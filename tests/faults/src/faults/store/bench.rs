@@ -36,10 +36,21 @@ impl Bench {
         store.put_tenant(TENANT, None, quota).await?;
         let mut nodes = Vec::new();
         for name in ["n1", "n2", "n3"] {
-            let tiers = [Tier::Jail];
-            let address = "http://127.0.0.1:9";
-            let new = Registration { name, address, tiers: &tiers, slots: 100, lease: LEASE };
-            nodes.push(store.register(&new).await?);
+            let mut key = [7; 32];
+            key[..name.len()].copy_from_slice(name.as_bytes());
+            let number = store.add_node(name).await?.number;
+            store.add_enrolment_token(number, &key, LEASE).await?;
+            store.enrol(&key, name, &key).await?;
+            let new = Registration {
+                number,
+                public_key: &key,
+                name,
+                address: "https://127.0.0.1:9",
+                tiers: &[Tier::Jail],
+                slots: 100,
+                lease: LEASE,
+            };
+            nodes.push(store.register(&new).await?.context("it is enrolled")?);
         }
         Ok(Self { store, nodes })
     }

@@ -17,7 +17,7 @@ use crate::commands::admin;
 use crate::commands::dev::child::Child;
 use crate::commands::dev::home::Home;
 use crate::commands::dev::programs::Programs;
-use crate::commands::dev::{free, ready, services};
+use crate::commands::dev::{enrolment, free, ready, services};
 use crate::config::Config;
 
 /// What is to be there.
@@ -36,6 +36,8 @@ pub(super) struct Rig {
     children: BTreeMap<String, Child>,
     pub(super) store: Store,
     pub(super) address: SocketAddr,
+    /// Where control listens for nodes.
+    node_port: SocketAddr,
     programs: Programs,
     home: Home,
     _dir: TempDir,
@@ -78,12 +80,13 @@ impl Rig {
         store.migrate().await?;
         let nats = free()?;
         children.insert(NATS.to_owned(), services::nats(&programs, &home, nats)?);
-        let mut rig = Self { children, store, address, programs, home, _dir: dir };
+        let node_port = free()?;
+        let mut rig = Self { children, store, address, node_port, programs, home, _dir: dir };
         rig.answers(async || ready::listens(nats).await, NATS).await?;
         rig.control(&url, nats, shape)?;
         rig.answers(async || ready::answers(address, "/v1/health").await, CONTROL).await?;
         for number in 1..=shape.nodes {
-            rig.node(&name_of(number), nats, shape, config)?;
+            rig.node(&name_of(number), nats, shape, config).await?;
         }
         rig.await_nodes(shape.nodes).await?;
         rig.await_warmth(shape.nodes).await?;
@@ -91,33 +94,35 @@ impl Rig {
     }
 
     fn control(&mut self, url: &str, nats: SocketAddr, shape: Shape) -> anyhow::Result<()> {
-        let cluster = self.home.path("cluster.key");
-        admin::make_cluster_key(&cluster)?;
+        let secret = self.home.path("control.key");
+        admin::make_control_key(&secret)?;
         let mut command = self.programs.belljar();
         command.args([CONTROL, "--listen", &self.address.to_string(), "--database", url]);
-        command.args(["--nats", &format!("nats://{nats}")]).arg("--cluster-key").arg(cluster);
+        command.args(["--nats", &format!("nats://{nats}")]).arg("--control-key").arg(secret);
+        command.args(["--node-listen", &self.node_port.to_string()]);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = shape.at_once.unwrap_or(cores);
         command.args(["--at-once", &at_once.to_string()]);
         self.child(CONTROL, command)
     }
 
-    fn node(
+    async fn node(
         &mut self,
         name: &str,
         nats: SocketAddr,
         shape: Shape,
         config: &Config,
     ) -> anyhow::Result<()> {
-        let address = free()?;
+        let (private, public) = (free()?, free()?);
+        let token = enrolment(&self.store, &self.home, name).await?;
         let mut command = self.programs.belljar();
         command.args(["node", "--name", name, "--nats", &format!("nats://{nats}")]);
-        command.args(["--control", &format!("http://{}", self.address)]);
-        command.args(["--listen", &address.to_string()]);
-        command.args(["--direct-url", &format!("http://{address}")]);
+        command.args(["--control", &format!("https://{}", self.node_port)]);
+        command.args(["--listen", &private.to_string()]).arg("--enrol-token-file").arg(token);
+        command.args(["--public-listen", &public.to_string()]);
+        command.args(["--direct-url", &format!("http://{public}")]);
         command.args(["--slots", &shape.slots.to_string()]);
         command.args(["--pool", &shape.pool.to_string()]);
-        command.arg("--cluster-key").arg(self.home.path("cluster.key"));
         self.places(&mut command, name, config);
         self.child(name, command)
     }
