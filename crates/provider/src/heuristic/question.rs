@@ -116,13 +116,13 @@ impl Question {
     /// Places of the words that say what is counted: "orders" of "how many orders".
     pub(super) fn counted(&self) -> Vec<usize> {
         let word = |at: usize| self.words.get(at).map(String::as_str);
-        let follows = (0..self.words.len()).filter(|at| match word(*at) {
+        let mut follows = (0..self.words.len()).filter(|at| match word(*at) {
             Some("many") => true,
             Some("of") => *at > 0 && ["number", "count"].contains(&self.words[*at - 1].as_str()),
             Some(word) => word == "count" || DIFFERENT.contains(&word),
             None => false,
         });
-        let Some(start) = follows.last() else { return Vec::new() };
+        let Some(start) = follows.next_back() else { return Vec::new() };
         let rest = (start + 1..self.words.len()).skip_while(|at| is_filler(&self.words[*at]));
         rest.take_while(|at| !is_small(&self.words[*at])).collect()
     }
