@@ -36,6 +36,7 @@ impl Counts {
     }
 
     fn of(machine: &Machine, group: Option<&CallGroup>, told: Counted) -> Self {
+        let told = believed(machine, told);
         let mut counts = Self {
             cpu: None,
             given: machine.confinement().inner.and_then(|_| machine.cpu_now()),
@@ -83,4 +84,10 @@ impl Counts {
         };
         self.disk.used_bytes.saturating_sub(start)
     }
+}
+
+/// What a guest tells counts only where it is asked to count: elsewhere the host's kernel sees
+/// for itself, and a guest in an attacker's hands could make anything up.
+fn believed(machine: &Machine, told: Counted) -> Counted {
+    if machine.confinement().inner.is_some() { told } else { Counted::default() }
 }

@@ -6,6 +6,7 @@
 //! comes for a channel that is closed is dropped.
 
 mod queue;
+mod run;
 
 use std::collections::HashMap;
 use std::io;

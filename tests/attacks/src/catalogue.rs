@@ -3,6 +3,7 @@
 pub(crate) mod applies;
 pub(crate) mod table;
 
+mod agt;
 mod fs;
 mod gw;
 mod krn;
@@ -34,6 +35,7 @@ fn all() -> Vec<Attack> {
         vm::attacks(),
         net::attacks(),
         gw::attacks(),
+        agt::attacks(),
     ];
     classes.into_iter().flatten().collect()
 }

@@ -8,9 +8,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use belljar_guest_proto::{
-    CHUNK, Counters, Exit, Failure, FromGuest, Reply, WINDOW, WatchEvent, WatchKind,
+    Counters, Exit, Failure, FromGuest, Reply, WINDOW, WatchEvent, WatchKind,
 };
 use tokio::sync::Notify;
+
+use super::run::{Run, Stream};
 
 /// A message on one channel, owned.
 #[derive(Debug)]
@@ -54,9 +56,16 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug)]
+enum Waiting {
+    Data(Run),
+    /// With what it counts for.
+    Message(Incoming, usize),
+}
+
+#[derive(Debug)]
 struct State {
     bounds: Bounds,
-    waiting: VecDeque<(Incoming, usize)>,
+    waiting: VecDeque<Waiting>,
     /// Bytes of data that the guest may still send.
     credit: u64,
     /// Bytes of other messages that may still wait.
@@ -148,13 +157,13 @@ impl State {
                 self.counted.last = Some(counters);
                 return Ok(());
             }
-            FromGuest::Stdout(bytes) => return self.push_data(Incoming::Stdout, bytes),
-            FromGuest::Stderr(bytes) => return self.push_data(Incoming::Stderr, bytes),
-            FromGuest::Data(bytes) => return self.push_data(Incoming::Data, bytes),
+            FromGuest::Stdout(bytes) => return self.push_data(Stream::Stdout, bytes),
+            FromGuest::Stderr(bytes) => return self.push_data(Stream::Stderr, bytes),
+            FromGuest::Data(bytes) => return self.push_data(Stream::Data, bytes),
             FromGuest::Reply(reply) => {
                 let unanswered = self.unanswered.checked_sub(1);
                 self.unanswered = self.judge(unanswered)?;
-                self.waiting.push_back((Incoming::Reply(reply), 0));
+                self.waiting.push_back(Waiting::Message(Incoming::Reply(reply), 0));
                 return Ok(());
             }
             FromGuest::Eof => Incoming::Eof,
@@ -169,12 +178,12 @@ impl State {
         match self.room.checked_sub(cost) {
             Some(room) => {
                 self.room = room;
-                self.waiting.push_back((incoming, cost));
+                self.waiting.push_back(Waiting::Message(incoming, cost));
                 Ok(())
             }
             // Files can change faster than anyone looks; that is no offence.
             None if self.bounds == Bounds::Off => {
-                self.waiting.push_back((incoming, 0));
+                self.waiting.push_back(Waiting::Message(incoming, 0));
                 Ok(())
             }
             None if matches!(incoming, Incoming::Changed(_)) => {
@@ -193,38 +202,46 @@ impl State {
         }
     }
 
-    /// Adds data to what waits of the same kind, so that a byte that came alone takes no more
-    /// than others.
-    fn push_data(&mut self, kind: fn(Vec<u8>) -> Incoming, bytes: &[u8]) -> Result<(), TooMuch> {
+    /// Adds data to what waits, so that a byte that came alone takes hardly more than others.
+    fn push_data(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), TooMuch> {
         let credit = self.credit.checked_sub(bytes.len() as u64);
         self.credit = self.judge(credit)?;
-        let last = self.waiting.back_mut().map(|(incoming, _)| incoming);
-        let same = |last: &Incoming| {
-            std::mem::discriminant(last) == std::mem::discriminant(&kind(Vec::new()))
-        };
-        match last.filter(|last| same(last)) {
-            Some(Incoming::Stdout(last) | Incoming::Stderr(last) | Incoming::Data(last))
-                if last.len() + bytes.len() <= CHUNK =>
-            {
-                last.extend_from_slice(bytes);
-            }
-            _ if bytes.is_empty() => {}
-            _ => self.waiting.push_back((kind(bytes.to_vec()), 0)),
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if let Some(Waiting::Data(run)) = self.waiting.back_mut() {
+            run.push(stream, bytes);
+        } else {
+            let mut run = Run::default();
+            run.push(stream, bytes);
+            self.waiting.push_back(Waiting::Data(run));
         }
         Ok(())
     }
 
     fn take(&mut self) -> Option<Incoming> {
-        let Some((incoming, cost)) = self.waiting.pop_front() else {
-            let event = WatchEvent { kind: WatchKind::Overflow, path: Vec::new() };
-            return std::mem::take(&mut self.overflow).then_some(Incoming::Changed(event));
+        let taken = match self.waiting.pop_front() {
+            Some(Waiting::Message(incoming, cost)) => {
+                self.room += cost;
+                Some(incoming)
+            }
+            Some(Waiting::Data(mut run)) => {
+                let taken = run.take();
+                if !run.is_empty() {
+                    self.waiting.push_front(Waiting::Data(run));
+                }
+                taken
+            }
+            None => {
+                let event = WatchEvent { kind: WatchKind::Overflow, path: Vec::new() };
+                return std::mem::take(&mut self.overflow).then_some(Incoming::Changed(event));
+            }
         };
-        self.room += cost;
         if self.waiting.is_empty() {
             // A long queue was an exception, or an attack.
             self.waiting.shrink_to(64);
         }
-        Some(incoming)
+        taken
     }
 }
 
@@ -242,11 +259,9 @@ mod tests {
     /// What the queue holds, in bytes of bodies.
     fn held(queue: &Queue) -> usize {
         let state = queue.lock();
-        let bytes = state.waiting.iter().map(|(incoming, cost)| match incoming {
-            Incoming::Stdout(bytes) | Incoming::Stderr(bytes) | Incoming::Data(bytes) => {
-                bytes.capacity() + MESSAGE_COST
-            }
-            _ => *cost,
+        let bytes = state.waiting.iter().map(|waiting| match waiting {
+            Waiting::Data(run) => run.held(),
+            Waiting::Message(_, cost) => *cost,
         });
         bytes.sum()
     }
@@ -264,6 +279,22 @@ mod tests {
             taken += bytes.len();
         }
         assert_eq!(taken, WINDOW_BYTES);
+    }
+
+    #[test]
+    fn streams_in_turns_take_little_more() {
+        let queue = Queue::new(Bounds::Kept);
+        for _ in 0..WINDOW / 2 {
+            queue.push(FromGuest::Stdout(b"x"), 1).unwrap();
+            queue.push(FromGuest::Stderr(b"y"), 1).unwrap();
+        }
+        // Eight bytes for each piece, in a buffer that grows by doubling.
+        assert!(held(&queue) <= 20 * WINDOW_BYTES, "{} bytes", held(&queue));
+        for _ in 0..WINDOW / 2 {
+            assert!(matches!(queue.try_next(), Some(Incoming::Stdout(bytes)) if bytes == b"x"));
+            assert!(matches!(queue.try_next(), Some(Incoming::Stderr(bytes)) if bytes == b"y"));
+        }
+        assert!(queue.try_next().is_none());
     }
 
     #[test]

@@ -13,6 +13,11 @@ pub(crate) fn attack(attack: &Attack, tier: Tier) -> Result<(), &'static str> {
         _ if attack.id == "OCI-02" && tier == Tier::Jail => Ok(()),
         "OCI" => only(matches!(tier, Tier::Oci(_)), "no container runtime makes this tier"),
         "VM" => only(tier == Tier::Microvm, "this tier is no machine of its own"),
+        // Their guest is a program of the jail's; what hears it is the same on every tier.
+        "AGT" if attack.id != "AGT-01" => {
+            only(tier == Tier::Jail, "the hostile guest is one of the jail")
+        }
+        "AGT" if tier == Tier::Microvm => Err("VM-09 looks for the channel of a machine"),
         "NET" | "GW" => at_gateway(attack.id, tier),
         "ZYG" => only(tier == Tier::Jail, "interpreters of this tier come from no zygote"),
         _ if attack.id == "RES-23" => {

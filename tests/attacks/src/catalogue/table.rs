@@ -1,8 +1,8 @@
 //! Every attack of the threat model that a tier answers for, by id.
 
 /// The classes in the order of the report.
-pub(crate) const CLASSES: [&str; 12] =
-    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM", "NET", "GW"];
+pub(crate) const CLASSES: [&str; 13] =
+    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM", "NET", "GW", "AGT"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -20,7 +20,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 200] = [
+pub(crate) static ALL: [Row; 209] = [
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -221,4 +221,13 @@ pub(crate) static ALL: [Row; 200] = [
     row("GW-18", 0, "bend the base URL of a client"),
     row("GW-20", 0, "use a token of before the gateway's death"),
     row("GW-21", 0, "outlast a token in the middle of a stream"),
+    row("AGT-01", 0, "find the guest's socket or port"),
+    row("AGT-03", 0, "frames that no guest would send, and floods of them"),
+    row("AGT-04", 0, "a guest that says nothing, or a byte at a time"),
+    row("AGT-05", 0, "lies about use, ends and sizes"),
+    row("AGT-06", 1, "descriptors beside frames"),
+    row("AGT-07", 1, "hellos of other generations and guests"),
+    row("AGT-08", 1, "events faster than anybody reads"),
+    row("AGT-09", 0, "replay results of an old call"),
+    row("AGT-10", 0, "speak for another sandbox"),
 ];

@@ -12,6 +12,7 @@ use belljar_node::{Command, Leftovers, Sandbox};
 
 use crate::attack::{Act, Attack, Control, Seen, payload, verdict};
 use crate::harness::files::HANG_LIMIT;
+use crate::harness::host::resident;
 use crate::harness::stage::Stage;
 
 pub(crate) fn attacks() -> Vec<Attack> {
@@ -36,14 +37,6 @@ pub(crate) fn attacks() -> Vec<Attack> {
         ),
         driven("VM-16", |stage| Box::pin(disk(stage)), kernel),
     ]
-}
-
-/// Resident memory of a process, in bytes.
-fn resident(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }
 
 /// Floods whatever leads to the console; the monitor and this process stay small.

@@ -104,6 +104,16 @@ impl Scene {
         asked
     }
 
+    /// How long a DELETE takes of another sandbox, in which nothing goes on.
+    async fn idle_delete(&self, f: &Fixture) -> anyhow::Result<Duration> {
+        let body = json!({ "template": "base", "tier": f.tier.as_str(), "timeout_seconds": 3600 });
+        let made = self.server.ask("POST", "/v1/sandboxes", &body).await?.expect(201, "create")?;
+        let id = made.value()?["id"].as_str().context("a sandbox without an id")?.to_owned();
+        let path = format!("/v1/sandboxes/{id}");
+        let deleted = self.server.ask("DELETE", &path, &Value::Null).await?;
+        Ok(deleted.expect(204, "delete an idle one")?.took)
+    }
+
     /// How the sandbox ended.
     async fn reason(&self) -> anyhow::Result<Value> {
         let ended = self.server.ask("GET", "/v1/ended", &Value::Null).await?;
@@ -132,18 +142,23 @@ async fn a_delete_does_not_wait_for_a_stalled_reader(f: &Fixture) -> anyhow::Res
 }
 
 async fn delete_during_snapshot(f: &Fixture, scene: Scene, what: &str) -> anyhow::Result<()> {
+    let idle = scene.idle_delete(f).await?;
     let snapshot = scene.snapshot().await;
-    ensure!(!must_wait(f) || !snapshot.is_finished(), "the snapshot did not wait for the cell");
+    let waits = !snapshot.is_finished();
+    ensure!(!must_wait(f) || waits, "the snapshot did not wait for the cell");
     let path = scene.path();
     let deleted = scene.server.ask("DELETE", &path, &Value::Null);
     let deleted = tokio::time::timeout(patience(f), deleted).await;
     let deleted = deleted.context("DELETE hangs")??.expect(204, "delete")?;
-    println!("    {}: DELETE {what} answered after {:?}", f.tier, deleted.took);
+    let meanwhile = if waits { "a snapshot waits" } else { "a snapshot was refused at once" };
+    println!("    {}: {meanwhile}; DELETE {what} answered after {:?}", f.tier, deleted.took);
+    println!("    {}: DELETE of an idle sandbox answered after {idle:?}", f.tier);
     ensure!(deleted.took <= PROMPT, "DELETE took {:?}, more than {PROMPT:?}", deleted.took);
     let begin = Instant::now();
     let answered = tokio::time::timeout(patience(f), snapshot).await;
     let answered = answered.context("the snapshot hangs after the end")???;
     ensure!(answered.status >= 400, "a snapshot of what is gone: {}", answered.body);
+    println!("    {}: the snapshot was answered {} {}", f.tier, answered.status, answered.body);
     ensure!(begin.elapsed() <= PROMPT, "the snapshot waited for {:?}", begin.elapsed());
     ensure!(scene.reason().await? == "killed", "it ended as {}", scene.reason().await?);
     scene.server.stop(patience(f)).await.map(drop)
