@@ -37,7 +37,7 @@ pub(crate) struct Platform {
     serving: JoinHandle<Result<(), EngineGone>>,
     staying: JoinHandle<()>,
     _directory: TempDir,
-    _postgres: Postgres,
+    pub(crate) postgres: Postgres,
 }
 
 impl Platform {
@@ -88,7 +88,7 @@ impl Platform {
             serving,
             staying,
             _directory: directory,
-            _postgres: postgres,
+            postgres,
         };
         platform.ready().await?;
         Ok(platform)
