@@ -34,6 +34,8 @@ pub enum Kind {
     /// The body cannot be understood.
     Malformed,
     TooLarge,
+    /// The request's body did not arrive in time.
+    SlowBody,
     NotFound,
     Unreachable,
     TimedOut,
@@ -84,6 +86,7 @@ fn words(dialect: Dialect, kind: Kind) -> Words {
             Kind::Token => (401, "authentication_error", ""),
             Kind::Malformed => (400, "invalid_request_error", ""),
             Kind::TooLarge => (413, "request_too_large", ""),
+            Kind::SlowBody => (408, "timeout_error", ""),
             Kind::NotFound => (404, "not_found_error", ""),
             Kind::Unreachable | Kind::BadAnswer => (502, "api_error", ""),
             Kind::TimedOut => (504, "timeout_error", ""),
@@ -101,6 +104,7 @@ fn words(dialect: Dialect, kind: Kind) -> Words {
             Kind::Token => (401, "invalid_request_error", "invalid_api_key"),
             Kind::Malformed => (400, "invalid_request_error", "invalid_request"),
             Kind::TooLarge => (413, "invalid_request_error", "request_too_large"),
+            Kind::SlowBody => (408, "invalid_request_error", "request_timeout"),
             Kind::NotFound => (404, "invalid_request_error", "not_found"),
             Kind::Unreachable | Kind::BadAnswer => (502, "server_error", "server_error"),
             Kind::TimedOut => (504, "server_error", "timeout"),
@@ -113,7 +117,14 @@ fn words(dialect: Dialect, kind: Kind) -> Words {
 impl Kind {
     /// Whether the same request could be answered a moment later.
     fn is_passing(self) -> bool {
-        matches!(self, Self::Limited { .. } | Self::Unreachable | Self::TimedOut | Self::BadAnswer)
+        matches!(
+            self,
+            Self::Limited { .. }
+                | Self::SlowBody
+                | Self::Unreachable
+                | Self::TimedOut
+                | Self::BadAnswer
+        )
     }
 }
 
@@ -187,7 +198,7 @@ mod tests {
 
     const ALL: [Dialect; 3] =
         [Dialect::AnthropicMessages, Dialect::OpenAiResponses, Dialect::OpenAiChat];
-    const KINDS: [Kind; 13] = [
+    const KINDS: [Kind; 14] = [
         Kind::Budget,
         Kind::Scope,
         Kind::Content,
@@ -196,6 +207,7 @@ mod tests {
         Kind::Token,
         Kind::Malformed,
         Kind::TooLarge,
+        Kind::SlowBody,
         Kind::NotFound,
         Kind::Unreachable,
         Kind::TimedOut,

@@ -137,6 +137,11 @@ async fn connection(shared: &Shared, mut socket: Socket) -> anyhow::Result<()> {
 async fn respond(socket: &mut Socket, head: &Head, body: &[u8]) -> anyhow::Result<bool> {
     const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     match head.kind() {
+        // One answer too many, on a connection that stays open.
+        "/hello" if head.number("surplus", 0) > 0 => {
+            let both = [head::ok(b"hello"), head::ok(b"poison")].concat();
+            socket.write_all(&both).await?;
+        }
         "/hello" => socket.write_all(&head::ok(b"hello")).await?,
         "/echo" => {
             let said = [head.raw(), body].concat();

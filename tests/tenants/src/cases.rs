@@ -4,16 +4,21 @@ pub(crate) mod authorization;
 mod bodies;
 mod books;
 mod code;
+mod cursors;
+mod database;
 mod hosts;
 mod identity;
 mod ids;
+mod links;
 mod network;
 mod nodes;
 mod oci;
 mod policy;
 mod quota;
+mod secrets;
 mod strangers;
 mod streams;
+mod surface;
 mod tiers;
 mod token;
 
@@ -56,8 +61,10 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-01/rows", "what another reached, after its end", network::rows_are_ones_own),
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),
+    case!("API-04", "a cursor of another tenant", cursors::are_ones_own),
     case!("API-05", "fields that nobody described", bodies::unknown_fields),
     case!("API-06", "hostile values", bodies::hostile_values),
+    case!("API-07", "SQL in every text field", database::texts_stay_texts),
     case!("API-08", "every route without a key", strangers::no_key_no_answer),
     case!("API-08/platform", "every route, every kind of key", authorization::matrix),
     case!("API-08/node", "speaking in control's name", identity::forged::nobody_speaks_for_control),
@@ -69,6 +76,8 @@ pub(crate) const ALL: &[Case] = &[
     ),
     case!("API-08/inside", "a key on its way to a server inside", token::keys_stay_outside),
     case!("API-09", "code that runs while it is read", code::stays_inside),
+    case!("API-10", "operator pages on the public port", surface::operators_pages_are_elsewhere),
+    case!("API-11", "cookies and other origins", surface::browsers_carry_no_rights),
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
     case!("API-13/platform", "a key of a platform's", authorization::streams_end_with_their_key),
@@ -78,6 +87,8 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
     case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
+    case!("API-17", "one connection to the database for all", database::nothing_stays_behind),
+    case!("API-18", "a repeated key in a JSON object", surface::twice_is_refused),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
     case!("API-19/ended", "ends that no node reported", books::ends_are_as_described),
@@ -98,6 +109,9 @@ pub(crate) const ALL: &[Case] = &[
         identity::answers::nodes_answer_for_themselves
     ),
     case!("BUS-04", "a request of control's again", identity::forged::requests_are_accepted_once),
+    case!("API-21", "a signed link for another file, operation or time", links::open_one_thing),
+    case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
+    case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
     case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),

@@ -50,7 +50,7 @@ pub(crate) struct Platform {
     serving: JoinHandle<Result<(), EngineGone>>,
     staying: JoinHandle<()>,
     pub(crate) directory: TempDir,
-    postgres: Postgres,
+    pub(crate) postgres: Postgres,
 }
 
 impl Platform {

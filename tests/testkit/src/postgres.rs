@@ -168,6 +168,11 @@ impl Postgres {
         format!("postgres://postgres@localhost/postgres?host={dir}&options[search_path]={name}")
     }
 
+    /// The directory with all of the server's files: tables, indexes, write-ahead log.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
     /// Runs a statement as the server's owner.
     pub fn run(&self, sql: &str) -> anyhow::Result<()> {
         let done = Command::new(programs()?.join("psql"))

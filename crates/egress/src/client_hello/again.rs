@@ -2,18 +2,20 @@
 //! goes by the name in that one.
 //!
 //! ```text
-//!   client: hello ─► [early data] ─► [change cipher spec] ─► hello again │ anything else
-//!                    only if the                             judged        the handshake
-//!                    first one says so                                     goes on: over
+//!   client: hello ─► [early data] ─► [change cipher spec, alerts] ─► hello again │ anything else
+//!                    only if the     servers ignore them             judged        the handshake
+//!                    first one says so                                             goes on: over
 //! ```
 
 use super::{Hello, NotHello, Reader};
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
+/// OpenSSL passes over warnings.
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
-/// Type, length and version: enough to tell a greeting from what is encrypted.
-const BEGINNING: usize = 6;
+/// Type, length and the version's first byte: enough to tell a greeting from what is encrypted.
+const BEGINNING: usize = 5;
 
 /// What the bytes after a greeting are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,8 +111,8 @@ impl Again {
         };
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         self.state = match *kind {
-            CHANGE_CIPHER_SPEC if length > 0 => State::Skip(length),
-            APPLICATION_DATA if self.has_early_data && length > 0 => State::Skip(length),
+            CHANGE_CIPHER_SPEC | ALERT => State::Skip(length),
+            APPLICATION_DATA if self.has_early_data => State::Skip(length),
             // Nobody sends it but to find out who reads it how.
             HANDSHAKE if length == 0 => return Err(NotHello::Record),
             HANDSHAKE if !is_greeting(message) => State::Over,
@@ -128,10 +130,11 @@ impl Again {
     }
 }
 
-/// Returns true if a message may be a greeting, as far as it is there. Encrypted ones are not,
-/// but for one in four thousand million.
+/// Returns true if a message may be a greeting, as far as it is there. Of encrypted messages, one
+/// in four million looks like one.
 fn is_greeting(message: &[u8]) -> bool {
-    // The length has three bytes, and no greeting is so long as to need the first.
-    let want: [(u8, u8); BEGINNING] = [(1, 1), (0, 0), (0, 255), (0, 255), (3, 3), (0, 4)];
+    // OpenSSL takes greetings of up to 131,396 bytes, and any minor version. One that is longer
+    // than ours may be is refused by its reader.
+    let want: [(u8, u8); BEGINNING] = [(1, 1), (0, 3), (0, 255), (0, 255), (3, 3)];
     message.iter().zip(want).all(|(byte, (low, high))| (low..=high).contains(byte))
 }

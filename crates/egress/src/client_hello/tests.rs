@@ -250,15 +250,23 @@ fn a_second_greeting_is_read_like_the_first() {
     let first = hello(&[names(&[b"example.org"])]);
     let other = hello(&[names(&[b"other.org"])]);
     let spec = [20, 3, 3, 0, 1, 1];
+    // Servers that ignore a warning read on.
+    let warning = [21, 3, 3, 0, 2, 1, 90];
     let whole = record(&[names(&[b"other.org"])]);
     let message = message(&body(&[names(&[b"other.org"])]));
     for second in [whole, records(&message, 3), records(&message, 1), records(&message, 40)] {
         let want = Ok(After::Hello(other.clone()));
         after(&first, &second, &want);
         after(&first, &[&spec[..], &second].concat(), &want);
+        after(&first, &[&warning[..], &spec, &second].concat(), &want);
     }
     let twice = record(&[names(&[b"a.org", b"b.org"])]);
     after(&first, &twice, &Err(NotHello::SeveralNames));
+    // Another minor version, and a length that OpenSSL would read.
+    let mut later = record(&[names(&[b"other.org"])]);
+    later[10] = 5;
+    after(&first, &later, &Ok(After::Hello(other)));
+    after(&first, &[22, 3, 1, 64, 0, 1, 1, 0, 0, 3, 3], &Err(NotHello::TooLong));
 }
 
 #[test]
@@ -276,10 +284,9 @@ fn encrypted_data_ends_the_search_unless_the_client_announced_it() {
 #[test]
 fn other_messages_of_a_handshake_are_no_greetings() {
     let first = hello(&[names(&[b"example.org"])]);
-    // A key exchange of TLS 1.2; what is encrypted after a resumption; an alert; no record.
+    // A key exchange of TLS 1.2; what is encrypted after a resumption; no record.
     let encrypted = [&[20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40][..], &[1; 40]].concat();
-    let others: [&[u8]; 4] =
-        [&[22, 3, 3, 0, 4, 16, 0, 0, 0], &encrypted, &[21, 3, 3, 0, 2, 1, 0], b"GET / HTTP/1.1"];
+    let others: [&[u8]; 3] = [&[22, 3, 3, 0, 4, 16, 0, 0, 0], &encrypted, b"GET / HTTP/1.1"];
     for rest in others {
         after(&first, rest, &Ok(After::Over));
     }

@@ -144,7 +144,8 @@ impl Refusal {
             }
             Self::Budget(Exhausted { retry: None, .. }) => Kind::Budget,
             Self::Unreachable => Kind::Unreachable,
-            Self::Slow | Self::Gone | Self::UpstreamTimeout => Kind::TimedOut,
+            Self::Slow | Self::Gone => Kind::SlowBody,
+            Self::UpstreamTimeout => Kind::TimedOut,
             Self::Upstream | Self::Credential | Self::Redirect | Self::BadAnswer => Kind::BadAnswer,
         }
     }

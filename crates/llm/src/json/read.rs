@@ -12,6 +12,10 @@ use super::{Kind, Node, Value};
 /// who reads recursively.
 const DEEPEST: usize = 128;
 
+/// The most values and keys of a text: some 16 MB of nodes. A body of `[0,0,…]` would otherwise take
+/// eight times its size. Prompts are long in their strings, not in their number.
+pub(super) const MAX_NODES: usize = 1 << 20;
+
 /// Up to here every key is compared with every other one; above, they are sorted.
 const FEW_KEYS: usize = 12;
 
@@ -25,7 +29,7 @@ pub enum Malformed {
     Short,
     #[error("the body is nested more than {DEEPEST} deep")]
     Deep,
-    #[error("the body is too large")]
+    #[error("the body is too large, or has more than {MAX_NODES} values")]
     Large,
     #[error("the body says a key twice in one object, at {0}")]
     Twice(usize),
@@ -75,6 +79,9 @@ impl Reader {
         loop {
             // Here a value is due.
             text.space();
+            if self.nodes.len() >= MAX_NODES {
+                return Err(Malformed::Large);
+            }
             let start = text.at;
             let mut is_open = false;
             match text.peek().ok_or(Malformed::Short)? {

@@ -1,3 +1,4 @@
+use super::read::MAX_NODES;
 use super::*;
 
 fn read(text: &str) -> Result<String, Malformed> {
@@ -114,10 +115,13 @@ fn no_object_says_a_key_twice() {
 }
 
 #[test]
-fn depth_and_encoding_are_bounded() {
+fn depth_number_and_encoding_are_bounded() {
     assert_eq!(read(&format!("{}{}", "[".repeat(129), "]".repeat(129))), Err(Malformed::Deep));
     assert!(read(&format!("{}{}", "[".repeat(128), "]".repeat(128))).is_ok());
     assert!(matches!(Reader::new().read(b"\"\xff\""), Err(Malformed::Utf8)));
+    let list = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
+    assert!(Reader::new().read(list(MAX_NODES).as_bytes()).is_ok());
+    assert_eq!(read(&list(MAX_NODES + 1)), Err(Malformed::Large));
     let mut trusting = Reader::trusting();
     let value = trusting.read(b"{\"a\":\"\xff\",\"a\":\"\xff\\n\"}").unwrap();
     for (_, value) in value.members() {

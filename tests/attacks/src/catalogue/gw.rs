@@ -1,6 +1,7 @@
 //! GW: tokens, what they open, and the credentials behind them.
 
 mod asking;
+mod costs;
 mod secrets;
 mod tokens;
 
@@ -18,6 +19,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("GW-02", tokens::another),
         both!("GW-03", tokens::scope),
         both!("GW-04", tokens::stretched),
+        both!("GW-05", tokens::guesses),
         both!("GW-06", tokens::hostile_text),
         both!("GW-07", asking::upstream),
         both!("GW-08", asking::urls),
@@ -26,9 +28,12 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("GW-11", ingress::caller_key),
         both!("GW-12", secrets::search),
         both!("GW-13", asking::budget),
+        both!("GW-14", costs::hangs_up),
         both!("GW-15", asking::idempotency),
+        both!("GW-16", costs::surplus),
         both!("GW-17", secrets::every_operation),
         both!("GW-18", asking::base_url),
+        both!("GW-19", costs::prompts),
         both!("GW-20", tokens::orphans),
         both!("GW-21", tokens::mid_stream),
     ]

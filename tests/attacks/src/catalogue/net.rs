@@ -8,6 +8,7 @@
 mod answers;
 mod direct;
 pub(crate) mod ingress;
+mod inside;
 mod names;
 mod packages;
 mod places;
@@ -65,6 +66,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("NET-31", packages::lies),
         both!("NET-32", packages::tricks),
         both!("NET-33", packages::reached),
+        both!("NET-34", inside::hosts),
+        both!("NET-35", inside::greetings),
     ]
 }
 

@@ -20,7 +20,7 @@ const fn row(id: &'static str, priority: u8, title: &'static str) -> Row {
     Row { id, priority, title }
 }
 
-pub(crate) static ALL: [Row; 209] = [
+pub(crate) static ALL: &[Row] = &[
     row("KRN-01", 0, "make a user namespace and act as root in it"),
     row("KRN-02", 0, "clone3 and clone with namespace flags"),
     row("KRN-03", 0, "io_uring"),
@@ -204,10 +204,13 @@ pub(crate) static ALL: [Row; 209] = [
     row("NET-31", 0, "have the package cache keep other bytes than an index promised"),
     row("NET-32", 0, "have another tenant install one's own bytes"),
     row("NET-33", 0, "reach the files of the package cache"),
+    row("NET-34", 0, "name another host in a plain request inside a tunnel"),
+    row("NET-35", 0, "name another host in a second TLS greeting"),
     row("GW-01", 0, "use a token after its sandbox or its time"),
     row("GW-02", 0, "use the token of another sandbox"),
     row("GW-03", 0, "use a token for more than it is for"),
     row("GW-04", 0, "make a token live longer"),
+    row("GW-05", 1, "guess a token, by its beginning or by what is answered"),
     row("GW-06", 0, "hostile text where the token belongs"),
     row("GW-07", 0, "choose the upstream in the request's body"),
     row("GW-08", 0, "have URLs in the body fetched"),
@@ -216,9 +219,12 @@ pub(crate) static ALL: [Row; 209] = [
     row("GW-11", 0, "find the caller's key in a request that reaches the sandbox"),
     row("GW-12", 0, "search everything inside for credentials"),
     row("GW-13", 0, "spend one budget many times at once"),
+    row("GW-14", 1, "hang up before the upstream tells what it cost"),
     row("GW-15", 0, "collide with another tenant's idempotency key"),
+    row("GW-16", 1, "leave an answer behind for another tenant"),
     row("GW-17", 0, "ask every operation for a secret, from any process"),
     row("GW-18", 0, "bend the base URL of a client"),
+    row("GW-19", 1, "prompts that are huge, endless or slow"),
     row("GW-20", 0, "use a token of before the gateway's death"),
     row("GW-21", 0, "outlast a token in the middle of a stream"),
     row("AGT-01", 0, "find the guest's socket or port"),

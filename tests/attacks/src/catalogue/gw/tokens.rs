@@ -82,6 +82,58 @@ pub(super) async fn after_the_end(stage: Stage, control: bool) -> anyhow::Result
     Ok(findings.seen())
 }
 
+/// Guesses: by the beginning of a right one, many at once, by what is answered to whom.
+pub(super) async fn guesses(stage: Stage, control: bool) -> anyhow::Result<Seen> {
+    let world = World::start().await?;
+    let sandbox = served(&stage, &world, Policy::default()).await?;
+    let token = mint(&sandbox, &["plain"]).await?.token;
+    if control {
+        let said = one(&stage, &sandbox, hello("right", &token)).await?.1;
+        return Ok(works(said.has("hello"), "the right one opens", &[said]));
+    }
+    let mut findings = Findings::default();
+    // 256 random bits: 43 letters of 64, none of them fixed.
+    let mut minted = vec![token.clone()];
+    for _ in 0..23 {
+        minted.push(mint(&sandbox, &["plain"]).await?.token);
+    }
+    let places: Option<Vec<&[u8]>> =
+        minted.iter().map(|token| token.strip_prefix("bjt_").map(str::as_bytes)).collect();
+    let Some(places) = places else { anyhow::bail!("tokens have another form: {minted:?}") };
+    findings.expect(places.iter().all(|token| token.len() == 43), "256 bits", minted.len());
+    // The last of 43 letters holds four bits; of 24 random ones, fewer than 4 different letters
+    // come up once in 10^9 times at most.
+    let is_random = (0..43).all(|place| {
+        let mut letters: Vec<Option<&u8>> = places.iter().map(|token| token.get(place)).collect();
+        letters.sort_unstable();
+        letters.dedup();
+        letters.len() >= 4
+    });
+    findings.expect(is_random, "every letter varies", format!("{minted:?}"));
+    // Guesses that share more and more with a right one are told the same.
+    let guess = |kept: usize| {
+        let wrong = |c: char| if c == 'A' { 'B' } else { 'A' };
+        let mut letters: Vec<char> = token.chars().collect();
+        letters.iter_mut().skip(kept).for_each(|letter| *letter = wrong(*letter));
+        letters.into_iter().collect::<String>()
+    };
+    let scripts: Vec<Script> = (4..token.len())
+        .map(|kept| hello(&format!("{kept} letters right"), &guess(kept)))
+        .chain([hello("expired", &minted[1])])
+        .collect();
+    sandbox.revoke().await?;
+    let (call, said) = stage.say(&sandbox, &scripts).await?;
+    let answers: std::collections::BTreeSet<&str> =
+        said.iter().map(|said| said.got.as_str()).collect();
+    findings.expect(answers.len() == 1, "all are told the same", format!("{answers:?}"));
+    findings.expect(said[0].status() == 401, "401", said[0].brief());
+    let rows = world.denied(&sandbox, call, scripts.len(), Reason::Token).await;
+    findings.expect(rows.is_ok(), "each is written down", rows.err().unwrap_or_default());
+    let total = world.web.record().total();
+    findings.expect(total == 0, "the upstream heard of none", total);
+    Ok(findings.seen())
+}
+
 /// On another sandbox's listener, and on the host.
 pub(super) async fn another(stage: Stage, control: bool) -> anyhow::Result<Seen> {
     let world = World::start().await?;

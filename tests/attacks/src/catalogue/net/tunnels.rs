@@ -15,7 +15,7 @@ use crate::harness::world::{World, allow};
 const HELLO: &str = "GET /hello HTTP/1.1\r\nhost: denied.test\r\nconnection: close\r\n\r\n";
 
 /// A greeting of TLS 1.2, written by hand, with these extensions.
-fn greeting(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
+pub(super) fn greeting(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let short = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     let mut list = Vec::new();
     for (kind, data) in extensions {
@@ -30,7 +30,7 @@ fn greeting(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// The extension that names servers.
-fn names(list: &[&str]) -> (u16, Vec<u8>) {
+pub(super) fn names(list: &[&str]) -> (u16, Vec<u8>) {
     let short = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     let entry = |name: &&str| [&[0][..], &short(name.len()), name.as_bytes()].concat();
     let list: Vec<u8> = list.iter().flat_map(entry).collect();
