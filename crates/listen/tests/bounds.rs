@@ -1,4 +1,5 @@
 //! Bounds of open ports: connections of a port, of an address, and without a request.
+#![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -73,8 +74,7 @@ async fn is_answered(from: Ipv4Addr, to: SocketAddr) -> bool {
 
 async fn http2(to: SocketAddr) -> (SendRequest<Empty<Bytes>>, JoinHandle<()>) {
     let stream = TokioIo::new(connect(ONE, to).await);
-    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-    let mut builder = builder;
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     builder.timer(TokioTimer::new());
     let (sender, connection) = builder.handshake(stream).await.unwrap();
     (sender, tokio::spawn(async move { drop(connection.await) }))

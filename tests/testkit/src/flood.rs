@@ -160,8 +160,10 @@ impl Flood {
 
 impl Flooding {
     /// Lets the last requests be answered, and counts.
-    pub fn stop(self) -> anyhow::Result<Flooded> {
+    pub async fn stop(self) -> anyhow::Result<Flooded> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().ok().context("the flood panicked")?
+        // The server that answers may be on the caller's thread.
+        let joined = tokio::task::spawn_blocking(|| self.thread.join()).await?;
+        joined.ok().context("the flood panicked")?
     }
 }
