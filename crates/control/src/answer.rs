@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::control::Control;
 use crate::keyed::whole;
-use crate::keys::{Caller, Hash};
+use crate::keys::{Caller, Hash, Proof};
 use crate::scope;
 
 /// How often a key is looked at while something of its lasts.
@@ -58,11 +58,10 @@ async fn revoked(control: Control, hash: Hash, caller: Arc<Caller>) {
     loop {
         tokio::time::sleep(LOOK).await;
         // While nobody can say, nothing is cut off.
-        let known = control.proofs().prove(control.store(), &hash).await;
-        if matches!(known, Ok(known) if known.as_ref().map(|known| &known.proven.tenant)
-            != Some(&caller.proven.tenant))
-        {
-            return;
+        match control.proofs().prove(control.store(), &hash, None).await {
+            Ok(Proof::Unknown) => return,
+            Ok(Proof::Of(known)) if known.proven.tenant != caller.proven.tenant => return,
+            _ => {}
         }
     }
 }

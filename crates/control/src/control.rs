@@ -52,6 +52,9 @@ impl Default for Settings {
 /// An enrolment is one statement; an operator adds a few nodes at a time.
 const ENROLMENTS_AT_ONCE: usize = 2;
 
+/// Messages of one node at the same time.
+const MESSAGES_AT_ONCE: usize = 2;
+
 /// A handle on everything; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Control(Arc<Inner>);
@@ -59,6 +62,8 @@ pub struct Control(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: Store,
+    /// The same, by connections that requests of tenants cannot take.
+    leases: Store,
     keyring: Keyring,
     settings: Settings,
     roster: Roster,
@@ -72,6 +77,8 @@ struct Inner {
     /// Since when the database has always answered; none: it does not.
     well: Mutex<Option<Instant>>,
     runs: OnceLock<Runs>,
+    /// Messages of each node that are heard at the same time.
+    speaking: Mutex<BTreeMap<NodeNumber, Arc<Semaphore>>>,
 }
 
 impl Control {
@@ -88,6 +95,7 @@ impl Control {
             proofs: Proofs::default(),
             turns: Turns::new(settings.waiting),
             places: Places::default(),
+            leases: store.for_leases(),
             store,
             keyring,
             settings,
@@ -97,6 +105,7 @@ impl Control {
             enrolling: Semaphore::new(ENROLMENTS_AT_ONCE),
             well: Mutex::new(None),
             runs: OnceLock::new(),
+            speaking: Mutex::default(),
         })))
     }
 
@@ -129,6 +138,14 @@ impl Control {
         after.abort();
     }
 
+    /// Places for messages of one node: it sends one after the other, and another that has its
+    /// key keeps nobody else waiting.
+    pub(crate) fn speaking(&self, node: NodeNumber) -> Arc<Semaphore> {
+        let mut speaking = self.0.speaking.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = || Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
+        speaking.entry(node).or_insert_with(places).clone()
+    }
+
     /// Answers itself, as long as anybody else holds it.
     pub(crate) fn weakly(&self) -> impl Fn() -> Option<Self> + use<> {
         let inner = Arc::downgrade(&self.0);
@@ -137,6 +154,11 @@ impl Control {
 
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// For leases, and for what looks after them.
+    pub(crate) fn leases(&self) -> &Store {
+        &self.0.leases
     }
 
     pub fn keyring(&self) -> &Keyring {

@@ -8,6 +8,7 @@ use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
 use belljar_api::bounds::DateTime;
 use belljar_api::sandbox::{Ended, EndedList, ListEnded};
+use belljar_listen::PeerAddress;
 use belljar_model::{EndReason, NodeNumber, SandboxId};
 use belljar_store::SandboxRow;
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use crate::answer::{as_long_as_the_key, cleared};
 use crate::believe::asked_for;
 use crate::control::Control;
 use crate::forward::{Held, Unreached};
-use crate::keys::{self, Caller};
+use crate::keys::{self, Caller, Proof, ShownKey};
 use crate::refuse::{Refusal, Surface};
 use crate::route::{mark, passed};
 use crate::scope::{self, Subject};
@@ -59,12 +60,20 @@ pub(crate) async fn answer(
     surface: Surface,
     request: Request<Body>,
 ) -> Response {
-    let Some(hash) = keys::shown(request.headers()) else {
-        return Refusal::unauthenticated().into_response(surface);
+    let hash = match keys::shown(request.headers()) {
+        ShownKey::Hash(hash) => hash,
+        ShownKey::Malformed => {
+            belljar_telemetry::metrics().refused_key("malformed");
+            return unknown_key(surface);
+        }
+        ShownKey::None => return Refusal::unauthenticated().into_response(surface),
     };
-    let caller = match control.proofs().prove(control.store(), &hash).await {
-        Ok(Some(caller)) => caller,
-        Ok(None) => return unknown_key(surface),
+    let from = request.extensions().get::<PeerAddress>().copied();
+    let caller = match control.proofs().prove(control.store(), &hash, from).await {
+        Ok(Proof::Of(caller)) => caller,
+        Ok(Proof::Unknown) => return unknown_key(surface),
+        Ok(Proof::TooManyWrong) => return Refusal::too_many_wrong_keys().into_response(surface),
+        Ok(Proof::Busy) => return Refusal::too_many_lookups().into_response(surface),
         Err(error) => return control.database(&error).into_response(surface),
     };
     tracing::Span::current().record("tenant", caller.proven.tenant.as_str());

@@ -1,76 +1,240 @@
-//! Who asks.
+//! Proves who asks, and bounds what wrong keys cost.
 //!
-//! A key that was proven is believed for a second without asking again, so that
-//! one that is taken away is dead within a second or two. What was not proven is
-//! asked for each time: a key that was just made works at once.
+//! ```text
+//!   form ──► believed ──► proven before ──► refused a moment ago ──► this address ──► a place
+//!    │          │ 1 s         │ 10 min           │ 1 s                   │ limit        │ of 4
+//!    ▼          ▼             ▼                  ▼                       ▼              ▼
+//!   401      answered      database             401                     429          database
+//! ```
+//!
+//! A key that was proven is believed for a second without asking again, so that one that is
+//! taken away is dead within a second or two. Clients with a key that was proven before never
+//! wait behind wrong keys, whatever address those come from.
+
+mod limits;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use belljar_listen::PeerAddress;
 use belljar_model::Tier;
 use belljar_store::{Proven, Store, StoreError};
 use http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
+use limits::AddressLimits;
+
+/// How long a proof counts without asking again.
 const BELIEVED: Duration = Duration::from_secs(1);
-/// Past this, what is believed is thrown away and asked for again.
-const MOST: usize = 10_000;
+/// How long a key that was proven goes past the limits for unknown ones.
+const REMEMBERED: Duration = Duration::from_secs(600);
+/// How long a key that opens nothing is refused without asking again.
+const REFUSED: Duration = Duration::from_secs(1);
+/// Past this, what is remembered is thrown away and asked for again.
+const MAX_REMEMBERED: usize = 10_000;
+/// Unknown keys that are looked up at the same time: fewer than the pool has connections.
+const LOOKUPS_AT_ONCE: usize = 4;
+/// Unknown keys that wait for that, and for how long.
+const MAX_WAITING: usize = 256;
+const WAITING: Duration = Duration::from_millis(500);
 
 pub(crate) type Hash = [u8; 32];
 
-/// Whoever showed a key, and what holds for his tenant.
+/// The tenant of a key, and what holds for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) proven: Proven,
     pub(crate) floor: Option<Tier>,
 }
 
-#[derive(Debug, Default)]
+/// What became of a key that was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Proof {
+    Of(Arc<Caller>),
+    /// It opens nothing.
+    Unknown,
+    /// Too many wrong keys came from the same address: it was not looked up.
+    TooManyWrong,
+    /// Too many are being looked up: it was not.
+    Busy,
+}
+
+#[derive(Debug)]
 pub(crate) struct Proofs {
-    known: Mutex<HashMap<Hash, (Instant, Arc<Caller>)>>,
+    proven: Mutex<HashMap<Hash, (Instant, Arc<Caller>)>>,
+    refused: Mutex<HashMap<Hash, Instant>>,
+    addresses: Mutex<AddressLimits>,
+    lookups: Semaphore,
+    waiting: AtomicUsize,
+}
+
+impl Default for Proofs {
+    fn default() -> Self {
+        Self {
+            proven: Mutex::default(),
+            refused: Mutex::default(),
+            addresses: Mutex::default(),
+            lookups: Semaphore::new(LOOKUPS_AT_ONCE),
+            waiting: AtomicUsize::new(0),
+        }
+    }
 }
 
 impl Proofs {
+    /// Looks a key up, unless that would be too much.
     pub(crate) async fn prove(
         &self,
         store: &Store,
         hash: &Hash,
-    ) -> Result<Option<Arc<Caller>>, StoreError> {
-        if let Some(caller) = self.believed(hash) {
-            return Ok(Some(caller));
+        from: Option<PeerAddress>,
+    ) -> Result<Proof, StoreError> {
+        let before = self.proven_before(hash);
+        if let Some((age, caller)) = &before
+            && *age < BELIEVED
+        {
+            return Ok(Proof::Of(caller.clone()));
         }
-        let Some(proven) = store.prove(hash).await? else { return Ok(None) };
+        let proof = if before.is_some() {
+            self.look_up(store, hash).await?
+        } else if self.is_refused(hash) {
+            Proof::Unknown
+        } else {
+            self.look_up_unknown(store, hash, from).await?
+        };
+        let refused = match &proof {
+            Proof::Of(_) => return Ok(proof),
+            Proof::Unknown => "unknown",
+            Proof::TooManyWrong => "too_many_wrong",
+            Proof::Busy => "busy",
+        };
+        belljar_telemetry::metrics().refused_key(refused);
+        Ok(proof)
+    }
+
+    /// Looks up a key that was not proven before, behind the limits for such.
+    async fn look_up_unknown(
+        &self,
+        store: &Store,
+        hash: &Hash,
+        from: Option<PeerAddress>,
+    ) -> Result<Proof, StoreError> {
+        if !self.may_ask(from) {
+            return Ok(Proof::TooManyWrong);
+        }
+        let Some(_waiting) = Waiting::begin(&self.waiting) else { return Ok(Proof::Busy) };
+        let place = tokio::time::timeout(WAITING, self.lookups.acquire()).await;
+        let Ok(Ok(_place)) = place else { return Ok(Proof::Busy) };
+        // Others of the same address may have been wrong meanwhile.
+        if !self.may_ask(from) {
+            return Ok(Proof::TooManyWrong);
+        }
+        let proof = self.look_up(store, hash).await?;
+        if proof == Proof::Unknown
+            && let Some(from) = from
+        {
+            lock(&self.addresses).was_wrong(from.network(), Instant::now());
+        }
+        Ok(proof)
+    }
+
+    async fn look_up(&self, store: &Store, hash: &Hash) -> Result<Proof, StoreError> {
+        let Some(proven) = store.prove(hash).await? else {
+            lock(&self.proven).remove(hash);
+            let mut refused = lock(&self.refused);
+            if refused.len() >= MAX_REMEMBERED {
+                refused.clear();
+            }
+            refused.insert(*hash, Instant::now());
+            return Ok(Proof::Unknown);
+        };
         let floor = store.tenant(&proven.tenant).await?.floor;
         let caller = Arc::new(Caller { proven, floor });
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        let mut known = lock(&self.proven);
+        if known.len() >= MAX_REMEMBERED {
             known.clear();
         }
         known.insert(*hash, (Instant::now(), caller.clone()));
-        Ok(Some(caller))
+        Ok(Proof::Of(caller))
     }
 
-    fn believed(&self, hash: &Hash) -> Option<Arc<Caller>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, caller) = known.get(hash)?;
-        (at.elapsed() < BELIEVED).then(|| caller.clone())
+    /// When a key was proven last, if that is not long ago.
+    fn proven_before(&self, hash: &Hash) -> Option<(Duration, Arc<Caller>)> {
+        let proven = lock(&self.proven);
+        let (at, caller) = proven.get(hash)?;
+        let age = at.elapsed();
+        (age < REMEMBERED).then(|| (age, caller.clone()))
+    }
+
+    fn is_refused(&self, hash: &Hash) -> bool {
+        lock(&self.refused).get(hash).is_some_and(|at| at.elapsed() < REFUSED)
+    }
+
+    fn may_ask(&self, from: Option<PeerAddress>) -> bool {
+        let network = from.map(PeerAddress::network);
+        network.is_none_or(|network| lock(&self.addresses).may_ask(network, Instant::now()))
     }
 }
 
-/// The hash of the key that came with a request.
-pub(crate) fn shown(headers: &HeaderMap) -> Option<Hash> {
-    if let Some(key) = headers.get("x-api-key") {
-        return Some(Sha256::digest(key.as_bytes()).into());
-    }
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, key) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| Sha256::digest(key.trim()).into())
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The hash of what may be a key of ours, in a header that may be for somebody
-/// else.
+/// One that waits for a place, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize) -> Option<Self> {
+        let waiting = Self(count);
+        (count.fetch_add(1, Ordering::Relaxed) < MAX_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The key that came with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShownKey {
+    None,
+    /// No key of ours looks like this: nothing is asked.
+    Malformed,
+    Hash(Hash),
+}
+
+pub(crate) fn shown(headers: &HeaderMap) -> ShownKey {
+    let key = match (headers.get("x-api-key"), headers.get(header::AUTHORIZATION)) {
+        (Some(key), _) => key.as_bytes(),
+        (None, Some(value)) => {
+            let value = value.as_bytes();
+            let space = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+            let (scheme, key) = value.split_at(space);
+            if !scheme.eq_ignore_ascii_case(b"bearer") || key.is_empty() {
+                return ShownKey::None;
+            }
+            key.trim_ascii()
+        }
+        (None, None) => return ShownKey::None,
+    };
+    if is_key(key) { ShownKey::Hash(Sha256::digest(key).into()) } else { ShownKey::Malformed }
+}
+
+/// The hash of what may be a key of ours, in a header that may be for a server inside.
 pub(crate) fn in_value(value: &str) -> Option<Hash> {
     let key = value.rsplit(' ').next()?;
-    key.starts_with("e2b_").then(|| Sha256::digest(key).into())
+    is_key(key.as_bytes()).then(|| Sha256::digest(key).into())
 }
+
+/// Returns true if this has the form of our keys: `e2b_` and 40 hex digits.
+fn is_key(key: &[u8]) -> bool {
+    let digits = key.strip_prefix(b"e2b_");
+    digits.is_some_and(|digits| digits.len() == 40 && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+#[cfg(test)]
+mod tests;

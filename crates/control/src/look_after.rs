@@ -35,7 +35,7 @@ impl Control {
     }
 
     async fn look(&self, round: u32) -> Result<(), StoreError> {
-        let nodes = self.store().nodes().await?;
+        let nodes = self.leases().nodes().await?;
         self.set_known(nodes.iter().filter_map(known).collect::<BTreeMap<_, _>>());
         for node in &nodes {
             if node.state == NodeState::Lost {
@@ -49,29 +49,29 @@ impl Control {
         // While the database was away nobody could say that he is there.
         let wait = self.settings().lease + self.settings().grace;
         if self.well_for().is_some_and(|well| well > wait) {
-            let lost = self.store().give_up(self.settings().grace).await?;
+            let lost = self.leases().give_up(self.settings().grace).await?;
             if !lost.is_empty() {
                 tracing::error!(sandboxes = lost.len(), "a node is lost, and what was on it");
             }
         }
         if round.is_multiple_of(4)
-            && let Err(error) = self.keyring().refresh(self.store()).await
+            && let Err(error) = self.keyring().refresh(self.leases()).await
         {
             tracing::error!(error = &error as &dyn std::error::Error, "keyring refresh failed");
         }
         if round.is_multiple_of(5) {
-            belljar_telemetry::metrics().set_outbox(self.store().waiting().await?.0);
+            belljar_telemetry::metrics().set_outbox(self.leases().waiting().await?.0);
         }
         if round.is_multiple_of(5) {
-            let ended = self.store().end_closed().await?;
+            let ended = self.leases().end_closed().await?;
             if !ended.is_empty() {
                 tracing::warn!(sandboxes = ended.len(), "sandboxes of closed tenants ended");
             }
         }
         if round.is_multiple_of(20) {
-            for row in self.store().stuck(STUCK).await? {
+            for row in self.leases().stuck(STUCK).await? {
                 tracing::warn!(sandbox.id = %row.id, "a sandbox got stuck on its way: lost");
-                self.store().end(&row.tenant, &row.id, None, EndReason::Lost).await?;
+                self.leases().end(&row.tenant, &row.id, None, EndReason::Lost).await?;
             }
         }
         Ok(())

@@ -58,6 +58,8 @@ pub(crate) enum NodeRefusal {
     UsedToken,
     #[error("the enrolment token is for a node of another name")]
     OtherName,
+    #[error("too many messages of this node at the same time")]
+    TooMany,
     #[error("the database does not answer")]
     Database,
 }
@@ -76,6 +78,7 @@ impl NodeRefusal {
             Self::ExpiredToken => "token_expired",
             Self::UsedToken => "token_used",
             Self::OtherName => "token_for_another_name",
+            Self::TooMany => "too_many",
             Self::Database => "database_away",
         }
     }
@@ -85,7 +88,7 @@ impl NodeRefusal {
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::NoCertificate => StatusCode::UNAUTHORIZED,
             Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Database => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Database | Self::TooMany => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::FORBIDDEN,
         }
     }
@@ -133,6 +136,9 @@ pub(crate) async fn read<T: DeserializeOwned>(
 impl Control {
     async fn hear_register(&self, request: Request<Body>) -> Result<Response, NodeRefusal> {
         let (number, identity) = node_of(&request)?;
+        let places = self.speaking(number);
+        let place = tokio::time::timeout(HEARING, places.acquire()).await;
+        let Ok(Ok(_place)) = place else { return Err(NodeRefusal::TooMany) };
         let register: Register = read(request, LONGEST).await?;
         let registered = self.register(number, &identity, &register).await;
         let registered = registered.map_err(|error| database(&error))??;
@@ -158,16 +164,16 @@ impl Control {
             slots: register.slots,
             lease,
         };
-        let Some(me) = self.store().register(&registration).await? else {
+        let Some(me) = self.leases().register(&registration).await? else {
             return Ok(Err(NodeRefusal::UnknownKey));
         };
         let has: HashSet<&SandboxId> = register.has.iter().collect();
         let mut kept: HashSet<SandboxId> = HashSet::new();
-        for row in self.store().left_on(me).await? {
-            if has.contains(&row.id) && self.store().adopt(&row.id, me).await?.is_some() {
+        for row in self.leases().left_on(me).await? {
+            if has.contains(&row.id) && self.leases().adopt(&row.id, me).await?.is_some() {
                 kept.insert(row.id);
             } else {
-                self.store().end_left(&row.id, me).await?;
+                self.leases().end_left(&row.id, me).await?;
             }
         }
         tracing::info!(node = register.name, %number, epoch = me.epoch, "node registered");
@@ -192,6 +198,9 @@ impl Control {
 
     async fn hear_sync(&self, request: Request<Body>) -> Result<Response, NodeRefusal> {
         let (number, identity) = node_of(&request)?;
+        // Before its body is read: however many come at once, two are held in memory.
+        let place = tokio::time::timeout(HEARING, self.speaking(number).acquire_owned()).await;
+        let Ok(Ok(place)) = place else { return Err(NodeRefusal::TooMany) };
         let sync: Sync = read(request, LONGEST).await?;
         if sync.number != number {
             return Err(NodeRefusal::OtherNode);
@@ -202,7 +211,10 @@ impl Control {
         // its connection in it, and whoever uses that next writes nothing for good.
         let heard = tokio::spawn({
             let control = self.clone();
-            async move { control.sync(&sync, &identity).await }
+            async move {
+                let _place = place;
+                control.sync(&sync, &identity).await
+            }
         });
         let synced = match tokio::time::timeout(hearing, heard).await {
             Ok(Ok(Ok(synced))) => synced,
@@ -254,7 +266,7 @@ impl Control {
             ended: &ended,
         };
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        let (end, drain) = match self.store().hear(&word).await? {
+        let (end, drain) = match self.leases().hear(&word).await? {
             Said::Stale => return Ok(Synced::Stale { now: self.keyring().now() }),
             Said::Late => (Vec::new(), sync.load.is_draining),
             Said::Renewed { is_draining, unknown, missing } => {

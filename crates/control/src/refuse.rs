@@ -80,6 +80,16 @@ impl Refusal {
             .hint("nothing was done; try again in a moment")
     }
 
+    pub(crate) fn too_many_wrong_keys() -> Self {
+        let message = "too many wrong keys came from this address; this one was not looked up";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_keys", message)
+            .hint("use the key that you were given; try again in a moment")
+    }
+
+    pub(crate) fn too_many_lookups() -> Self {
+        Self::busy("too_many_lookups", "too many keys are looked up at this moment")
+    }
+
     pub(crate) fn database() -> Self {
         Self::busy("database_away", "the platform's database does not answer")
     }

@@ -4,6 +4,7 @@
 use axum::body::Body;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
+use belljar_listen::PeerAddress;
 use belljar_model::target::{RequestHead, RequestTarget, is_link_signature};
 use belljar_model::{NodeNumber, SandboxId};
 use futures_util::StreamExt as _;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 
 use crate::control::Control;
 use crate::forward::Unreached;
+use crate::keys::{Proof, ShownKey, shown};
 use crate::refuse::{REQUEST_ID, Refusal, Surface, request_id, sandbox_gone};
 
 /// Where a request goes.
@@ -91,7 +93,7 @@ pub(crate) fn to(request: &Request<Body>) -> To {
         _ => {}
     }
     let ours = path.starts_with("/v1/") && named.is_none();
-    if ours && text("x-access-token").is_some() && crate::keys::shown(request.headers()).is_none() {
+    if ours && text("x-access-token").is_some() && shown(request.headers()) == ShownKey::None {
         return inside(path).map_or(To::Nobody, To::Inside);
     }
     match target {
@@ -157,14 +159,15 @@ fn well() -> Response {
 async fn into_sandbox(control: &Control, id: &str, mut request: Request<Body>) -> Response {
     let node = id.parse::<SandboxId>().ok().and_then(|id| id.node());
     let Some(node) = node else { return sandbox_gone(id) };
+    let from = request.extensions().get::<PeerAddress>().copied();
     // A key that came along is no business of what is inside.
     for name in [HeaderName::from_static("x-api-key"), header::AUTHORIZATION] {
         let value = request.headers().get(&name).and_then(|value| value.to_str().ok());
         let Some(key) = value.and_then(crate::keys::in_value) else { continue };
-        match control.proofs().prove(control.store(), &key).await {
-            Ok(None) => {}
-            // Who cannot tell does not pass it on.
-            Ok(Some(_)) | Err(_) => drop(request.headers_mut().remove(&name)),
+        match control.proofs().prove(control.store(), &key, from).await {
+            Ok(Proof::Unknown) => {}
+            // A header that may be a key is not passed on.
+            Ok(_) | Err(_) => drop(request.headers_mut().remove(&name)),
         }
     }
     match control.forward(node, request).await {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,28 +13,41 @@ use http::{Extensions, Request};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::activity::Activity;
+use crate::budget::{Budget, PeerAddress};
 use crate::impatient::Impatient;
 use crate::listener::Listener;
 
 /// Bounds of the listening side.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Connections at once, over all ports.
+    /// Connections at once, of each port.
     pub connections: usize,
+    /// Of these, how many one address may have.
+    pub connections_per_address: usize,
+    /// How long a connection stays open without a request.
+    pub idle: Duration,
     /// How long requests that run may take to finish when the server stops.
     pub grace: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { connections: 16_384, grace: Duration::from_secs(5) }
+        Self {
+            connections: 16_384,
+            connections_per_address: 4_096,
+            idle: Duration::from_secs(60),
+            grace: Duration::from_secs(5),
+        }
     }
 }
+
+/// How long a client that was told to go may take.
+const GOING: Duration = Duration::from_secs(5);
 
 /// How long a client may take to say what it wants.
 const HEADER_PATIENCE: Duration = Duration::from_secs(15);
@@ -57,10 +71,13 @@ impl Doors {
         F: Future<Output = Response> + Send + 'static,
     {
         let open = Arc::new(Open::default());
-        let room = Arc::new(Semaphore::new(settings.connections));
         let mut accepting = JoinSet::new();
+        let ports = listeners.len();
         for listener in listeners {
-            accepting.spawn(accept(listener, room.clone(), answer.clone(), open.clone()));
+            let Settings { connections, connections_per_address, idle, .. } = settings;
+            let budget = Budget::of_one(ports, connections, connections_per_address);
+            let port = Port { listener, budget, idle, open: open.clone() };
+            accepting.spawn(accept(port, answer.clone()));
         }
         Self { accepting, open, grace: settings.grace }
     }
@@ -81,39 +98,44 @@ impl Doors {
 }
 
 /// The connections that are open.
-#[derive(Default)]
-struct Open(Mutex<GracefulShutdown>);
-
-impl std::fmt::Debug for Open {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Open")
-    }
-}
+#[derive(Debug, Default)]
+struct Open(Mutex<watch::Sender<()>>);
 
 impl Open {
-    fn watcher(&self) -> Watcher {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).watcher()
+    /// Hears when connections are to finish, and is waited for.
+    fn watcher(&self) -> watch::Receiver<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).subscribe()
     }
 
     /// Waits until those that are open now have no request any more. Others may
     /// come meanwhile.
     async fn close(&self) {
         let now = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        now.shutdown().await;
+        let _ = now.send(());
+        now.closed().await;
     }
 }
 
-async fn accept<A, F>(listener: Listener, room: Arc<Semaphore>, answer: A, open: Arc<Open>)
+/// A port, its places, and how long they may stay unused.
+struct Port {
+    listener: Listener,
+    budget: Budget,
+    idle: Duration,
+    open: Arc<Open>,
+}
+
+async fn accept<A, F>(port: Port, answer: A)
 where
     A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
+    let Port { listener, budget, idle, open } = port;
     let (acceptor, identify) = (listener.acceptor(), listener.identify());
     let refused = listener.refused();
     loop {
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok(stream) => stream,
+        let Some(place) = budget.place().await else { return };
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, mostly: some will be given back.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -121,11 +143,16 @@ where
                 continue;
             }
         };
-        let (answer, acceptor, watcher) = (answer.clone(), acceptor.clone(), open.watcher());
+        let Some(of_address) = budget.of_address(peer) else {
+            tracing::debug!(peer = %peer.0, "rejected connection: too many of one address");
+            continue;
+        };
+        let (answer, acceptor) = (answer.clone(), acceptor.clone());
+        let manner = Manner { peer, idle, closing: open.watcher() };
         let (identify, refused) = (identify.clone(), refused.clone());
         tokio::spawn(async move {
             let served = match acceptor {
-                None => converse(stream, Scheme::Http, Extensions::new(), answer, watcher).await,
+                None => converse(stream, Scheme::Http, Extensions::new(), answer, manner).await,
                 Some(acceptor) => {
                     let shaken = tokio::time::timeout(HANDSHAKE_PATIENCE, acceptor.accept(stream));
                     match shaken.await {
@@ -134,7 +161,7 @@ where
                             match who.transpose() {
                                 Ok(who) => {
                                     let who = who.unwrap_or_default();
-                                    converse(stream, Scheme::Https, who, answer, watcher).await
+                                    converse(stream, Scheme::Https, who, answer, manner).await
                                 }
                                 Err(error) => {
                                     refused.inspect(|refused| refused(&*error));
@@ -155,30 +182,41 @@ where
             if let Err(error) = served {
                 tracing::debug!(error, "a connection ended early");
             }
-            drop(permit);
+            drop((place, of_address));
         });
     }
 }
 
 type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
 
+/// What holds for one connection.
+struct Manner {
+    peer: PeerAddress,
+    idle: Duration,
+    closing: watch::Receiver<()>,
+}
+
 async fn converse<A, F>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     scheme: Scheme,
     who: Extensions,
     answer: A,
-    watcher: Watcher,
+    manner: Manner,
 ) -> Result<(), ConnectionError>
 where
     A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
+    let Manner { peer, idle, mut closing } = manner;
+    let activity = Activity::new();
+    let counting = activity.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(scheme);
+        request.extensions_mut().insert(peer);
         request.extensions_mut().extend(who.clone());
-        let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
+        let (running, answered) = (counting.begin(), answer(request));
+        async move { Ok::<_, Infallible>(running.until_sent(answered.await)) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -195,5 +233,19 @@ where
     // The builder's own patience begins with the first byte.
     let stream = Impatient::new(stream, HEADER_PATIENCE);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    watcher.watch(connection.into_owned()).await
+    let mut connection = pin!(connection.into_owned());
+    let is_closing = tokio::select! {
+        served = connection.as_mut() => return served,
+        _ = closing.changed() => true,
+        () = activity.idle(idle) => false,
+    };
+    // What is asked at this very moment is still answered.
+    connection.as_mut().graceful_shutdown();
+    if is_closing {
+        return connection.await;
+    }
+    tokio::select! {
+        served = connection.as_mut() => served,
+        () = activity.idle(GOING) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+    }
 }

@@ -12,6 +12,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
+use crate::budget::PeerAddress;
+
 /// Why a port could not be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
@@ -105,9 +107,9 @@ impl Listener {
         self.refused.clone()
     }
 
-    pub(crate) async fn accept(&self) -> io::Result<TcpStream> {
-        let (stream, _) = self.socket.accept().await?;
+    pub(crate) async fn accept(&self) -> io::Result<(TcpStream, PeerAddress)> {
+        let (stream, peer) = self.socket.accept().await?;
         stream.set_nodelay(true)?;
-        Ok(stream)
+        Ok((stream, PeerAddress(peer.ip())))
     }
 }

@@ -70,14 +70,20 @@ const STATEMENT: &str = "15s";
 const LOCK: &str = "5s";
 const IDLE_IN_TRANSACTION: &str = "15s";
 
+/// Connections for leases, beside those for everything else. A renewal takes milliseconds.
+const LEASE_CONNECTIONS: u32 = 8;
+
 /// A handle on the database; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+    /// Connections that only leases use: see [`Store::for_leases`].
+    leases: PgPool,
 }
 
 impl Store {
-    /// Connects with what `url` says, by at most `connections` at a time.
+    /// Connects with what `url` says, by at most `connections` at a time, and a few more for
+    /// leases.
     pub async fn connect(url: &str, connections: u32) -> Result<Self, StoreError> {
         let options: PgConnectOptions = url.parse().map_err(StoreError::Url)?;
         let options = options.application_name("belljar").options([
@@ -86,12 +92,17 @@ impl Store {
             ("idle_in_transaction_session_timeout", IDLE_IN_TRANSACTION),
             ("timezone", "UTC"),
         ]);
-        let pool = PgPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(Duration::from_secs(5))
-            .connect_with(options)
-            .await?;
-        Ok(Self { pool })
+        let bounds = PgPoolOptions::new().acquire_timeout(Duration::from_secs(5));
+        let leases = bounds.clone().max_connections(LEASE_CONNECTIONS).idle_timeout(None);
+        let leases = leases.connect_lazy_with(options.clone());
+        let pool = bounds.max_connections(connections).connect_with(options).await?;
+        Ok(Self { pool, leases })
+    }
+
+    /// The same database by connections of their own, for leases and what looks after them:
+    /// however many requests wait for the others, a node that renews its lease does not.
+    pub fn for_leases(&self) -> Self {
+        Self { pool: self.leases.clone(), leases: self.leases.clone() }
     }
 
     /// Brings the tables to what this version needs. Any number of processes may

@@ -46,6 +46,7 @@ pub struct Metrics {
     nodes: Metric<1, Gauge>,
     certificate_left_seconds: Metric<0, Seconds>,
     node_requests_rejected: Metric<1, Counter>,
+    keys_refused: Metric<1, Counter>,
     placements: Metric<1, Counter>,
     outbox_waiting: Metric<0, Gauge>,
     connections: Metric<2, Counter>,
@@ -179,6 +180,11 @@ impl Metrics {
                 "Requests between control and nodes that were refused, by why",
                 &["reason"],
             ),
+            keys_refused: Metric::new(
+                "keys_refused",
+                "API keys that were refused, by why",
+                &["reason"],
+            ),
             placements: Metric::new(
                 "placements",
                 "Attempts to place a sandbox on a node, by what came of it",
@@ -260,6 +266,7 @@ impl Metrics {
             nodes,
             certificate_left_seconds,
             node_requests_rejected,
+            keys_refused,
             placements,
             outbox_waiting,
             connections,
@@ -296,6 +303,7 @@ impl Metrics {
             nodes.enter(registry),
             certificate_left_seconds.enter(registry),
             node_requests_rejected.enter(registry),
+            keys_refused.enter(registry),
             placements.enter(registry),
             outbox_waiting.enter(registry),
             connections.enter(registry),
@@ -442,16 +450,21 @@ impl Metrics {
         self.slots_free.at([]).set(whole(free));
     }
 
-    /// Creates that wait for their turn, and since when the oldest does.
     /// A request between control and a node was refused.
     pub fn rejected_node_request(&self, reason: &'static str) {
         self.node_requests_rejected.at([reason.into()]).inc();
+    }
+
+    /// Control refused a key.
+    pub fn refused_key(&self, reason: &'static str) {
+        self.keys_refused.at([reason.into()]).inc();
     }
 
     pub fn set_certificate_left(&self, left: Duration) {
         self.certificate_left_seconds.at([]).set(left.as_secs_f64());
     }
 
+    /// Creates that wait for their turn, and since when the oldest does.
     pub fn set_queue(&self, length: usize, oldest: Duration) {
         self.queue_length.at([]).set(whole(length));
         self.queue_oldest_seconds.at([]).set(oldest.as_secs_f64());

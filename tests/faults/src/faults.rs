@@ -50,6 +50,7 @@ mod clock;
 mod daemon;
 mod database;
 mod disk;
+mod flood;
 mod guest;
 mod identity;
 mod money;
@@ -186,4 +187,6 @@ pub(crate) const ALL: &[Fault] = &[
         "certificates that live for 15 s, a new authority, the old one dropped, under load", identity::rotated),
     fault!("F-66", "a node is revoked", [I1 I3 I5 I6 I11],
         "one of two, under load; then it is let in again", identity::revoked),
+    fault!("F-67", "a flood of wrong keys", [I1 I3 I5 I6 I11],
+        "30 HTTP/2 connections, 5,000 a second for 90 s, with 200 sandboxes", flood::of_wrong_keys),
 ];

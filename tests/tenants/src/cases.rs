@@ -3,9 +3,11 @@
 pub(crate) mod authorization;
 mod bodies;
 mod books;
+mod bus;
 mod code;
 mod cursors;
 mod database;
+mod floods;
 mod hosts;
 mod identity;
 mod ids;
@@ -85,6 +87,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
     case!("API-14/once", "one idempotency key for two paths", books::keys_are_for_one_path),
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
+    case!("API-15", "slow, large and idle connections", floods::connections_are_bounded),
     case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-17", "one connection to the database for all", database::nothing_stays_behind),
@@ -92,7 +95,10 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
     case!("API-19/ended", "ends that no node reported", books::ends_are_as_described),
+    case!("API-20", "many keys and addresses", floods::limits_are_not_evaded),
     case!("API-21/links", "links without a signature", books::links_are_signed),
+    case!("BUS-01", "the bus and control's ports, from inside", bus::services_are_out_of_reach),
+    case!("BUS-02", "a tenant's text in a subject", bus::subjects_are_ours),
     case!("BUS-03", "a stolen node key on every route", identity::stolen::opens_nothing_of_others),
     case!("BUS-03/speak", "speaking for another node", identity::stolen::speaks_for_itself_only),
     case!("BUS-03/address", "another's place in the network", identity::stolen::gets_no_requests),
@@ -103,6 +109,7 @@ pub(crate) const ALL: &[Case] = &[
         "secrets that others can read",
         identity::enrolment::open_files_are_refused
     ),
+    case!("BUS-05/poison", "messages that cannot be read", identity::answers::poison_is_refused),
     case!(
         "BUS-05",
         "a node that answers for others",
@@ -112,6 +119,9 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-21", "a signed link for another file, operation or time", links::open_one_thing),
     case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
     case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),
+    case!("BUS-06", "one idempotency key of two tenants", bus::message_ids_are_ours),
+    case!("BUS-08", "text that cannot be stored", bus::odd_text_stalls_nothing),
+    case!("BUS-09", "a flood of wrong keys", floods::leases_outlast_wrong_keys),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
     case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),

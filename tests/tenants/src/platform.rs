@@ -29,6 +29,15 @@ use crate::world::{OPERATIONS, runs};
 /// The node that runs sandboxes.
 pub(crate) const NODE: &str = "one";
 
+/// What is not as usual.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// Of the ports of control and of the node.
+    pub(crate) bounds: Settings,
+    /// A port of this host that sandboxes may reach.
+    pub(crate) opening: Option<SocketAddr>,
+}
+
 pub(crate) struct Platform {
     /// For clients.
     pub(crate) control: SocketAddr,
@@ -45,6 +54,8 @@ pub(crate) struct Platform {
     pub(crate) identity: NodeIdentity,
     /// Where its tables are.
     schema: String,
+    /// How to reach them.
+    pub(crate) database: String,
     stop: (oneshot::Sender<()>, oneshot::Sender<()>),
     controlling: JoinHandle<()>,
     serving: JoinHandle<Result<(), EngineGone>>,
@@ -56,6 +67,11 @@ pub(crate) struct Platform {
 impl Platform {
     /// With the tenants `a` and `b`, who have no keys yet.
     pub(crate) async fn start() -> anyhow::Result<Self> {
+        Self::start_with(Options::default()).await
+    }
+
+    pub(crate) async fn start_with(options: Options) -> anyhow::Result<Self> {
+        let Options { bounds, opening } = options;
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
         let database = postgres.schema();
         let schema = database.rsplit('=').next().context("no schema")?.to_owned();
@@ -67,7 +83,7 @@ impl Platform {
         }
         let secret = ControlKeys::of("the secret of control's");
         let keyring = Keyring::open(&store, secret, Keyring::CERTIFICATE_LIFE).await?;
-        let (anywhere, bounds) = (SocketAddr::from(([127, 0, 0, 1], 0)), Settings::default());
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(anywhere, None)?;
         let control = listener.address().context("control has no address")?;
         let nodes = keyring.listen(anywhere)?;
@@ -84,7 +100,7 @@ impl Platform {
 
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let actions = Actions::start(config(&directory)?, Keys::elsewhere()).await?;
+        let actions = Actions::start(config(&directory, opening)?, Keys::elsewhere()).await?;
         actions.warm_up().await;
         let place = directory.path().join("identity");
         let identity = enrol(&store, node_port, &place, NODE).await?;
@@ -99,7 +115,7 @@ impl Platform {
         let member = tokio::time::timeout(HANG_LIMIT, member).await??;
         let staying = tokio::spawn(member.stay());
         let (stop_node, stopped) = oneshot::channel();
-        let server = Server::behind(actions, Settings::default(), cluster);
+        let server = Server::behind(actions, bounds, cluster);
         let stopped = async { drop(stopped.await) };
         let serving = tokio::spawn(async move { server.run(vec![private, public], stopped).await });
         let platform = Self {
@@ -111,6 +127,7 @@ impl Platform {
             keyring,
             identity,
             schema,
+            database,
             stop: (stop_control, stop_node),
             controlling,
             serving,
@@ -161,6 +178,19 @@ impl Platform {
         let hash = Sha256::digest(&key).into();
         let id = self.store.add_key(&NewKey { hash, tenant, label: "", scopes, lives }).await?;
         Ok((key, id))
+    }
+
+    /// Keeps everybody else from a table for so long.
+    pub(crate) async fn hold_table(&self, table: &str, time: Duration) -> anyhow::Result<()> {
+        let (schema, seconds) = (&self.schema, time.as_secs_f64());
+        let mut holding = self.postgres.start_statement(&format!(
+            "begin; lock table {schema}.{table} in access exclusive mode; \
+             select pg_sleep({seconds}); commit"
+        ))?;
+        tokio::time::sleep(time).await;
+        let held = tokio::task::spawn_blocking(move || holding.wait()).await??;
+        ensure!(held.success(), "the table was not held: {held}");
+        Ok(())
     }
 
     /// Has the node say nothing more to control. It goes on serving.
@@ -235,14 +265,18 @@ fn offer_runs(control: &Control, store: &Store, place: &Path) {
     });
 }
 
-fn config(directory: &TempDir) -> anyhow::Result<Config> {
+fn config(directory: &TempDir, opening: Option<SocketAddr>) -> anyhow::Result<Config> {
     let template = belljar_warmed::template()?;
     let store = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
     let store = store.map_or_else(|| "/var/lib/belljar/templates".into(), PathBuf::from);
     let mut config = Config::new(directory.path().join("state"), store);
     config.aliases = BTreeMap::from([("base".to_owned(), vec![template.name])]);
     let gateway = directory.path().join("gateway.toml");
-    std::fs::write(&gateway, OPERATIONS)?;
+    let opening = opening.map_or_else(String::new, |opening| {
+        let (address, port) = (opening.ip(), opening.port());
+        format!("[gateway]\nopenings = [{{ block = \"{address}/32\", ports = [{port}] }}]\n")
+    });
+    std::fs::write(&gateway, format!("{opening}{OPERATIONS}"))?;
     config.networks.gateway = Some(gateway);
     config.engine_state = Some(directory.path().join("engine"));
     config.pool = PoolSize { least: 0, ..config.pool };

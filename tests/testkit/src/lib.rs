@@ -4,6 +4,8 @@
 
 mod attempt;
 mod case_log;
+#[cfg(feature = "flood")]
+mod flood;
 mod nats;
 mod own_engines;
 mod postgres;
@@ -16,6 +18,8 @@ mod templates;
 
 pub use attempt::{Attempt, CaseVerdict, MAX_ATTEMPTS, Undecided, print_retry, run_case};
 pub use case_log::{CaseLog, CaseOutcome};
+#[cfg(feature = "flood")]
+pub use flood::{Flood, Flooded, Flooding};
 pub use nats::Nats;
 pub use own_engines::{OwnEngines, groups_of_engine, groups_of_sandbox, mounts_of_engines};
 pub use postgres::{Postgres, programs};

@@ -175,15 +175,28 @@ impl Postgres {
 
     /// Runs a statement as the server's owner.
     pub fn run(&self, sql: &str) -> anyhow::Result<()> {
-        let done = Command::new(programs()?.join("psql"))
-            .args(["--quiet", "--no-psqlrc", "--username=postgres", "--dbname=postgres"])
-            .args(["--set=ON_ERROR_STOP=1", "--command", sql])
-            .arg("--host")
-            .arg(&self.dir)
-            .output()?;
+        let done = self.psql(sql)?.output()?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         anyhow::ensure!(done.status.success(), "`{sql}`: {said}");
         Ok(())
+    }
+}
+
+impl Postgres {
+    /// Begins a statement as the server's owner, and does not wait for it.
+    pub fn start_statement(&self, sql: &str) -> anyhow::Result<Child> {
+        let mut psql = self.psql(sql)?;
+        psql.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(psql.spawn()?)
+    }
+
+    fn psql(&self, sql: &str) -> anyhow::Result<Command> {
+        let mut psql = Command::new(programs()?.join("psql"));
+        psql.args(["--quiet", "--no-psqlrc", "--username=postgres", "--dbname=postgres"])
+            .args(["--set=ON_ERROR_STOP=1", "--command", sql])
+            .arg("--host")
+            .arg(&self.dir);
+        Ok(psql)
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Control {
     /// A file that holds the address instead, password and all
     #[arg(long, value_name = "FILE")]
     pub(crate) database_file: Option<PathBuf>,
-    /// Connections to the database at once
+    /// Connections to the database at once, beside 8 that only leases use
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) database_connections: u32,
     /// Creates that each node works on at the same time, best about as many as it has cores;

@@ -104,7 +104,7 @@ impl Runs {
         .bind(lease.address.run.as_str())
         .bind(read::signed(lease.generation.0))
         .bind(time.as_secs_f64())
-        .execute(&self.store.pool)
+        .execute(&self.store.leases)
         .await
         .map_err(failed)?;
         self.or_fenced(lease, done.rows_affected()).await

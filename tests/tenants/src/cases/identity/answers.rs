@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use axum::body::Body;
-use belljar_bus::member::SYNC;
+use belljar_bus::enrolment::{ENROL, RENEW};
+use belljar_bus::member::{REGISTER, SYNC};
 use belljar_listen::{Doors, Settings};
 use belljar_model::SandboxId;
 use belljar_server::Cluster;
@@ -154,4 +155,51 @@ async fn wait_for(client: &Client, path: &str, text: &str) -> anyhow::Result<Val
         ensure_in_time!(begin.elapsed() < HANG_LIMIT, "never: {}", answer.text());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// BUS-05/poison: messages of a node that nobody can read, or that never end.
+pub(crate) async fn poison_is_refused(_: &World) -> anyhow::Result<String> {
+    let platform = Platform::start().await?;
+    let seen = Box::pin(say_poison(&platform)).await;
+    platform.stop().await?;
+    seen
+}
+
+async fn say_poison(platform: &Platform) -> anyhow::Result<String> {
+    let (key, _) = platform.key("a", &EVERYTHING, None).await?;
+    let owner = platform.client(Some(&key));
+    let sandbox = owner.sandbox(&json!({})).await?;
+    let thief = Thief::of(platform).await?;
+    let me = thief.register("https://127.0.0.1:9").await?;
+    let good = sync(me.number, me.epoch, &[])?;
+    let mut poison: Vec<(&str, Vec<u8>)> = vec![
+        ("nothing", Vec::new()),
+        ("no text", vec![0xff; 64]),
+        ("a deep list", vec![b'['; 1 << 20]),
+        ("a deep object", br#"{"a":"#.repeat(1 << 18)),
+        ("17 MiB", format!("{{\"name\":\"{}\"}}", "a".repeat(17 << 20)).into_bytes()),
+        ("another schema", br#"{"number":"one"}"#.to_vec()),
+        ("huge numbers", br#"{"number":1e400,"epoch":-1}"#.to_vec()),
+    ];
+    // Everything else is as it should be, and one field is not.
+    for field in ["epoch", "sequence", "has", "ended", "load"] {
+        let mut message = good.clone();
+        message[field] = json!("\u{0}");
+        poison.push((field, message.to_string().into_bytes()));
+    }
+    for path in [REGISTER, SYNC, ENROL, RENEW] {
+        for (name, body) in &poison {
+            let answer = thief.control.send("POST", path, &[], body.clone()).await;
+            // A body that is too long may be answered before it is sent.
+            let Ok(answer) = answer else { continue };
+            let is_refused = (400..500).contains(&answer.status) || path == RENEW;
+            ensure!(is_refused && answer.status < 500, "{path} {name}: {}", answer.status);
+        }
+    }
+    // The control: the message itself is heard, and nobody else has suffered.
+    let (status, said) = thief.say(SYNC, &good).await?;
+    ensure!(status == 200 && said.get("renewed").is_some(), "{status} {said}");
+    owner.get(&format!("/v1/sandboxes/{sandbox}")).await?.expect(200)?;
+    owner.sandbox(&json!({})).await?;
+    Ok(format!("{} kinds at 4 routes refused", poison.len()))
 }

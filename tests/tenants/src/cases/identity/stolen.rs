@@ -30,7 +30,7 @@ const THIEF: &str = "two";
 pub(super) struct Thief {
     pub(super) identity: NodeIdentity,
     /// To control's port for nodes.
-    control: PeerClient,
+    pub(super) control: PeerClient,
     /// To the other node's port for control.
     node: PeerClient,
 }
