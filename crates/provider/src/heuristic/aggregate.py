@@ -147,7 +147,7 @@ elif ASK["group"] or ASK["unit"]:
     }
     names = ["count"] + (["sum", "mean", "median", "min", "max"] if number_column else [])
     by = ASK["measure"] if ASK["measure"] in names + ["std"] else "count"
-    names += [by] if by not in names else []
+    names = [by] + [name for name in names if name != by]
     last = float("inf") if ASK["ascending"] else float("-inf")
     order = sorted(sorted(found), key=lambda name: found[name].get(by, last), reverse=not ASK["ascending"])
     order = sorted(found) if ASK["series"] else order

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::*;
 
+mod questions;
+
 fn tool(name: &str, arguments: &[&str]) -> Tool {
     let properties: Map<String, Value> =
         arguments.iter().map(|name| ((*name).to_owned(), json!({ "type": "string" }))).collect();
