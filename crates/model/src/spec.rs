@@ -106,6 +106,13 @@ impl Tier {
         matches!(self, Self::Jail | Self::Oci(Runtime::Crun | Runtime::Runc))
     }
 
+    /// Returns true if its writable layer can be a directory of the host, which a
+    /// template build keeps. A machine's disk is written by its own kernel, so the
+    /// host never mounts one.
+    pub fn keeps_directory(self) -> bool {
+        matches!(self, Self::Jail | Self::Oci(_))
+    }
+
     /// Whether a whole sandbox, memory included, can be put on disk.
     pub fn can_be_saved(self) -> bool {
         !self.shares_kernel()

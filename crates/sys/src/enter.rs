@@ -154,6 +154,19 @@ fn restore_rseq() {
     unsafe { libc::syscall(libc::SYS_rseq, area, SIZE, 0, SIGNATURE) };
 }
 
+/// Runs `act` as [`owned_by`] does, and with the effective group of the same number.
+pub fn owned_by_both<T>(id: u32, act: impl FnOnce() -> T) -> io::Result<T> {
+    let keep = libc::gid_t::MAX;
+    let become_effective = |gid: u32| {
+        // SAFETY: setresgid takes three integers.
+        check(unsafe { libc::syscall(libc::SYS_setresgid, keep, gid, keep) })
+    };
+    become_effective(id)?;
+    let made = owned_by(id, act);
+    become_effective(0)?;
+    made
+}
+
 /// Runs `act` with another effective user, all capabilities kept: what it makes
 /// (a user namespace, say) belongs to that user.
 pub fn owned_by<T>(uid: u32, act: impl FnOnce() -> T) -> io::Result<T> {

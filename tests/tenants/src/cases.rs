@@ -2,6 +2,7 @@
 
 pub(crate) mod authorization;
 mod bodies;
+mod builds;
 mod code;
 mod ids;
 mod network;
@@ -66,6 +67,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
     case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
+    case!("API-16/floor/builds", "a floor that a build undercuts", builds::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),

@@ -21,6 +21,7 @@ mod client;
 mod planted;
 mod platform;
 mod routes;
+mod small;
 mod world;
 
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
 //! `RUN`: a command in a sandbox, whose writable layer is kept.
 
-use belljar_model::{Disk, EndReason, Limits, Spec, Tier, User};
+use belljar_model::{Disk, EndReason, Limits, Spec, User};
 use belljar_template::digest::Fields;
 use belljar_template::lay;
 use belljar_template::progress::Lines;
 use belljar_template::tree::Kind as Tree;
 
 use super::{Stand, Work};
-use crate::builds::jail::{self, Stream, Watch};
+use crate::builds::sandboxed::{self, Stream, Watch};
 use crate::builds::{StepError, begin, blocking};
 use crate::logs::Level;
 use crate::problem::Problem;
@@ -58,6 +58,9 @@ impl Work<'_> {
             return Ok(());
         }
         stand.check_room()?;
+        // Asked for each command: a floor may have been raised since the last.
+        let tier = self.actions.build_tier(self.tenant, stand.base.defaults.tier);
+        let tier = tier.map_err(StepError::refused)?;
         let work = self.workspace().await?;
         let disk = work.path().join("disk");
         let upper = disk.join("upper");
@@ -69,7 +72,7 @@ impl Work<'_> {
         let spec = Spec {
             disk: Disk::Directory(disk.clone()),
             limits: self.limits(),
-            ..Spec::new(Tier::Jail, stand.root())
+            ..Spec::new(tier, stand.root())
         };
         let mut command = begin::command(line, known, stand.workdir.as_deref(), &stand.env);
         command.wall = Some(bounds.step);
@@ -78,7 +81,7 @@ impl Work<'_> {
             self.say(Level::Info, name, format!("[builder {name}] [{stream}]: {line}"));
         };
         let watch = Watch { stopping: self.stopping, written: (&upper, bounds.written) };
-        let ended = jail::run(self.actions.node(), &spec, &command, watch, |from, bytes| {
+        let ended = sandboxed::run(self.actions.node(), &spec, &command, watch, |from, bytes| {
             let (stream, lines) = &mut streams[usize::from(from == Stream::Stderr)];
             lines.feed(bytes, |line| say(stream, line));
         });
@@ -91,7 +94,7 @@ impl Work<'_> {
             other => other,
         })?;
         if end.reason != EndReason::Done {
-            return Err(failed(&jail::shown(&end)));
+            return Err(failed(&sandboxed::shown(&end)));
         }
         self.keep(stand, &key, work, upper, Tree::Upper).await
     }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::StepError;
 use crate::problem::Problem;
+use crate::tier::not_made;
 
 /// Why a build is to stop before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub(super) async fn run(
     mut output: impl FnMut(Stream, &[u8]),
 ) -> Result<End, StepError> {
     let made = node.create(spec).await;
-    let sandbox = made.map_err(|error| Problem::internal("make a sandbox for the step", &error))?;
+    let sandbox = made.map_err(|error| StepError::refused(not_made(&error)))?;
     let running = async {
         let call = sandbox.start(command).await;
         let mut call = call.map_err(|error| StepError::Told(chain(&error)))?;
