@@ -12,6 +12,7 @@
 mod begin;
 mod catalog;
 mod conclude;
+mod disk;
 mod log;
 mod request;
 mod run;

@@ -1,7 +1,7 @@
 //! What a sandbox is asked to be.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -185,7 +185,25 @@ pub enum Disk {
     Memory,
     /// In a directory that outlives the sandbox: template builds only, since a
     /// plain directory cannot be bounded.
-    Directory(PathBuf),
+    Directory {
+        path: PathBuf,
+        /// The longest file that code may make. With it, code cannot reserve space ahead
+        /// of writing either, so that a watch has time to see what it uses.
+        file_bytes: Option<u64>,
+    },
+    /// On a block device with a file system of its own, in the directories `upper` and
+    /// `work`: bounded by the size of the device. Template builds of tenants.
+    Device(PathBuf),
+}
+
+impl Disk {
+    /// The directory or the device; `None`: memory.
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Self::Memory => None,
+            Self::Directory { path, .. } | Self::Device(path) => Some(path),
+        }
+    }
 }
 
 /// Who the code is, inside. Neither has any capability.

@@ -18,6 +18,7 @@ use belljar_template::store::{Layer, Workspace};
 use belljar_template::tree::Kind as Tree;
 use belljar_template::{Defaults, Digest, Manifest, Reference, Store};
 
+use super::disk::free_bytes;
 use super::log::Log;
 use super::sandboxed::{Stop, Stopping, stopped};
 use super::steps::{Action, Base, Instructions, expand};
@@ -185,14 +186,20 @@ impl Work<'_> {
 
     async fn workspace(&self) -> Result<Workspace, StepError> {
         let store = self.store();
-        let free = rustix::fs::statvfs(store.root());
+        self.check_free_space(&store)?;
+        blocking("make a place for a layer", move || store.workspace()).await
+    }
+
+    /// Refuses a step that might leave the host too little space.
+    fn check_free_space(&self, store: &Store) -> Result<(), StepError> {
+        let free = free_bytes(store.root());
         let free = free.map_err(|error| Problem::internal("look for space", &error))?;
-        let most = self.actions.config().builds.written.bytes;
-        if free.f_bavail.saturating_mul(free.f_frsize) < most {
+        let bounds = self.actions.config().builds;
+        if free < bounds.written.bytes.saturating_add(bounds.spare_bytes) {
             let message = "the server has no space for another layer".to_owned();
             return Err(StepError::Told(message));
         }
-        blocking("make a place for a layer", move || store.workspace()).await
+        Ok(())
     }
 
     /// Takes a layer of an earlier build, if there is one.

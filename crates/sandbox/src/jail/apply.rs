@@ -244,9 +244,16 @@ fn own_layers(spec: &Spec, hands: &mut Hands) -> Result<(), Failure> {
     hands.binds =
         spec.root.binds.iter().map(|bind| open(&bind.source)).collect::<Result<_, _>>()?;
     hands.data = data::open(&spec.data)?;
-    if let Disk::Directory(path) = &spec.disk {
-        hands.disk = Some(mounts::detached(path, Reach::One).doing("open the disk")?);
-    }
+    hands.disk = match &spec.disk {
+        Disk::Memory => None,
+        Disk::Directory { path, .. } => {
+            Some(mounts::detached(path, Reach::One).doing("open the disk")?)
+        }
+        // Only root mounts a device.
+        Disk::Device(_) => {
+            return Err(Failure::new("mount the disk", &io::ErrorKind::PermissionDenied.into()));
+        }
+    };
     Ok(())
 }
 

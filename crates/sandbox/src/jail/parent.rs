@@ -312,11 +312,18 @@ fn hand_over(
         trees.push(tree);
     }
     trees.extend(mounts::data::open(&spec.data)?);
-    if let Disk::Directory(path) = &spec.disk {
-        for name in ["upper", "work"] {
-            fs::create_dir_all(path.join(name)).doing("make the disk's directories")?;
+    let disk = match &spec.disk {
+        Disk::Memory => None,
+        Disk::Directory { path, .. } => {
+            for name in ["upper", "work"] {
+                fs::create_dir_all(path.join(name)).doing("make the disk's directories")?;
+            }
+            Some(mounts::detached(path, Reach::One).doing("open the disk")?)
         }
-        let tree = mounts::detached(path, Reach::One).doing("open the disk")?;
+        // Its directories were made with it.
+        Disk::Device(device) => Some(mounts::device_mount(device).doing("mount the disk")?),
+    };
+    if let Some(tree) = disk {
         let own = Attributes { read_only: false, ..shared };
         mounts::prepare(tree.as_fd(), own)?;
         trees.push(tree);

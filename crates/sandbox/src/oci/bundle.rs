@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use belljar_model::{Bind, Disk, Runtime, Spec};
+use belljar_model::{Bind, Runtime, Spec};
 use serde_json::{Value, json};
 
 use crate::defence::{Defence, Weakened};
@@ -79,7 +79,7 @@ fn process(spec: &Spec, gvisor: bool, facts: Facts, weakened: &Weakened) -> Valu
         vec![guest, "gvisor".to_owned()]
     } else {
         let mut args = vec![guest, "oci".to_owned(), abi.to_string()];
-        if matches!(spec.disk, Disk::Directory(_)) {
+        if spec.disk.place().is_some() {
             // Template builds install where they like.
             args.push("build".to_owned());
         }

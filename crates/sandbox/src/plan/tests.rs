@@ -128,7 +128,8 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
 
 #[test]
 fn a_build_keeps_its_writable_layer_in_a_directory() {
-    let spec = Spec { disk: Disk::Directory("/build/upper".into()), ..spec(Tier::Jail) };
+    let disk = Disk::Directory { path: "/build/upper".into(), file_bytes: None };
+    let spec = Spec { disk, ..spec(Tier::Jail) };
     let plan = Plan::new(&spec, ROOT, &Weakened::default());
     assert!(plan.steps.contains(&Step::UpperDirectory("/build/upper".into())));
 }

@@ -522,6 +522,13 @@ pub fn enclosed() -> Policy {
     policy
 }
 
+/// The same filter without space that is reserved before it is written to: C libraries
+/// write zeros instead, at the pace of writing.
+pub fn unreserving(mut policy: Policy) -> Policy {
+    policy.set(&["fallocate"], Now(Errno(errno::OPNOTSUPP)));
+    policy
+}
+
 /// The filter of a process that reads descriptors it already has, computes, and
 /// writes its answer: no file is opened, no socket made, no program started.
 pub fn reader() -> Policy {

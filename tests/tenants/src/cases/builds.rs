@@ -1,5 +1,7 @@
 //! Template builds run tenants' code: floors hold for them as for sandboxes.
 
+mod disk;
+
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,6 +10,8 @@ use belljar_actions::Tiers;
 use belljar_model::{Runtime, Tier};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+pub(crate) use disk::steps_are_bounded;
 
 use crate::client::Client;
 use crate::small::{Built, SmallServer, make_base, until};
