@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use belljar_model::{Spec, Tier};
 use belljar_node::Defence::{
     Keyring, Landlock, NoNewPrivs, NoSuid, ProcHiding, Seccomp, UidSplit, UsernsLimit,
 };
@@ -182,10 +183,28 @@ async fn dirty_arguments(stage: Stage) -> anyhow::Result<Seen> {
     verdict(&stage.run(&sandbox, "krn/krn_25.c", args).await?)
 }
 
-/// The port is a canary of the host: not even that may be reached.
+/// The port is a canary of the host: not even that may be reached. The rules are made of
+/// what is in `/`, so a template with links there is tried as well.
 async fn landlock(stage: Stage) -> anyhow::Result<Seen> {
-    let sandbox = stage.sandbox(|_| {}).await?;
+    let plain = around_landlock(&stage, |_| {}).await?;
+    if stage.tier == Tier::Microvm || stage.tier == Tier::Process {
+        // A machine's disk is made of whole templates; the process tier has none.
+        return Ok(plain);
+    }
+    let linked = around_landlock(&stage, |spec| stage.smuggled.link_in_root(spec)).await?;
+    Ok(match (plain, linked) {
+        (Seen::Held(plain), Seen::Held(linked)) => {
+            Seen::Held(format!("{plain}; with links in the root: {linked}"))
+        }
+        (Seen::Held(_), Seen::Breach(linked)) => {
+            Seen::Breach(format!("with links in the root: {linked}"))
+        }
+        (other, _) => other,
+    })
+}
+
+async fn around_landlock(stage: &Stage, tune: impl FnOnce(&mut Spec)) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(tune).await?;
     let port = stage.canaries().port().to_string();
-    let ran = stage.run(&sandbox, "krn/krn_27.c", &[&*port]).await?;
-    verdict(&ran)
+    verdict(&stage.run(&sandbox, "krn/krn_27.c", &[&*port]).await?)
 }
