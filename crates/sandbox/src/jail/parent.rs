@@ -198,7 +198,7 @@ fn ask_to_fork(
 ) -> Result<(), Failure> {
     let create = |group: &SandboxGroup| {
         let call = group.create_call(FIRST_CALL, first.guest_uid, Some(owner.uid))?;
-        call.open_for_zygote()
+        call.open_for_zygote(owner.uid)
     };
     let groups = group.map(create).transpose().doing("make the interpreter's cgroups")?;
     let mut descriptors = vec![first.pidfd.as_fd()];
