@@ -288,8 +288,10 @@ pub(crate) fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Resul
     fs::write(proc.join("projid_map"), format!("0 {first_uid} 1")).doing("map project ids")
 }
 
-/// Copies the mounts that the sandbox stands on, read-only and with ids shown
-/// through the sandbox's own map: layers are shared and never changed.
+/// Copies the mounts that the sandbox stands on, read-only. Ids of layers, which are
+/// shared and never changed, show through the sandbox's own map. Directories of the host
+/// that are bound keep their owners, who are nobody inside: root of the sandbox reads
+/// there what any user of the host could, and no more.
 fn hand_over(
     spec: &Spec,
     weakened: &Weakened,
@@ -302,13 +304,14 @@ fn hand_over(
         idmap: namespace,
         ..Attributes::default()
     };
-    let layers = spec.root.layers.iter();
-    let binds = spec.root.binds.iter().map(|bind| &bind.source);
+    let unmapped = Attributes { idmap: None, ..shared };
+    let layers = spec.root.layers.iter().map(|layer| (layer, shared));
+    let binds = spec.root.binds.iter().map(|bind| (&bind.source, unmapped));
     let mut trees = Vec::new();
-    for path in layers.chain(binds) {
+    for (path, attributes) in layers.chain(binds) {
         let what = format!("open the layer {}", path.display());
         let tree = mounts::detached(path, Reach::One).doing(what)?;
-        mounts::prepare(tree.as_fd(), shared)?;
+        mounts::prepare(tree.as_fd(), attributes)?;
         trees.push(tree);
     }
     trees.extend(mounts::data::open(&spec.data)?);
