@@ -9,6 +9,7 @@ mod network;
 mod nodes;
 mod oci;
 mod policy;
+mod ports;
 mod quota;
 mod strangers;
 mod streams;
@@ -59,6 +60,7 @@ pub(crate) const ALL: &[Case] = &[
         token::opens_its_sandbox_on_its_node
     ),
     case!("API-08/inside", "a key on its way to a server inside", token::keys_stay_outside),
+    case!("API-08/ports", "a sandbox's two ports without its token", ports::need_the_token),
     case!("API-09", "code that runs while it is read", code::stays_inside),
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
