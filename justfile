@@ -72,6 +72,10 @@ transfer mib='1024':
 attacks *args: suites
     {{ suite }}/belljar-attacks "$@"
 
+# The suites beside a busy `belljar serve` on the same host: nothing of it may be taken for theirs.
+beside-server *args: suites
+    tests/attacks/beside-server "$@"
+
 # One session looks for another: strangers, siblings, successors, copies.
 bleed *args: suites
     {{ suite }}/belljar-bleed "$@"

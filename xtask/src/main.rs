@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for people at a terminal")]
 
+mod attacks;
 mod datasets;
 mod examples;
 mod gate;
@@ -23,6 +24,7 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask layers            check every import against the layer table, and where unsafe is
 cargo xtask layers --table    print the table as ARCHITECTURE.md holds it
+cargo xtask attacks           check that each attack of the catalogue has a test, or a reason to have none
 cargo xtask examples          run every example in a sandbox and compare its output
 cargo xtask examples --bare   the same without a sandbox, to check the expected output
 cargo xtask gate [STAGE...]   run the gate's stages; .ci/run prepares the machine first
@@ -57,6 +59,7 @@ fn run() -> Result<()> {
             print!("{}", layers::markdown());
             Ok(())
         }
+        ["attacks"] => attacks::check(root),
         ["examples"] => {
             let belljar = target_folder()?.join("suite/belljar");
             examples::run(root, &Runner::Belljar(belljar))

@@ -145,7 +145,7 @@ impl Control {
                 }
                 Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
                     came_to(&span, "refused");
-                    self.withdraw(&id).await?;
+                    self.withdraw(caller, &id).await?;
                     if only.is_some() {
                         return Ok(response);
                     }
@@ -159,24 +159,24 @@ impl Control {
                         came_to(&span, "repeated");
                     } else {
                         came_to(&span, "invalid");
-                        self.withdraw(&id).await?;
+                        self.withdraw(caller, &id).await?;
                     }
                     return Ok(Response::from_parts(parts, Body::from(body)));
                 }
                 Ok(response) => {
                     came_to(&span, "invalid");
-                    self.withdraw(&id).await?;
+                    self.withdraw(caller, &id).await?;
                     return Ok(response);
                 }
                 Err(error) if error.is_safe() && only.is_none() => {
                     came_to(&span, "unreachable");
                     tracing::warn!(error = &error as &dyn std::error::Error, %node, "not reached");
-                    self.withdraw(&id).await?;
+                    self.withdraw(caller, &id).await?;
                     tried.push(node.get());
                 }
                 Err(error) => {
                     came_to(&span, "broke_off");
-                    return Ok(self.broke_off(surface, &id, repeated, &error).await);
+                    return Ok(self.broke_off(surface, caller, &id, repeated, &error).await);
                 }
             }
         }
@@ -214,22 +214,25 @@ impl Control {
     }
 
     /// It was never made.
-    pub(crate) async fn withdraw(&self, id: &SandboxId) -> Result<(), Refusal> {
-        self.store().withdraw(id).await.map_err(|error| self.database(&error))
+    pub(crate) async fn withdraw(&self, caller: &Caller, id: &SandboxId) -> Result<(), Refusal> {
+        let withdrawn = self.store().withdraw(&caller.proven.tenant, id).await;
+        withdrawn.map_err(|error| self.database(&error))
     }
 
     /// The node may have made it, or not.
     async fn broke_off(
         &self,
         surface: Surface,
+        caller: &Caller,
         id: &SandboxId,
         repeated: Option<&str>,
         error: &Unreached,
     ) -> Response {
         // Whoever can ask again under his key will find it; for anybody else it is
         // lost, and the node is told to end what it may have made.
+        let tenant = &caller.proven.tenant;
         if repeated.is_none()
-            && let Err(error) = self.store().end(id, None, EndReason::Lost).await
+            && let Err(error) = self.store().end(tenant, id, None, EndReason::Lost).await
         {
             tracing::error!(error = &error as &dyn std::error::Error, sandbox.id = %id, "not ended");
         }

@@ -20,6 +20,9 @@ use crate::forward::Held;
 use crate::keys::Caller;
 use crate::refuse::Refusal;
 
+/// The longest event of a node. Details of events are a few hundred bytes.
+const MAX_EVENT_BYTES: usize = 64 << 10;
+
 /// How soon a node that came, or came back, is listened to.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -127,23 +130,51 @@ fn counted(event: Bytes, told: &mut u64) -> Bytes {
 }
 
 /// Events of one node, each in one piece, so that those of others can stand
-/// between them.
+/// between them. A node that sends an event longer than any is not listened to any more.
 fn whole_events(body: Body) -> impl Stream<Item = Bytes> + Send {
-    let start = (body.into_data_stream(), BytesMut::new());
-    stream::unfold(start, async |(mut body, mut held)| {
+    let start = (body.into_data_stream(), EventBuffer::default());
+    stream::unfold(start, async |(mut body, mut buffer)| {
         loop {
-            if let Some(end) = held.windows(2).position(|two| two == b"\n\n") {
-                let event = held.split_to(end + 2).freeze();
-                return Some((event, (body, held)));
+            if let Some(event) = buffer.next() {
+                return Some((event, (body, buffer)));
+            }
+            if buffer.held.len() > MAX_EVENT_BYTES {
+                tracing::warn!(bytes = buffer.held.len(), "node event too long: stream dropped");
+                return None;
             }
             let piece = body.next().await?.ok()?;
-            held.extend_from_slice(&piece);
+            buffer.held.extend_from_slice(&piece);
         }
     })
 }
 
+/// The bytes of one node that are not a whole event yet.
+#[derive(Debug, Default)]
+struct EventBuffer {
+    held: BytesMut,
+    /// How many of them were searched for the end of an event: each byte is looked at once.
+    searched: usize,
+}
+
+impl EventBuffer {
+    /// Takes the next whole event.
+    fn next(&mut self) -> Option<Bytes> {
+        let found = self.held[self.searched..].windows(2).position(|two| two == b"\n\n");
+        let Some(found) = found else {
+            // The last byte may be the first of the two.
+            self.searched = self.held.len().saturating_sub(1);
+            return None;
+        };
+        let event = self.held.split_to(self.searched + found + 2).freeze();
+        self.searched = 0;
+        Some(event)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[tokio::test]
@@ -152,6 +183,37 @@ mod tests {
         let body = Body::from_stream(stream::iter(pieces.map(Ok::<_, Infallible>)));
         let events: Vec<_> = whole_events(body).collect().await;
         assert_eq!(events, ["id: 1\ndata: x\n\n", "id: 2\n\n"]);
+    }
+
+    #[tokio::test]
+    async fn an_event_without_an_end_is_not_kept() {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let endless = stream::repeat_with(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(Bytes::from(vec![b'x'; 1000]))
+        });
+        let first = stream::iter([Ok(Bytes::from("id: 1\n\n"))]);
+        let events: Vec<_> = whole_events(Body::from_stream(first.chain(endless))).collect().await;
+        assert_eq!(events, ["id: 1\n\n"]);
+        let read = read.load(Ordering::Relaxed) * 1000;
+        assert!(read <= MAX_EVENT_BYTES + 2000, "{read} bytes were read");
+    }
+
+    #[test]
+    fn no_byte_is_searched_twice() {
+        let mut buffer = EventBuffer::default();
+        for _ in 0..100 {
+            buffer.held.extend_from_slice(&[b'x'; 100]);
+            assert_eq!(buffer.next(), None);
+            assert_eq!(buffer.searched, buffer.held.len() - 1);
+        }
+        buffer.held.extend_from_slice(b"\n");
+        assert_eq!(buffer.next(), None);
+        buffer.held.extend_from_slice(b"\nid: 2\n\n");
+        assert_eq!(buffer.next().map(|event| event.len()), Some(10_002));
+        assert_eq!(buffer.next().as_deref(), Some(&b"id: 2\n\n"[..]));
+        assert_eq!(buffer.next(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_model::{EndReason, NodeNumber, SandboxId};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl Control {
             Ok(response) => response,
             Err(error) => {
                 for id in &ids {
-                    let ended = self.store().end(id, None, belljar_model::EndReason::Lost).await;
+                    let ended = self.store().end(tenant, id, None, EndReason::Lost).await;
                     ended.map_err(|error| self.database(&error))?;
                 }
                 return Ok(unreached(&error, surface));
@@ -61,7 +61,7 @@ impl Control {
             let made = parts.status == StatusCode::CREATED
                 && body.windows(SandboxId::LENGTH).any(|text| text == id.as_str().as_bytes());
             if !made {
-                self.withdraw(id).await?;
+                self.withdraw(caller, id).await?;
             }
         }
         Ok(Response::from_parts(parts, Body::from(body)))

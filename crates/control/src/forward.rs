@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use belljar_bus::behalf::{ABSENT, Behalf, HEADER, WHOSE, about};
 use belljar_model::network::Scheme;
+use belljar_model::target::sandbox_of_host;
 use belljar_model::{NodeNumber, SandboxId};
 use bytes::Bytes;
 use http::request::Parts;
@@ -85,9 +86,15 @@ impl Control {
         };
         let word = self.key().sign(&what, &behalf).ok();
         let word = word.and_then(|word| HeaderValue::try_from(word).ok());
-        // The key has done its work; nobody further in needs it.
-        request.headers_mut().remove("x-api-key");
-        request.headers_mut().remove(header::AUTHORIZATION);
+        // The key has done its work; nobody further in needs it. Where the request goes is decided,
+        // so it names no sandbox to route by either.
+        for name in ["x-api-key", "authorization", "e2b-sandbox-id", "e2b-sandbox-port"] {
+            request.headers_mut().remove(name);
+        }
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        if host.and_then(sandbox_of_host).is_some() {
+            request.headers_mut().remove(header::HOST);
+        }
         self.send(node, request, word.map(|word| (HEADER, word))).await
     }
 
@@ -161,7 +168,7 @@ fn outward(
     let headers = request.headers_mut();
     strip(headers, upgrade);
     if let Some(host) = host.and_then(|host| HeaderValue::try_from(host).ok()) {
-        headers.entry(header::HOST).or_insert(host);
+        headers.insert(header::HOST, host);
     }
     // Only control says these.
     let ours: Vec<_> =
@@ -237,5 +244,7 @@ mod tests {
     fn the_name_that_was_asked_for_is_passed_on() {
         let request = sent(&[], "http://8080-abc.example.com/x");
         assert_eq!(request.headers()[header::HOST], "8080-abc.example.com");
+        let request = sent(&[("host", "8080-abc.example.com")], "http://api.example.com/x");
+        assert_eq!(request.headers()[header::HOST], "api.example.com");
     }
 }

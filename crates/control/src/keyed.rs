@@ -46,8 +46,8 @@ enum Wants<'a> {
     Home,
 }
 
-/// The longest body of a request that is read as a whole.
-const LONGEST: usize = 8 << 20;
+/// The longest body of a request, or of a node's answer, that is read as a whole.
+pub(crate) const LONGEST: usize = 8 << 20;
 
 pub(crate) async fn answer(
     control: &Control,
@@ -146,14 +146,14 @@ pub(crate) async fn serve(
             let (id, node) = placed(id)?;
             // To end one is as much work for a node as to make one, so both take turns.
             // Nobody is refused: who waited too long goes on.
-            let patience = control.settings().patience;
-            let _working = control.turns().wait(&caller.proven.tenant, patience).await;
+            let (tenant, patience) = (&caller.proven.tenant, control.settings().patience);
+            let _working = control.turns().wait(tenant, patience).await;
             let response = to(control, surface, caller, node, request).await;
             if response.status().is_success() {
                 // The place is free when this answers. What fails here, the node says
                 // again.
-                let place = control.places().turn(&caller.proven.tenant).await;
-                let ended = control.store().end(&id, None, EndReason::Killed).await;
+                let place = control.places().turn(tenant).await;
+                let ended = control.store().end(tenant, &id, None, EndReason::Killed).await;
                 drop(place);
                 ended.map_err(|error| control.database(&error))?;
             }

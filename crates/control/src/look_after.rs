@@ -67,7 +67,7 @@ impl Control {
         if round.is_multiple_of(20) {
             for row in self.store().stuck(STUCK).await? {
                 tracing::warn!(sandbox.id = %row.id, "a sandbox got stuck on its way: lost");
-                self.store().end(&row.id, None, EndReason::Lost).await?;
+                self.store().end(&row.tenant, &row.id, None, EndReason::Lost).await?;
             }
         }
         Ok(())

@@ -4,22 +4,30 @@
 //! stand in the order. The first so many of all of them are the page, and where
 //! the last of those stands is where the next begins, on every node.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::behalf::KEYS;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use http::response::Parts;
 use http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 
 use crate::control::Control;
 use crate::forward::Held;
-use crate::keyed::whole;
+use crate::keyed::LONGEST;
 use crate::keys::Caller;
 use crate::refuse::{REQUEST_ID, Refusal, Surface};
 
 /// Says that some node did not answer, so that what is on it is not in the list.
 const INCOMPLETE: &str = "belljar-incomplete";
+
+/// The bytes of all nodes' answers to one request, together. A node that would exceed them
+/// counts as one that did not answer.
+const MAX_LIST_BYTES: usize = 32 << 20;
 
 /// An item, and where it stands: microseconds, then its id.
 type Item = ((i128, String), Value);
@@ -27,9 +35,10 @@ type Item = ((i128, String), Value);
 impl Control {
     /// What every node says to the same request.
     async fn ask_all(&self, caller: &Caller, held: &Held) -> (Vec<(Parts, Value)>, usize) {
+        let left = AtomicUsize::new(MAX_LIST_BYTES);
         let asked = self.nodes().into_iter().map(async |node| {
             let response = self.forward_for(caller, &[], node, held.request()).await.ok()?;
-            let (parts, body) = whole(response).await?;
+            let (parts, body) = read_within(&left, response).await?;
             Some((parts, serde_json::from_slice(&body).ok()?))
         });
         let answers = join_all(asked).await;
@@ -103,6 +112,20 @@ impl Control {
     }
 }
 
+/// Reads one node's answer, as long as all of them together leave room for it.
+async fn read_within(left: &AtomicUsize, response: Response) -> Option<(Parts, Bytes)> {
+    let (parts, body) = response.into_parts();
+    let mut body = Limited::new(body, LONGEST);
+    let mut held = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else { continue };
+        let take = |left: usize| left.checked_sub(data.len());
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        held.extend_from_slice(&data);
+    }
+    Some((parts, held.freeze()))
+}
+
 /// A node's answer, which names the request that it is to.
 fn as_said(parts: &Parts, body: &Value) -> Response {
     let mut response = (parts.status, Json(body)).into_response();
@@ -146,6 +169,16 @@ mod tests {
 
     fn item(micros: i128, id: &str) -> Item {
         ((micros, id.to_owned()), json!(id))
+    }
+
+    #[tokio::test]
+    async fn answers_of_all_nodes_share_one_bound() {
+        let answer = || Response::new(axum::body::Body::from(vec![b' '; 600]));
+        let left = AtomicUsize::new(1000);
+        assert_eq!(read_within(&left, answer()).await.map(|(_, body)| body.len()), Some(600));
+        assert!(read_within(&left, answer()).await.is_none());
+        let large = Response::new(axum::body::Body::from(vec![b' '; LONGEST + 1]));
+        assert!(read_within(&AtomicUsize::new(usize::MAX), large).await.is_none());
     }
 
     #[test]

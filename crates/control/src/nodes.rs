@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use belljar_bus::behalf::{Unproven, about, is_fresh};
 use belljar_bus::member::{CLOCK, REGISTER, Register, Registered, SYNC, Sync, Synced, answer_to};
 use belljar_bus::platform::Beat;
-use belljar_model::{EndReason, NodeNumber, SandboxId};
+use belljar_model::{NodeNumber, SandboxId};
 use belljar_store::{Gone, Heard as Said, NodeState, Present, Registration, StoreError, Word};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -70,7 +70,7 @@ impl Control {
             if register.has.contains(&row.id) && self.store().adopt(&row.id, me).await?.is_some() {
                 kept.push(row.id);
             } else {
-                self.store().end(&row.id, None, EndReason::Lost).await?;
+                self.store().end_left(&row.id, me).await?;
             }
         }
         tracing::info!(node = register.name, %number, epoch = me.epoch, "a node has come");

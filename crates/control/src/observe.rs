@@ -4,18 +4,29 @@ use axum::body::Body;
 use axum::response::Response;
 use belljar_api::Operation;
 use belljar_bus::member::{REGISTER, SYNC};
+use belljar_listen::host;
 use belljar_store::NodeState;
 use belljar_telemetry::{Route, metrics};
 use http::Request;
 
 use crate::control::Control;
+use crate::refuse::Refusal;
 use crate::route::To;
 
 /// Answers a request, under the eyes of metrics and traces.
 pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Response {
-    belljar_telemetry::observe(request, async |request| {
-        let route = Route(pattern(&request).into());
-        let mut response = crate::route::answer(control, request).await;
+    belljar_telemetry::observe(request, async |mut request| {
+        // Before anything is decided by the host.
+        let (route, mut response) = match host::settle(&mut request) {
+            Ok(()) => {
+                let route = Route(pattern(&request).into());
+                (route, crate::route::answer(control, request).await)
+            }
+            Err(error) => {
+                let surface = crate::route::surface(request.uri().path());
+                (Route("invalid_host".into()), Refusal::invalid_host(error).into_response(surface))
+            }
+        };
         response.extensions_mut().insert(route);
         response
     })

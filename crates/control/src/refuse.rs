@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use belljar_api::Envelope;
+use belljar_listen::HostError;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
@@ -54,6 +55,12 @@ impl Refusal {
         let message = "no key of this platform came with the request";
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
             .hint("send it as X-API-Key, or as Authorization: Bearer")
+    }
+
+    pub(crate) fn invalid_host(error: HostError) -> Self {
+        tracing::debug!(%error, "request refused: invalid host");
+        Self::new(StatusCode::BAD_REQUEST, "invalid_host", error.to_string())
+            .hint("send one Host, and the same in the target if it has one")
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {

@@ -4,10 +4,11 @@
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::member::{REGISTER, SYNC};
+use belljar_model::target::{RequestHead, RequestTarget};
 use belljar_model::{NodeNumber, SandboxId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 
 use crate::control::Control;
 use crate::forward::Unreached;
@@ -76,11 +77,14 @@ async fn answer_to(
     }
 }
 
-/// The order is that of `belljar-e2b`'s own.
+/// Returns where a request goes. Nodes read a request by the same [`RequestHead`].
 pub(crate) fn to(request: &Request<Body>) -> To {
     let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let path = request.uri().path();
-    if let Some((_, id)) = host(request).and_then(host_pattern) {
+    let host = text(header::HOST.as_str());
+    let head = RequestHead { method: request.method().as_str(), path, host, header: text };
+    let target = head.target();
+    if let Some(RequestTarget::Host { id, .. }) = target {
         return To::Sandbox(id.to_owned());
     }
     let named = text("e2b-sandbox-id");
@@ -96,26 +100,17 @@ pub(crate) fn to(request: &Request<Body>) -> To {
     if ours && text("x-access-token").is_some() && crate::keys::shown(request.headers()).is_none() {
         return inside(path).map_or(To::Nobody, To::Inside);
     }
-    if text("x-api-key").is_some() || ours {
-        return To::Keyed;
+    match target {
+        _ if ours => To::Keyed,
+        Some(RequestTarget::Keyed) => To::Keyed,
+        Some(RequestTarget::Volume(id)) => marked(id.strip_prefix("vol").unwrap_or_default()),
+        Some(RequestTarget::Host { id, .. } | RequestTarget::Header { id, .. }) => {
+            To::Sandbox(id.to_owned())
+        }
+        Some(RequestTarget::Token(token) | RequestTarget::Upload(token)) => marked(token),
+        Some(RequestTarget::SignedLink) => To::Link,
+        None => To::Nobody,
     }
-    if let Some(rest) = path.strip_prefix("/volumecontent/") {
-        let id = rest.split('/').next().unwrap_or_default();
-        return marked(id.strip_prefix("vol").unwrap_or_default());
-    }
-    if let Some(id) = named {
-        return To::Sandbox(id.to_owned());
-    }
-    if let Some(token) = text("x-access-token") {
-        return marked(token);
-    }
-    if path == "/files" && [Method::GET, Method::POST].contains(request.method()) {
-        return To::Link;
-    }
-    if let Some(token) = path.strip_prefix("/template-files/") {
-        return marked(token);
-    }
-    To::Nobody
 }
 
 /// The node of the sandbox that a path of ours names. What the token opens there, the
@@ -136,19 +131,6 @@ pub(crate) fn mark(text: &str) -> Option<NodeNumber> {
 
 pub(crate) fn surface(path: &str) -> Surface {
     if path == "/v1" || path.starts_with("/v1/") { Surface::Own } else { Surface::E2b }
-}
-
-fn host(request: &Request<Body>) -> Option<&str> {
-    let header = || request.headers().get(header::HOST)?.to_str().ok();
-    request.uri().host().or_else(header)
-}
-
-/// The port and the sandbox of a host like `8080-<id>.example.com`.
-fn host_pattern(host: &str) -> Option<(u16, &str)> {
-    let (first, _) = host.split_once('.')?;
-    let (port, id) = first.split_once('-')?;
-    let fits = id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) && !id.is_empty();
-    if fits { Some((port.parse().ok()?, id)) } else { None }
 }
 
 async fn ready(control: &Control) -> Response {

@@ -58,7 +58,7 @@ impl<'a> Value<'a> {
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Text(_) => Kind::Text,
-            Self::Number(Number::Int(_), _) => Kind::Int,
+            Self::Number(Number::Int(_) | Number::Large(_), _) => Kind::Int,
             Self::Number(Number::Float(_), _) => Kind::Float,
         }
     }
@@ -77,7 +77,7 @@ impl<'a> Value<'a> {
         match *self {
             Self::Text(text) if text.is_whole => hash::of(text.head),
             Self::Text(text) => hash::pair(hash::of(text.head), text.chars),
-            Self::Number(Number::Int(_), digits) => hash::of(digits),
+            Self::Number(Number::Int(_) | Number::Large(_), digits) => hash::of(digits),
             // `2.0` refers to what `2` refers to: tables with gaps turn into floats.
             Self::Number(Number::Float(value), digits) => match digits.strip_suffix(b".0") {
                 Some(whole) => hash::of(whole),

@@ -87,6 +87,10 @@ pub struct Field {
     pub distinct_is_exact: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meaning: Option<Meaning>,
+    /// The type that the file's own schema gives it, such as `uint32`, `decimal(9, 2)` or
+    /// `timestamp[us, UTC]`; only Parquet has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_as: Option<String>,
     /// All values with their counts, if there are few; the frequent ones first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, u64)>,

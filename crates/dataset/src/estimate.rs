@@ -9,6 +9,10 @@ use crate::describe::{Field, Format};
 const NUMBER: f64 = 8.0;
 /// A pointer to an object, in a column, list or dictionary.
 const POINTER: f64 = 8.0;
+/// A `datetime.date`.
+const DATE: f64 = 32.0;
+/// A `decimal.Decimal`.
+const DECIMAL: f64 = 104.0;
 
 pub(crate) fn pandas(root: &Field, format: Format, rows: u64) -> u64 {
     let records = match &root.item {
@@ -33,11 +37,20 @@ fn is_numeric(field: &Field) -> bool {
 
 fn flat(column: &Field, rows: u64) -> f64 {
     let types = column.types;
+    if column.stored_as.as_deref().is_some_and(|stored| stored.starts_with("decimal")) {
+        return rows as f64 * POINTER + (types.int + types.float) as f64 * DECIMAL;
+    }
     if is_numeric(column) {
         return rows as f64 * NUMBER;
     }
     if types.bool == types.total() {
         return rows as f64;
+    }
+    let values = (types.total() - types.null) as f64;
+    match column.stored_as.as_deref() {
+        Some(stored) if stored.starts_with("timestamp") => return rows as f64 * NUMBER,
+        Some("date") => return rows as f64 * POINTER + values * DATE,
+        _ => {}
     }
     rows as f64 * POINTER + objects(column)
 }

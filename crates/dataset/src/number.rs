@@ -3,6 +3,8 @@
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Number {
     Int(i64),
+    /// Larger than that, in 64 bits without a sign.
+    Large(u64),
     /// Also integers that no 64 bits hold.
     Float(f64),
 }
@@ -11,6 +13,7 @@ impl Number {
     pub(crate) fn value(self) -> f64 {
         match self {
             Self::Int(int) => int as f64,
+            Self::Large(int) => int as f64,
             Self::Float(float) => float,
         }
     }
@@ -187,11 +190,16 @@ fn slow(text: &[u8], digits: &[u8], at: usize) -> Option<Number> {
         return None;
     }
     let text = str::from_utf8(text).ok()?;
-    // The largest that 64 bits hold has 19 digits.
+    // The largest that 64 bits hold have 19 digits, and 20 without a sign.
     if digits.len() == 19
         && let Ok(int) = text.parse()
     {
         return Some(Number::Int(int));
+    }
+    if matches!(digits.len(), 19 | 20)
+        && let Ok(int) = text.parse()
+    {
+        return Some(Number::Large(int));
     }
     text.parse().ok().map(Number::Float)
 }
@@ -211,6 +219,8 @@ mod tests {
             "9223372036854775807",
             "-9223372036854775808",
             "9223372036854775808",
+            "18446744073709551615",
+            "18446744073709551616",
             "123456789012345678901234567890",
             "0.1",
             "-2.50",
@@ -224,8 +234,11 @@ mod tests {
             "5e-324",
             "00012",
         ] {
-            let want =
-                text.parse().map_or_else(|_| Number::Float(text.parse().unwrap()), Number::Int);
+            let want = text
+                .parse()
+                .map(Number::Int)
+                .or_else(|_| text.parse().map(Number::Large))
+                .unwrap_or_else(|_| Number::Float(text.parse().unwrap()));
             assert_eq!(read(text.as_bytes()), Some(want), "{text}");
             if let Some((number, length)) = short(format!("{text},").as_bytes()) {
                 assert_eq!((number, length), (want, text.len()));

@@ -38,6 +38,10 @@ pub enum What {
     RaggedRows,
     /// A quote is opened and never closed.
     OpenQuote,
+    /// Pages that are damaged, too large, encrypted or of an unknown codec.
+    UnreadPages,
+    /// Rows of a file that claims more of them than its size allows.
+    UnreadRows,
     /// The file grew, shrank or was changed while it was read.
     Changed,
 }
@@ -56,6 +60,8 @@ impl What {
             Self::TooManyKeys => "values of further or very long keys were not looked at",
             Self::RaggedRows => "rows with more or fewer cells than the header",
             Self::OpenQuote => "a quote that is never closed",
+            Self::UnreadPages => "columns of row groups that could not be read to their end",
+            Self::UnreadRows => "rows at the end were not read: too many for a file of this size",
             Self::Changed => "the file changed while it was read",
         }
     }

@@ -6,12 +6,12 @@ mod sniff;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use crate::content::{self, Subtree, Tally};
 use crate::csv::Dialect;
 use crate::describe::Format;
 use crate::json::{Lines, Scanner, Stop, Walk};
-use crate::parquet::Told;
 use crate::problem::{Problems, What};
 use crate::tree::{Id, ROOT, Tree};
 use crate::window::{Cut, Passed, Window};
@@ -43,8 +43,8 @@ pub(crate) struct Profile {
     pub(crate) format: Format,
     pub(crate) size: u64,
     pub(crate) tree: Tree,
-    /// What a footer said, in place of the tree.
-    pub(crate) told: Option<Told>,
+    /// How many records there are, if only some of them were read.
+    pub(crate) rows: Option<u64>,
     pub(crate) dialect: Option<Dialect>,
     pub(crate) content: Option<String>,
     pub(crate) problems: Problems,
@@ -62,7 +62,7 @@ pub(crate) struct Part {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
-    pub(crate) file: &'a File,
+    pub(crate) file: &'a Arc<File>,
     pub(crate) name: &'a str,
     pub(crate) size: u64,
     pub(crate) threads: usize,
@@ -107,7 +107,7 @@ pub(crate) fn read(job: Job<'_>) -> Result<Profile, ReadError> {
     let content = content::join(&part.blocks, size, job.cut.block);
     part.problems.add(What::Changed, u64::from(content.is_none()), None);
     let (tree, problems) = (part.tree, part.problems);
-    Ok(Profile { format, size, tree, told: None, dialect, content, problems })
+    Ok(Profile { format, size, tree, rows: None, dialect, content, problems })
 }
 
 /// One value, however large.

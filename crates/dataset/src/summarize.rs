@@ -27,6 +27,7 @@ fn field(tree: &Tree, id: Id, objects: u64) -> Field {
     field.types = types(&node.counts);
     field.presence = share(node.counts.total(), objects);
     field.name = name;
+    field.stored_as = node.stored_as.as_deref().map(str::to_owned);
     below(tree, node, &mut field);
     field
 }

@@ -156,6 +156,21 @@ impl Tree {
         Some(child)
     }
 
+    /// Makes an object a dictionary; where its values belong.
+    pub(crate) fn dictionary(&mut self, id: Id) -> Option<Id> {
+        self.node_mut(id).keys = Some(Box::default());
+        let value = self.make(node::ANY_KEY)?;
+        self.attach(id, value);
+        Some(value)
+    }
+
+    /// A key of a dictionary.
+    pub(crate) fn add_key(&mut self, id: Id, key: Value<'_>) {
+        if let Some(keys) = &mut self.nodes[id as usize].keys {
+            keys.add(key, 1, &mut self.sketches);
+        }
+    }
+
     fn attach(&mut self, parent: Id, child: Id) {
         let key = self.nodes[child as usize].key.clone();
         let node = &mut self.nodes[parent as usize];

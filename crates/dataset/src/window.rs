@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use crate::content::Tally;
 use crate::read::Job;
 
-/// How a file is cut on its way. What is said about it does not depend on this,
+/// How a file is cut on its way. What is said about it does not depend on the first two,
 /// and on nothing but its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
@@ -20,11 +20,14 @@ pub(crate) struct Cut {
     pub(crate) window: usize,
     /// Bytes of JSON Lines that one thread reads at a time.
     pub(crate) block: u64,
+    /// Values of a Parquet file that are read however short it is.
+    pub(crate) values: u64,
 }
 
 impl Default for Cut {
     fn default() -> Self {
-        Self { window: 256 << 10, block: 8 << 20 }
+        let values = if cfg!(fuzzing) { 1 << 16 } else { 1 << 28 };
+        Self { window: 256 << 10, block: 8 << 20, values }
     }
 }
 

@@ -1,6 +1,7 @@
 //! From open files to a description.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use crate::describe::{Dataset, Description, Field, Types, VERSION};
 use crate::estimate;
@@ -15,7 +16,7 @@ use crate::window::Cut;
 #[derive(Debug)]
 pub struct Input {
     name: String,
-    file: File,
+    file: Arc<File>,
     size: u64,
 }
 
@@ -23,7 +24,7 @@ impl Input {
     /// `name` is what the file is called in the description.
     pub fn new(name: String, file: File) -> Result<Self, ReadError> {
         match file.metadata() {
-            Ok(meta) if meta.is_file() => Ok(Self { name, file, size: meta.len() }),
+            Ok(meta) if meta.is_file() => Ok(Self { name, file: Arc::new(file), size: meta.len() }),
             Ok(_) => Err(ReadError::NotRegular { name }),
             Err(source) => Err(ReadError::Io { name, source }),
         }
@@ -70,13 +71,9 @@ fn describe_cut(
 }
 
 fn dataset(input: &Input, profile: Profile, variable: String, keys: Vec<Key>) -> Dataset {
-    let (root, rows) = match profile.told {
-        Some(told) => (told.root, told.rows),
-        None => {
-            let records = read::records(&profile.tree);
-            (summarize::root(&profile.tree), profile.tree.node(records).counts.total())
-        }
-    };
+    let root = summarize::root(&profile.tree);
+    let read = || profile.tree.node(read::records(&profile.tree)).counts.total();
+    let rows = profile.rows.unwrap_or_else(read);
     Dataset {
         name: input.name.clone(),
         variable,

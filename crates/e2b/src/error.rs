@@ -75,6 +75,11 @@ pub fn unauthenticated() -> Response {
     RestError(problem.hint("send a key of this server as X-API-Key")).into_response()
 }
 
+/// The answer to a request whose host is refused.
+pub fn invalid_host(message: String) -> Response {
+    RestError(Problem::new(Kind::Invalid, "invalid_host", message)).into_response()
+}
+
 /// The words that both SDKs look for when a sandbox is no more.
 pub(crate) fn sandbox_gone(id: &str) -> Response {
     let body = json!({ "sandboxId": id, "message": "The sandbox was not found", "code": 502 });

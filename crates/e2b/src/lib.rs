@@ -29,7 +29,7 @@ use http::Request;
 use tower::ServiceExt as _;
 
 pub use classify::{ENVD_PORT, INTERPRETER_PORT, Target, names_a_sandbox};
-pub use error::unauthenticated;
+pub use error::{invalid_host, unauthenticated};
 
 /// The version of the agent that we answer as: the one whose behaviour was read.
 pub const ENVD_VERSION: &str = "0.6.13";

@@ -100,6 +100,13 @@ pub struct Call {
     pub state: CallState,
 }
 
+impl Call {
+    /// Returns whether the call may be executing.
+    pub(crate) fn is_started(&self) -> bool {
+        matches!(self.state, CallState::Started { .. })
+    }
+}
+
 /// How far a call has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallState {

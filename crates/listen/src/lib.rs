@@ -5,9 +5,11 @@
 //! this, so that both have the same limits and stop in the same order.
 
 mod doors;
+pub mod host;
 mod impatient;
 mod listener;
 pub mod tls;
 
 pub use doors::{Doors, Settings};
+pub use host::HostError;
 pub use listener::{ListenError, Listener};

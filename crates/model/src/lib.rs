@@ -11,6 +11,7 @@ pub mod network;
 pub mod question;
 pub mod run;
 pub mod spec;
+pub mod target;
 pub mod units;
 
 pub use data::Data;

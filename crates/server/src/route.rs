@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use belljar_actions::{Actions, PageKeys};
 use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
 use belljar_e2b::{E2b, Target};
+use belljar_listen::{HostError, host};
 use belljar_runs::Runs;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode};
@@ -19,6 +20,8 @@ pub(crate) struct Surfaces {
     actions: Actions,
     e2b: E2b,
     own: Router,
+    /// Answers what is refused for its host, below our own paths.
+    refusing: Router,
     /// Whose word counts, if not that of keys.
     cluster: Option<Cluster>,
 }
@@ -26,7 +29,8 @@ pub(crate) struct Surfaces {
 impl Surfaces {
     pub(crate) fn new(actions: &Actions, runs: Option<Runs>, cluster: Option<Cluster>) -> Self {
         let (e2b, own) = (E2b::new(actions.clone()), crate::v1::router(actions.clone(), runs));
-        Self { actions: actions.clone(), e2b, own, cluster }
+        let refusing = crate::v1::refusing_hosts();
+        Self { actions: actions.clone(), e2b, own, refusing, cluster }
     }
 
     /// As a type that is not made of all that an answer may wait for.
@@ -45,6 +49,9 @@ impl Surfaces {
     }
 
     async fn answer_anybody(&self, mut request: Request<Body>) -> Response {
+        if let Err(error) = host::settle(&mut request) {
+            return self.refuse_host(error, request).await;
+        }
         if let Some(cluster) = &self.cluster {
             if !cluster.is_serving() {
                 // Whoever asks tries elsewhere, or again.
@@ -70,6 +77,17 @@ impl Surfaces {
 }
 
 impl Surfaces {
+    /// A request with two hosts is answered by nobody whom either of them names.
+    async fn refuse_host(&self, error: HostError, mut request: Request<Body>) -> Response {
+        tracing::debug!(%error, "request refused: invalid host");
+        if !is_own_path(request.uri().path()) {
+            return belljar_e2b::invalid_host(error.to_string());
+        }
+        request.extensions_mut().insert(error);
+        let answered = self.refusing.clone().oneshot(request).await;
+        answered.unwrap_or_else(IntoResponse::into_response)
+    }
+
     /// Whether what a link was signed with is the token of a sandbox here.
     fn whose(&self, request: &Request<Body>) -> Response {
         match self.e2b.target(request) {
@@ -82,9 +100,11 @@ impl Surfaces {
 /// Whether it is for our own API. A server inside a sandbox may have such paths
 /// too, so that a request which names a sandbox is never ours.
 fn is_ours(request: &Request<Body>) -> bool {
-    let path = request.uri().path();
-    let own = path == "/" || ["/v1", "/docs"].iter().any(|own| is_below(path, own));
-    own && !belljar_e2b::names_a_sandbox(request)
+    is_own_path(request.uri().path()) && !belljar_e2b::names_a_sandbox(request)
+}
+
+fn is_own_path(path: &str) -> bool {
+    path == "/" || ["/v1", "/docs"].iter().any(|own| is_below(path, own))
 }
 
 fn is_below(path: &str, own: &str) -> bool {
@@ -93,6 +113,8 @@ fn is_below(path: &str, own: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use belljar_actions::OnBehalf;
+
     use super::*;
 
     #[test]
@@ -110,5 +132,18 @@ mod tests {
         assert!(!ours("/v1/chat", &[("e2b-sandbox-id", "abc"), ("e2b-sandbox-port", "80")]));
         assert!(!ours("/v1/chat", &[("host", "80-abc.example.com")]));
         assert!(!ours("/sandboxes", &[]));
+    }
+
+    #[test]
+    fn what_control_signed_goes_by_its_path_alone() {
+        let ours = |path: &str| {
+            let request = Request::builder().uri(path).header("host", "80-abc.example.com");
+            let mut request = request.header("e2b-sandbox-id", "abc").body(Body::empty()).unwrap();
+            let tenant = belljar_actions::Tenant::new("one");
+            request.extensions_mut().insert(OnBehalf { tenant, ids: Vec::new() });
+            is_ours(&request)
+        };
+        assert!(ours("/v1/sandboxes/abc"));
+        assert!(!ours("/sandboxes/abc"));
     }
 }

@@ -29,4 +29,5 @@ mod sandboxes;
 mod service;
 mod templates;
 
+pub(crate) use router::refusing_hosts;
 pub use router::{router, runs_alone};

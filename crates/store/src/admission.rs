@@ -100,15 +100,17 @@ impl Store {
         Ok(made.rows_affected() > 0)
     }
 
-    /// A sandbox that was placed was never made: there is no trace of it.
-    pub async fn withdraw(&self, id: &SandboxId) -> Result<(), StoreError> {
+    /// A tenant's sandbox that was placed was never made: there is no trace of it.
+    pub async fn withdraw(&self, tenant: &str, id: &SandboxId) -> Result<(), StoreError> {
         sqlx::query(
             "with gone as (
-               delete from sandbox where id = $1 and state in ('waiting', 'starting')
+               delete from sandbox
+               where id = $1 and tenant = $2 and state in ('waiting', 'starting')
                returning tenant)
              update quota set used = used - 1 from gone where quota.tenant = gone.tenant",
         )
         .bind(id.as_str())
+        .bind(tenant)
         .execute(&self.pool)
         .await
         .map_err(of)?;

@@ -28,16 +28,23 @@ pub struct CallEnd {
 }
 
 impl Store {
-    /// Writes calls of a sandbox's, or what has become of them. One that has ended
-    /// does not change any more, so reports may come twice and out of order.
-    pub async fn put_calls(&self, sandbox: &SandboxId, calls: &[Call]) -> Result<(), StoreError> {
+    /// Writes calls of a tenant's sandbox, or what has become of them. One that has ended
+    /// does not change any more, so reports may come twice and out of order. Answers how many
+    /// rows were written: none for a sandbox that is not the tenant's.
+    pub async fn put_calls(
+        &self,
+        tenant: &str,
+        sandbox: &SandboxId,
+        calls: &[Call],
+    ) -> Result<u64, StoreError> {
         let end = |call: &Call| call.end;
-        sqlx::query(
+        let done = sqlx::query(
             "insert into call (sandbox, number, kind, began_at, ended_at, reason, exit_code,
                                cpu_micros, peak_bytes)
-             select $1, * from unnest($2::bigint[], $3::text[], $4::timestamptz[],
+             select s.id, new.* from sandbox s, unnest($2::bigint[], $3::text[], $4::timestamptz[],
                                       $5::timestamptz[], $6::text[], $7::integer[],
-                                      $8::bigint[], $9::bigint[])
+                                      $8::bigint[], $9::bigint[]) new
+             where s.id = $1 and s.tenant = $10
              on conflict (sandbox, number) do update
                set ended_at = excluded.ended_at, reason = excluded.reason,
                    exit_code = excluded.exit_code,
@@ -54,10 +61,11 @@ impl Store {
         .bind(column(calls, |call| end(call).and_then(|end| end.exit_code)))
         .bind(column(calls, |call| read::signed(call.cpu_micros)))
         .bind(column(calls, |call| read::signed(call.peak_bytes)))
+        .bind(tenant)
         .execute(&self.pool)
         .await
         .map_err(of)?;
-        Ok(())
+        Ok(done.rows_affected())
     }
 
     /// The calls of a tenant's own sandbox, in order.

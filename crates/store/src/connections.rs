@@ -20,17 +20,20 @@ pub struct Reached {
 }
 
 impl Store {
-    /// Adds rows of a sandbox's. Those that are there already stay as they are,
+    /// Adds rows of a tenant's sandbox. Those that are there already stay as they are,
     /// so a batch may be sent again. Answers how many were new.
     pub async fn add_connections(
         &self,
+        tenant: &str,
         sandbox: &SandboxId,
         rows: &[Reached],
     ) -> Result<u64, StoreError> {
         let done = sqlx::query(
             "insert into connection (sandbox, sequence, at, call, decision, row)
-             select $1, * from unnest($2::bigint[], $3::timestamptz[], $4::bigint[], $5::text[],
-                                      $6::jsonb[])
+             select s.id, new.*
+             from sandbox s, unnest($2::bigint[], $3::timestamptz[], $4::bigint[], $5::text[],
+                                    $6::jsonb[]) new
+             where s.id = $1 and s.tenant = $7
              on conflict do nothing",
         )
         .bind(sandbox.as_str())
@@ -39,6 +42,7 @@ impl Store {
         .bind(rows.iter().map(|row| row.call.map(read::signed)).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.decision.clone()).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| Json(&row.row)).collect::<Vec<_>>())
+        .bind(tenant)
         .execute(&self.pool)
         .await
         .map_err(of)?;

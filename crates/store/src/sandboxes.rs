@@ -55,6 +55,14 @@ pub struct Page {
     pub id: SandboxId,
 }
 
+/// Whose a sandbox must be for it to be ended.
+enum Whose<'a> {
+    /// A tenant's, in this placement or in any.
+    Tenant(&'a str, Option<u64>),
+    /// A node's, of an epoch before this one.
+    Node(Registered),
+}
+
 impl Store {
     /// Puts a request on the books: it counts against the tenant's quota from now
     /// until its end.
@@ -126,6 +134,7 @@ impl Store {
     /// has placed or ended it, or the node takes nothing.
     pub async fn place(
         &self,
+        tenant: &str,
         id: &SandboxId,
         epoch: u64,
         new_id: &SandboxId,
@@ -135,7 +144,7 @@ impl Store {
             "update sandbox set id = $3, state = 'starting', epoch = sandbox.epoch + 1,
                     node = n.number, node_epoch = n.epoch
              from node n
-             where sandbox.id = $1 and sandbox.epoch = $2
+             where sandbox.id = $1 and sandbox.tenant = $5 and sandbox.epoch = $2
                and sandbox.state in ('waiting', 'starting')
                and n.number = $4 and n.state = 'up' and n.lease_until > now()
              returning sandbox.epoch",
@@ -144,6 +153,7 @@ impl Store {
         .bind(read::signed(epoch))
         .bind(new_id.as_str())
         .bind(nodes::signed(node))
+        .bind(tenant)
         .fetch_optional(&self.pool)
         .await
         .map_err(of)?;
@@ -153,31 +163,39 @@ impl Store {
     /// It answered, and lives for so long from now unless somebody extends it.
     pub async fn started(
         &self,
+        tenant: &str,
         id: &SandboxId,
         epoch: u64,
         life: Duration,
     ) -> Result<Change, StoreError> {
         let from = &[SandboxState::Starting];
-        self.change(id, epoch, from, SandboxState::Running, Some(life)).await
+        self.change((tenant, id), epoch, from, SandboxState::Running, Some(life)).await
     }
 
-    pub async fn paused(&self, id: &SandboxId, epoch: u64) -> Result<Change, StoreError> {
-        self.change(id, epoch, &[SandboxState::Running], SandboxState::Paused, None).await
+    pub async fn paused(
+        &self,
+        tenant: &str,
+        id: &SandboxId,
+        epoch: u64,
+    ) -> Result<Change, StoreError> {
+        let from = &[SandboxState::Running];
+        self.change((tenant, id), epoch, from, SandboxState::Paused, None).await
     }
 
     pub async fn resumed(
         &self,
+        tenant: &str,
         id: &SandboxId,
         epoch: u64,
         life: Duration,
     ) -> Result<Change, StoreError> {
         let from = &[SandboxState::Paused];
-        self.change(id, epoch, from, SandboxState::Running, Some(life)).await
+        self.change((tenant, id), epoch, from, SandboxState::Running, Some(life)).await
     }
 
     async fn change(
         &self,
-        id: &SandboxId,
+        (tenant, id): (&str, &SandboxId),
         epoch: u64,
         from: &[SandboxState],
         to: SandboxState,
@@ -187,7 +205,8 @@ impl Store {
         // Both look at the row as it was, so exactly one of them can be true.
         let (done, already): (bool, bool) = sqlx::query_as(
             "with before as (
-               select id, state from sandbox where id = $1 and epoch = $2 for update),
+               select id, state from sandbox
+               where id = $1 and tenant = $6 and epoch = $2 for update),
              done as (
                update sandbox set state = $4,
                       started_at = coalesce(started_at, now()),
@@ -203,6 +222,7 @@ impl Store {
         .bind(from)
         .bind(to.as_str())
         .bind(life.map(|life| life.as_secs_f64()))
+        .bind(tenant)
         .fetch_one(&self.pool)
         .await
         .map_err(of)?;
@@ -212,36 +232,60 @@ impl Store {
     /// Lets one that runs live for so long from now.
     pub async fn extend(
         &self,
+        tenant: &str,
         id: &SandboxId,
         epoch: u64,
         life: Duration,
     ) -> Result<Change, StoreError> {
         let done = sqlx::query(
             "update sandbox set deadline_at = now() + $3 * interval '1 second'
-             where id = $1 and epoch = $2 and state = 'running'",
+             where id = $1 and tenant = $4 and epoch = $2 and state = 'running'",
         )
         .bind(id.as_str())
         .bind(read::signed(epoch))
         .bind(life.as_secs_f64())
+        .bind(tenant)
         .execute(&self.pool)
         .await
         .map_err(of)?;
         Ok(if done.rows_affected() == 0 { Change::Stale } else { Change::Done })
     }
 
-    /// Ends it for good and frees its place. The first reason stays.
+    /// Ends a tenant's sandbox for good and frees its place. The first reason stays.
     ///
-    /// `epoch` is none where the owner ends it, whichever placement it is in.
+    /// `epoch` is none where the owner ends it, whichever placement it is in. The sandbox of
+    /// another tenant stays as it is: whoever asks may have been told a wrong id.
     pub async fn end(
         &self,
+        tenant: &str,
         id: &SandboxId,
         epoch: Option<u64>,
         reason: EndReason,
     ) -> Result<Change, StoreError> {
+        self.end_where(id, &Whose::Tenant(tenant, epoch), reason).await
+    }
+
+    /// Ends a sandbox that a node had in an earlier life, and has no more. [`Change::Stale`]:
+    /// it is on another node, or the node has taken it over.
+    pub async fn end_left(&self, id: &SandboxId, node: Registered) -> Result<Change, StoreError> {
+        self.end_where(id, &Whose::Node(node), EndReason::Lost).await
+    }
+
+    async fn end_where(
+        &self,
+        id: &SandboxId,
+        whose: &Whose<'_>,
+        reason: EndReason,
+    ) -> Result<Change, StoreError> {
+        let (tenant, epoch, node) = match *whose {
+            Whose::Tenant(tenant, epoch) => (Some(tenant), epoch, None),
+            Whose::Node(node) => (None, None, Some(node)),
+        };
         let (done, already): (bool, bool) = sqlx::query_as(
             "with before as (
                select id, state from sandbox
-               where id = $1 and ($2::bigint is null or epoch = $2) for update),
+               where id = $1 and ($2::bigint is null or epoch = $2)
+                 and (tenant = $4 or (node = $5 and node_epoch < $6)) for update),
              done as (
                update sandbox set state = 'ended', ended_at = now(), reason = $3,
                       ran_ms = ran(sandbox) + case
@@ -262,6 +306,9 @@ impl Store {
         .bind(id.as_str())
         .bind(epoch.map(read::signed))
         .bind(reason.as_str())
+        .bind(tenant)
+        .bind(node.map(|node| nodes::signed(node.number)))
+        .bind(node.map(|node| read::signed(node.epoch)))
         .fetch_one(&self.pool)
         .await
         .map_err(of)?;

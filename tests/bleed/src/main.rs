@@ -17,6 +17,7 @@
 #![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]
 
 mod canary;
+mod claims;
 mod lower;
 mod probe;
 mod relation;

@@ -68,6 +68,10 @@ impl Maker {
         Ok(Self { node, spec, options: belljar_warmed::python(template)? })
     }
 
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// Warms the template up, with a pool or without.
     pub(crate) async fn warm_up(&self, template: &Template, pooled: bool) -> anyhow::Result<()> {
         let size = PoolSize { least: 4, ..PoolSize::default() };

@@ -9,6 +9,7 @@ use belljar_testkit::{CaseLog, CaseVerdict, run_case};
 
 use crate::Args;
 use crate::canary::Engine;
+use crate::claims;
 use crate::lower::Lower;
 use crate::probe::{FEWEST, Probe};
 use crate::relation::{Maker, Relation};
@@ -72,19 +73,34 @@ pub(crate) async fn run(
     }
     if args.relation.is_none() && args.filter.is_none() {
         let probe = "random/hash_seed_of_the_next_zygote".to_owned();
-        let case = format!("{} {probe}", Relation::Siblings.as_str());
-        let outcome = run_case(&log, &case, tokio::time::sleep, async || {
-            let outcome = seeds::after_replacement(&maker).await;
-            let outcome = outcome.unwrap_or_else(|error| Outcome::Broken(format!("{error:#}")));
-            let verdict = verdict([&outcome].into_iter());
-            (outcome, verdict)
-        });
-        let line = Line { relation: Relation::Siblings, probe, outcome: outcome.await? };
-        line.print();
-        lines.push(line);
+        let check = async || seeds::after_replacement(&maker).await;
+        lines.push(alone(&log, Relation::Siblings, probe, check).await?);
+        maker.warm_up(template, true).await?;
+        let probe = format!("pool/{}", claims::ATTACK);
+        let check = async || claims::are_exclusive(&maker).await;
+        lines.push(alone(&log, Relation::Pooled, probe, check).await?);
     }
     maker.node.stop().await;
     Ok(lines)
+}
+
+/// Runs a check that has sessions of its own.
+async fn alone(
+    log: &CaseLog,
+    relation: Relation,
+    probe: String,
+    check: impl AsyncFn() -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Line> {
+    let case = format!("{} {probe}", relation.as_str());
+    let outcome = run_case(log, &case, tokio::time::sleep, async || {
+        let outcome = check().await;
+        let outcome = outcome.unwrap_or_else(|error| Outcome::Broken(format!("{error:#}")));
+        let verdict = verdict([&outcome].into_iter());
+        (outcome, verdict)
+    });
+    let line = Line { relation, probe, outcome: outcome.await? };
+    line.print();
+    Ok(line)
 }
 
 fn unchanged(lower: &Lower) -> Outcome {

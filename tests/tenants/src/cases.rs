@@ -4,6 +4,7 @@ pub(crate) mod authorization;
 mod bodies;
 mod builds;
 mod code;
+mod hosts;
 mod ids;
 mod network;
 mod nodes;
@@ -45,6 +46,13 @@ macro_rules! case {
 pub(crate) const ALL: &[Case] = &[
     case!("API-01", "another's id on every route", strangers::not_yours_is_no_such),
     case!("API-01/platform", "another's id, by control", authorization::not_yours_is_no_such),
+    case!("API-01/hosts", "two hosts in one request", hosts::differ_on_a_server),
+    case!("API-01/hosts/platform", "the same, by control", hosts::differ_by_control),
+    case!(
+        "API-01/hosts/node",
+        "a sandbox's host beside control's signature",
+        hosts::never_route_what_control_signed
+    ),
     case!("API-01/rows", "what another reached, after its end", network::rows_are_ones_own),
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),

@@ -211,6 +211,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
             "just attacks RES --stage copied",
         ],
     ),
+    always("beside-server", &["just beside-server"]),
     always("tenants", &["just tenants"]),
     always("bleed", &["just bleed"]),
     always("sdk", &["just sdk --check"]),

@@ -23,14 +23,15 @@ pub(crate) enum Order {
 /// Compared by length first, so that `deal_9` comes before `deal_10`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Key {
-    Int(i64),
+    Int(i128),
     Text([u8; LONGEST], usize),
 }
 
 impl Key {
     fn of(value: &Value<'_>) -> Option<Self> {
         match *value {
-            Value::Number(Number::Int(int), _) => Some(Self::Int(int)),
+            Value::Number(Number::Int(int), _) => Some(Self::Int(int.into())),
+            Value::Number(Number::Large(int), _) => Some(Self::Int(int.into())),
             Value::Text(Text { head, is_whole: true, .. }) if head.len() <= LONGEST => {
                 let mut bytes = [0; LONGEST];
                 bytes[..head.len()].copy_from_slice(head);

@@ -1,5 +1,7 @@
 //! The second pass: the values of a few paths, and nothing else.
 
+mod columns;
+
 use std::io;
 use std::ops::Range;
 
@@ -109,8 +111,7 @@ pub(crate) fn extract(
             in_blocks(job, block, &mut sink)
         }
         Format::Csv => table(job, profile, &wanted, &mut sink),
-        // Its footer proposes nothing.
-        Format::Parquet => Ok(()),
+        Format::Parquet => return columns::columns(job, &wanted, &mut sink),
     };
     result.map_err(|error| job.io(error))
 }

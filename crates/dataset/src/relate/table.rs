@@ -57,6 +57,10 @@ const TABLES: usize = 32;
 
 pub(crate) fn tables(dataset: usize, profile: &Profile) -> Vec<Table> {
     let mut tables = Vec::new();
+    if profile.rows.is_some() {
+        // What holds for some of the records may not hold for all.
+        return tables;
+    }
     collect(&profile.tree, dataset, records(&profile.tree), String::new(), &mut tables);
     tables
 }

@@ -297,8 +297,18 @@ impl Writer<'_> {
     }
 }
 
+/// What a file's own schema calls a column's type, where this says more than the values do.
+fn stored(field: &Field) -> Option<&str> {
+    let is_epoch = matches!(field.meaning, Some(Meaning::EpochSeconds | Meaning::EpochMillis));
+    let is_text = |stored: &&str| matches!(*stored, "string" | "json");
+    field.stored_as.as_deref().filter(|stored| !is_epoch && !is_text(stored))
+}
+
 fn kind(field: &Field) -> String {
     let types = field.types;
+    if let Some(stored) = stored(field) {
+        return stored.to_owned();
+    }
     let meaning = field.meaning.as_ref().map(|meaning| match meaning {
         Meaning::Date => "date as string".to_owned(),
         Meaning::DateTime => "date-time as string".to_owned(),

@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) keys: Option<Box<Column>>,
     /// The object in which this key stood last.
     pub(crate) object: u64,
+    /// The type that the file's own schema gives it.
+    pub(crate) stored_as: Option<Box<str>>,
     /// How many keys found no room here.
     pub(crate) refused: u64,
 }

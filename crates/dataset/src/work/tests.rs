@@ -3,15 +3,23 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use parquet::data_type::Int32Type;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
 use super::*;
+use crate::problem::What;
+
+fn input(name: &str, content: &[u8]) -> Input {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(content).unwrap();
+    Input::new(name.to_owned(), file).unwrap()
+}
 
 fn said(files: &[(&str, &str)], threads: usize, cut: Cut) -> String {
-    let open = |(name, content): &(&str, &str)| {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(content.as_bytes()).unwrap();
-        Input::new((*name).to_owned(), file).unwrap()
-    };
-    let inputs: Vec<Input> = files.iter().map(open).collect();
+    let inputs: Vec<Input> =
+        files.iter().map(|(name, content)| input(name, content.as_bytes())).collect();
     let options = Options { threads, passed: &|_| {} };
     serde_json::to_string_pretty(&describe_cut(&inputs, &options, cut).unwrap()).unwrap()
 }
@@ -22,7 +30,7 @@ fn check(files: &[(&str, &str)]) {
     for window in [4096, 4999, 1 << 16] {
         for block in [1 << 10, 1 << 13, 1 << 16] {
             for threads in [1, 2, 5] {
-                let cut = Cut { window, block };
+                let cut = Cut { window, block, ..Cut::default() };
                 let pieces = said(files, threads, cut);
                 let differs = whole.lines().zip(pieces.lines()).find(|(a, b)| a != b);
                 assert_eq!(differs, None, "{cut:?}, {threads} threads");
@@ -77,4 +85,38 @@ fn a_json_document_and_a_table_are_described_the_same_however_they_are_cut() {
         let _ = writeln!(table, "{n},r{},\"{} \"\"{}\"\"\n é\"", n % 90, n * n, "x".repeat(n * 5));
     }
     check(&[("records.json", &format!("[{}]", records.join(" ,\n"))), ("notes.csv", &table)]);
+}
+
+/// A million equal values take some hundred bytes.
+#[test]
+fn a_table_of_endless_equal_values_is_read_up_to_a_bound_and_told() {
+    let schema =
+        parse_message_type("message m { required int32 id; required int32 more; }").unwrap();
+    let properties = WriterProperties::builder().set_data_page_row_count_limit(usize::MAX).build();
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties)).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    while let Some(mut column) = group.next_column().unwrap() {
+        column.typed::<Int32Type>().write_batch(&vec![7; 1 << 20], None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let values = (1 << 20) - 256 * bytes.len() as u64;
+    let inputs = [input("endless.parquet", &bytes)];
+    let options = Options { threads: 1, passed: &|_| {} };
+    let cut = Cut { values, ..Cut::default() };
+    let dataset = describe_cut(&inputs, &options, cut).unwrap().datasets.remove(0);
+    // Half of the rows: there are two columns.
+    assert_eq!(dataset.rows, 1 << 20);
+    assert!(
+        dataset.root.fields.iter().all(|field| field.types.int == 1 << 19),
+        "{:?}",
+        dataset.root
+    );
+    let unread = dataset.problems.iter().find(|problem| problem.what == What::UnreadRows).unwrap();
+    assert_eq!(unread.count, 1 << 19);
+    assert!(dataset.keys.is_empty());
+    let whole = describe_cut(&inputs, &options, Cut::default()).unwrap().datasets.remove(0);
+    assert!(whole.problems.is_empty() && whole.root.fields[0].types.int == 1 << 20);
 }

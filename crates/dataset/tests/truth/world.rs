@@ -6,13 +6,13 @@ use std::io::Write as _;
 
 use belljar_dataset::{Description, Input, Options};
 
-/// Describes texts as if they were files of these names.
-pub(crate) fn describe(files: &[(String, String)]) -> Description {
+/// Describes contents as if they were files of these names.
+pub(crate) fn describe(files: &[(String, impl AsRef<[u8]>)]) -> Description {
     let inputs: Vec<Input> = files
         .iter()
-        .map(|(name, text)| {
+        .map(|(name, content)| {
             let mut file: File = tempfile::tempfile().unwrap();
-            file.write_all(text.as_bytes()).unwrap();
+            file.write_all(content.as_ref()).unwrap();
             Input::new(name.clone(), file).unwrap()
         })
         .collect();

@@ -99,10 +99,14 @@ impl RunView {
     fn due(&self) -> Option<&Pending> {
         let is_cancel = |pending: &&Pending| pending.asked.request == Request::Cancel;
         let is_paused = self.progress == Progress::In(State::Paused);
-        let is_due = |pending: &&Pending| {
-            let can_wait = matches!(pending.asked.request, Request::Tell { .. });
-            // What is said belongs between turns: not between a call and its result.
-            !can_wait || (!is_paused && self.asked.is_none() && self.unfinished().is_none())
+        let is_due = |pending: &&Pending| match pending.asked.request {
+            // A message belongs between turns: not between a call and its result.
+            Request::Tell { .. } => {
+                !is_paused && self.asked.is_none() && self.unfinished().is_none()
+            }
+            // Nothing of a paused run executes, so the call that executes now ends first.
+            Request::Pause => !self.calls.iter().any(Call::is_started),
+            Request::Resume | Request::Cancel | Request::Budget { .. } => true,
         };
         self.pending.iter().find(is_cancel).or_else(|| self.pending.iter().find(is_due))
     }

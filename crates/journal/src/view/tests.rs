@@ -227,6 +227,20 @@ fn of_wishes_to_pause_and_to_go_on_the_last_one_counts() {
 }
 
 #[test]
+fn pause_waits_for_the_call_that_executes() {
+    let mut tale = Tale::new();
+    let asked = tale.ask(1, 1);
+    tale.answer(1, asked, &["a", "b"]);
+    tale.call(1, "a", "started");
+    let pause = tale.want(Request::Pause);
+    assert!(is_about(&tale.view.next(), "a"));
+    tale.call(1, "a", "finished");
+    assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == pause));
+    tale.add(Paused { answers: Some(pause) });
+    assert_eq!(tale.view.next(), Next::Rest);
+}
+
+#[test]
 fn a_wish_to_end_comes_before_all_others_also_while_paused() {
     let mut tale = Tale::new();
     let pause = tale.want(Request::Pause);

@@ -7,6 +7,7 @@ use axum::routing::{MethodFilter, MethodRouter, get, on};
 use axum::{Extension, Router};
 use belljar_actions::Actions;
 use belljar_api::{Access, Method, Operation};
+use belljar_listen::HostError;
 use belljar_runs::Runs;
 use http::StatusCode;
 
@@ -58,6 +59,15 @@ pub fn runs_alone(offered: Runs) -> Router {
         }
     }
     finished(router, Some(offered))
+}
+
+/// Answers every request as one whose host is refused; the error is among its extensions.
+pub(crate) fn refusing_hosts() -> Router {
+    let refuse = async |Extension(error): Extension<HostError>| {
+        Failure::new(StatusCode::BAD_REQUEST, "invalid_host", error.to_string())
+            .hint("send one Host, and the same in the target if it has one")
+    };
+    Router::new().fallback(refuse).layer(middleware::from_fn(label::label))
 }
 
 /// With what holds for every route.

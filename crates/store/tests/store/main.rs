@@ -65,8 +65,8 @@ async fn node(store: &Store, name: &str, lease: Duration) -> Registered {
 /// One that runs; its epoch.
 async fn running(store: &Store, tenant: &str, number: u8, node: Registered) -> u64 {
     let row = made(store, tenant, number).await;
-    let placed = store.place(&row.id, row.epoch, &row.id, node.number).await.unwrap();
+    let placed = store.place(tenant, &row.id, row.epoch, &row.id, node.number).await.unwrap();
     let epoch = placed.expect("it is placed");
-    assert!(!store.started(&row.id, epoch, LIFE).await.unwrap().is_stale());
+    assert!(!store.started(tenant, &row.id, epoch, LIFE).await.unwrap().is_stale());
     epoch
 }

@@ -49,9 +49,9 @@ async fn nothing_is_placed_where_nothing_is_taken() {
     store.drain(draining).await.unwrap();
     let row = made(&store, "ann", 1).await;
     for node in [draining, late] {
-        assert_eq!(store.place(&row.id, 0, &row.id, node.number).await.unwrap(), None);
+        assert_eq!(store.place("ann", &row.id, 0, &row.id, node.number).await.unwrap(), None);
     }
-    assert_eq!(store.place(&row.id, 0, &row.id, 999).await.unwrap(), None, "no such node");
+    assert_eq!(store.place("ann", &row.id, 0, &row.id, 999).await.unwrap(), None, "no such node");
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn what_was_on_a_lost_node_is_lost_and_nothing_else() {
         running(&store, if number < 2 { "ann" } else { "bob" }, number, dead).await;
     }
     running(&store, "ann", 10, alive).await;
-    store.end(&id(0), None, EndReason::Killed).await.unwrap();
+    store.end("ann", &id(0), None, EndReason::Killed).await.unwrap();
     assert!(store.give_up(std::time::Duration::ZERO).await.unwrap().is_empty(), "leases are kept");
     store.renew(dead, Duration::ZERO).await.unwrap();
     // Whoever gives up, one of them does.
@@ -103,10 +103,15 @@ async fn a_node_takes_over_or_ends_what_it_had() {
     assert_eq!(store.adopt(&id(1), after).await.unwrap(), None, "once");
     assert_eq!(store.adopt(&id(2), before).await.unwrap(), None, "not by a ghost");
     // What the node's earlier life still says is not heard.
-    let ghost = store.end(&id(1), Some(epoch), EndReason::Exit).await.unwrap();
+    let ghost = store.end("ann", &id(1), Some(epoch), EndReason::Exit).await.unwrap();
     assert_eq!(ghost, Change::Stale);
-    assert_eq!(store.extend(&id(1), adopted, LIFE).await.unwrap(), Change::Done);
-    store.end(&id(2), None, EndReason::Lost).await.unwrap();
+    assert_eq!(store.extend("ann", &id(1), adopted, LIFE).await.unwrap(), Change::Done);
+    // Nor does another node end it, nor this one in an earlier life.
+    let other = node(&store, "n2", LEASE).await;
+    assert_eq!(store.end_left(&id(2), other).await.unwrap(), Change::Stale);
+    assert_eq!(store.end_left(&id(2), before).await.unwrap(), Change::Stale);
+    assert_eq!(store.end_left(&id(1), after).await.unwrap(), Change::Stale, "it is taken over");
+    assert_eq!(store.end_left(&id(2), after).await.unwrap(), Change::Done);
     assert!(store.left_on(after).await.unwrap().is_empty());
     assert_eq!(store.nodes().await.unwrap()[0].taken, 1);
 }

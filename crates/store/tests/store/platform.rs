@@ -94,8 +94,8 @@ async fn a_place_is_taken_with_the_row_and_given_back_with_it() {
     assert_eq!(admit(&store, node, &two, None).await, Admitted::Placed(1));
     let full = Admitted::Not(Requested::OverQuota);
     assert_eq!(admit(&store, node, &three, None).await, full);
-    store.withdraw(&one).await.unwrap();
-    store.withdraw(&one).await.unwrap();
+    store.withdraw("one", &one).await.unwrap();
+    store.withdraw("one", &one).await.unwrap();
     assert_eq!(used(&store).await, 1);
     assert!(store.sandbox("one", &one).await.unwrap().is_none());
     assert_eq!(admit(&store, node, &three, None).await, Admitted::Placed(1));
@@ -235,7 +235,7 @@ async fn creates_ends_and_words_of_a_node_never_wait_for_each_other_in_a_circle(
                 let id = SandboxId::on_node(number(node), bits);
                 admit(&store, node, &id, None).await;
                 told.send(id.clone()).unwrap();
-                store.end(&id, None, EndReason::Killed).await.unwrap();
+                store.end("one", &id, None, EndReason::Killed).await.unwrap();
             }
         });
     }
@@ -281,11 +281,11 @@ async fn what_ran_is_charged_once_by_its_nodes_clock() {
     for sequence in 2..5 {
         store.hear(&word(node, sequence, &[], &ends)).await.unwrap();
     }
-    store.end(&one, None, EndReason::Lost).await.unwrap();
+    store.end("one", &one, None, EndReason::Lost).await.unwrap();
     assert_eq!(charges(&store).await, [(3000, 42_000)]);
     // One that nobody ever heard of cost nothing, and one that was free neither. What
     // its owner ended was there, whether or not its node has said so.
-    store.end(&two, None, EndReason::Lost).await.unwrap();
+    store.end("one", &two, None, EndReason::Lost).await.unwrap();
     assert_eq!(charges(&store).await.len(), 1);
     let four = id(node, 4);
     let outside = Instant::now();
@@ -293,7 +293,7 @@ async fn what_ran_is_charged_once_by_its_nodes_clock() {
     let inside = Instant::now();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let least = milliseconds(inside);
-    store.end(&four, None, EndReason::Killed).await.unwrap();
+    store.end("one", &four, None, EndReason::Killed).await.unwrap();
     let most = milliseconds(outside);
     let (ran, cost) = charges(&store).await[1];
     let is_so = (least - 1..=most + 1).contains(&ran) && cost == ran * 14;

@@ -13,21 +13,21 @@ async fn a_life_from_request_to_end() {
     assert_eq!((row.state, row.epoch, row.node), (SandboxState::Waiting, 0, None));
     assert_eq!(store.tenant("ann").await.unwrap().used, 1);
     // Its id carries the node, so it changes when it is placed.
-    let epoch = store.place(&row.id, 0, &id(2), node.number).await.unwrap().unwrap();
+    let epoch = store.place("ann", &row.id, 0, &id(2), node.number).await.unwrap().unwrap();
     assert_eq!(store.sandbox("ann", &row.id).await.unwrap(), None);
     let id = id(2);
-    assert_eq!(store.started(&id, epoch, LIFE).await.unwrap(), Change::Done);
-    assert_eq!(store.started(&id, epoch, LIFE).await.unwrap(), Change::Already);
-    assert_eq!(store.paused(&id, epoch).await.unwrap(), Change::Done);
-    assert_eq!(store.paused(&id, epoch).await.unwrap(), Change::Already);
-    assert_eq!(store.extend(&id, epoch, LIFE).await.unwrap(), Change::Stale, "it is paused");
-    assert_eq!(store.resumed(&id, epoch, LIFE).await.unwrap(), Change::Done);
-    assert_eq!(store.extend(&id, epoch, LIFE * 2).await.unwrap(), Change::Done);
+    assert_eq!(store.started("ann", &id, epoch, LIFE).await.unwrap(), Change::Done);
+    assert_eq!(store.started("ann", &id, epoch, LIFE).await.unwrap(), Change::Already);
+    assert_eq!(store.paused("ann", &id, epoch).await.unwrap(), Change::Done);
+    assert_eq!(store.paused("ann", &id, epoch).await.unwrap(), Change::Already);
+    assert_eq!(store.extend("ann", &id, epoch, LIFE).await.unwrap(), Change::Stale, "it is paused");
+    assert_eq!(store.resumed("ann", &id, epoch, LIFE).await.unwrap(), Change::Done);
+    assert_eq!(store.extend("ann", &id, epoch, LIFE * 2).await.unwrap(), Change::Done);
     let row = store.sandbox("ann", &id).await.unwrap().unwrap();
     assert_eq!((row.state, row.node), (SandboxState::Running, Some(node.number)));
     assert!(row.deadline_at.unwrap() - row.started_at.unwrap() >= LIFE);
-    assert_eq!(store.end(&id, Some(epoch), EndReason::Killed).await.unwrap(), Change::Done);
-    let again = store.end(&id, Some(epoch), EndReason::Lost).await.unwrap();
+    assert_eq!(store.end("ann", &id, Some(epoch), EndReason::Killed).await.unwrap(), Change::Done);
+    let again = store.end("ann", &id, Some(epoch), EndReason::Lost).await.unwrap();
     assert_eq!(again, Change::Already);
     let row = store.sandbox("ann", &id).await.unwrap().unwrap();
     assert_eq!((row.state, row.reason), (SandboxState::Ended, Some(EndReason::Killed)));
@@ -39,18 +39,52 @@ async fn whoever_acts_on_an_old_placement_changes_nothing() {
     let store = store().await;
     let node = node(&store, "n1", LEASE).await;
     let row = made(&store, "ann", 1).await;
-    let first = store.place(&row.id, 0, &row.id, node.number).await.unwrap().unwrap();
-    let second = store.place(&row.id, first, &row.id, node.number).await.unwrap().unwrap();
+    let first = store.place("ann", &row.id, 0, &row.id, node.number).await.unwrap().unwrap();
+    let second = store.place("ann", &row.id, first, &row.id, node.number).await.unwrap().unwrap();
     assert!(second > first);
-    assert_eq!(store.place(&row.id, first, &row.id, node.number).await.unwrap(), None);
-    assert_eq!(store.started(&row.id, first, LIFE).await.unwrap(), Change::Stale);
-    let end = store.end(&row.id, Some(first), EndReason::Exit).await.unwrap();
+    assert_eq!(store.place("ann", &row.id, first, &row.id, node.number).await.unwrap(), None);
+    assert_eq!(store.started("ann", &row.id, first, LIFE).await.unwrap(), Change::Stale);
+    let end = store.end("ann", &row.id, Some(first), EndReason::Exit).await.unwrap();
     assert_eq!(end, Change::Stale);
-    assert_eq!(store.started(&row.id, second, LIFE).await.unwrap(), Change::Done);
-    assert_eq!(store.place(&row.id, second, &row.id, node.number).await.unwrap(), None, "it runs");
+    assert_eq!(store.started("ann", &row.id, second, LIFE).await.unwrap(), Change::Done);
+    assert_eq!(
+        store.place("ann", &row.id, second, &row.id, node.number).await.unwrap(),
+        None,
+        "it runs"
+    );
     // The owner's word counts whatever the placement.
-    assert_eq!(store.end(&row.id, None, EndReason::Killed).await.unwrap(), Change::Done);
-    assert_eq!(store.end(&id(9), None, EndReason::Killed).await.unwrap(), Change::Stale);
+    assert_eq!(store.end("ann", &row.id, None, EndReason::Killed).await.unwrap(), Change::Done);
+    assert_eq!(store.end("ann", &id(9), None, EndReason::Killed).await.unwrap(), Change::Stale);
+}
+
+#[tokio::test]
+async fn nobody_changes_another_tenants_sandbox() {
+    let store = store().await;
+    let node = node(&store, "n1", LEASE).await;
+    let waiting = made(&store, "ann", 1).await;
+    assert_eq!(store.place("bob", &waiting.id, 0, &waiting.id, node.number).await.unwrap(), None);
+    store.withdraw("bob", &waiting.id).await.unwrap();
+    let epoch = running(&store, "ann", 2, node).await;
+    let before = store.sandbox("ann", &id(2)).await.unwrap();
+    for epoch in [None, Some(epoch)] {
+        let end = store.end("bob", &id(2), epoch, EndReason::Killed).await.unwrap();
+        assert_eq!(end, Change::Stale);
+    }
+    for change in [
+        store.started("bob", &id(2), epoch, LIFE).await,
+        store.paused("bob", &id(2), epoch).await,
+        store.resumed("bob", &id(2), epoch, LIFE).await,
+        store.extend("bob", &id(2), epoch, LIFE * 2).await,
+    ] {
+        assert_eq!(change.unwrap(), Change::Stale);
+    }
+    assert_eq!(store.sandbox("ann", &waiting.id).await.unwrap(), Some(waiting));
+    assert_eq!(store.sandbox("ann", &id(2)).await.unwrap(), before);
+    assert_eq!(store.tenant("ann").await.unwrap().used, 2);
+    assert_eq!(store.tenant("bob").await.unwrap().used, 0);
+    // The control: its owner does.
+    let end = store.end("ann", &id(2), None, EndReason::Killed).await.unwrap();
+    assert_eq!(end, Change::Done);
 }
 
 #[tokio::test]
@@ -60,7 +94,7 @@ async fn two_schedulers_place_a_sandbox_once() {
     let row = made(&store, "ann", 1).await;
     let all = (0..8).map(|_| {
         let (store, id) = (store.clone(), row.id.clone());
-        tokio::spawn(async move { store.place(&id, 0, &id, node.number).await.unwrap() })
+        tokio::spawn(async move { store.place("ann", &id, 0, &id, node.number).await.unwrap() })
     });
     let mut placed = 0;
     for one in all.collect::<Vec<_>>() {
@@ -145,7 +179,7 @@ async fn lists_are_read_part_by_part() {
     for number in 0..7 {
         running(&store, "ann", number, node).await;
     }
-    store.end(&id(3), None, EndReason::Killed).await.unwrap();
+    store.end("ann", &id(3), None, EndReason::Killed).await.unwrap();
     let (mut seen, mut after) = (vec![], None);
     loop {
         let part = store.sandboxes("ann", after.as_ref(), 2).await.unwrap();

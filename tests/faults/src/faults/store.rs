@@ -27,14 +27,14 @@ pub(crate) async fn many_schedulers(case: &mut Case) -> anyhow::Result<String> {
             let (store, row, node) = (bench.store.clone(), row.clone(), bench.node(scheduler));
             placing.push(tokio::spawn(async move {
                 let new = id(number, u8::try_from(scheduler)? + 1);
-                let epoch = store.place(&row.id, row.epoch, &new, node).await?;
+                let epoch = store.place(TENANT, &row.id, row.epoch, &new, node).await?;
                 anyhow::Ok(epoch.map(|epoch| (new, epoch)))
             }));
         }
         for one in placing {
             if let Some((id, epoch)) = one.await?? {
                 *starts.entry(key.clone()).or_insert(0) += 1;
-                let started = bench.store.started(&id, epoch, bench::LIFE).await?;
+                let started = bench.store.started(TENANT, &id, epoch, bench::LIFE).await?;
                 ensure!(started == Change::Done, "who placed it cannot start it: {started:?}");
             }
         }
@@ -84,12 +84,12 @@ pub(crate) async fn said_again(case: &mut Case) -> anyhow::Result<String> {
                 let mut ended = 0_u32;
                 for again in 0..20 {
                     if (again + turn) % 3 == 0 {
-                        let started = store.started(&id, epoch, bench::LIFE).await?;
+                        let started = store.started(TENANT, &id, epoch, bench::LIFE).await?;
                         ensure!(started != Change::Done, "it started twice");
                     }
-                    let change = store.end(&id, Some(epoch), EndReason::Killed).await?;
+                    let change = store.end(TENANT, &id, Some(epoch), EndReason::Killed).await?;
                     ended += u32::from(change == Change::Done);
-                    let old = store.end(&id, Some(epoch - 1), EndReason::Lost).await?;
+                    let old = store.end(TENANT, &id, Some(epoch - 1), EndReason::Lost).await?;
                     ensure!(old == Change::Stale, "an old epoch ended it");
                 }
                 anyhow::Ok(ended)
@@ -131,7 +131,7 @@ pub(crate) async fn said_again_without_keys(case: &mut Case) -> anyhow::Result<S
 pub(crate) async fn after_the_window(case: &mut Case) -> anyhow::Result<String> {
     let bench = Bench::make(case).await?;
     let (sandbox, epoch) = bench.running(&case.history, 0).await?;
-    bench.store.end(&sandbox, Some(epoch), EndReason::Killed).await?;
+    bench.store.end(TENANT, &sandbox, Some(epoch), EndReason::Killed).await?;
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut effects = BTreeMap::new();
     // A reader that acts on each message it gets, by the row: what a bus without a
@@ -216,9 +216,9 @@ pub(crate) async fn cut_at_commit(case: &mut Case) -> anyhow::Result<String> {
         }
         let row = made.context("ten attempts were not enough")?;
         case.history.pretend(&key, row.id.as_str());
-        let placed = bench.store.place(&row.id, row.epoch, &row.id, bench.node(0)).await?;
+        let placed = bench.store.place(TENANT, &row.id, row.epoch, &row.id, bench.node(0)).await?;
         let epoch = placed.context("it cannot be placed")?;
-        bench.store.started(&row.id, epoch, bench::LIFE).await?;
+        bench.store.started(TENANT, &row.id, epoch, bench::LIFE).await?;
     }
     proxy.behave(Manner::Pass);
     ensure!(proxy.swallowed() >= 20 && cut >= 20, "only {cut} commits were cut");
@@ -284,11 +284,12 @@ pub(crate) async fn storms(case: &mut Case) -> anyhow::Result<String> {
                         other => break other?,
                     }
                 };
-                let placed = bench.store.place(&made.id, made.epoch, &made.id, bench.node(0));
+                let placed =
+                    bench.store.place(TENANT, &made.id, made.epoch, &made.id, bench.node(0));
                 if let Some(epoch) = placed.await? {
-                    bench.store.started(&made.id, epoch, bench::LIFE).await?;
+                    bench.store.started(TENANT, &made.id, epoch, bench::LIFE).await?;
                 }
-                let ended = bench.store.end(&made.id, None, EndReason::Killed).await?;
+                let ended = bench.store.end(TENANT, &made.id, None, EndReason::Killed).await?;
                 ensure!(ended != Change::Stale, "nobody knows what was just made");
             }
             anyhow::Ok(repeats)
@@ -313,7 +314,7 @@ pub(crate) async fn storms(case: &mut Case) -> anyhow::Result<String> {
     let _ = storm.await?;
     // Whoever was cut off left its row; the one who looks for those ends them.
     for row in bench.store.stuck(Duration::ZERO).await? {
-        bench.store.end(&row.id, None, EndReason::Lost).await?;
+        bench.store.end(TENANT, &row.id, None, EndReason::Lost).await?;
     }
     Ok(format!("144 requests, {repeats} repeated, {broken} of 12 workers lost their connection"))
 }

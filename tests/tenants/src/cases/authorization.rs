@@ -112,7 +112,7 @@ async fn client(platform: &Platform, who: Who) -> anyhow::Result<Client> {
     Ok(platform.client(key.as_deref()))
 }
 
-fn samples() -> anyhow::Result<Vec<Sample>> {
+pub(super) fn samples() -> anyhow::Result<Vec<Sample>> {
     let own = routes::own().into_iter().map(|(_, sample)| sample);
     // A link to upload with is a key of its own.
     let e2b = routes::e2b()?.into_iter().filter(|sample| !sample.path.contains("{token}"));
@@ -205,7 +205,13 @@ fn collect(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-fn word(key: &ClusterKey, method: &str, path: &str, age: Duration) -> anyhow::Result<String> {
+/// Control's signature for a request of the tenant `a`.
+pub(super) fn word(
+    key: &ClusterKey,
+    method: &str,
+    path: &str,
+    age: Duration,
+) -> anyhow::Result<String> {
     let at = SystemTime::now().duration_since(UNIX_EPOCH)?.saturating_sub(age);
     let at = u64::try_from(at.as_millis())?;
     let behalf = Behalf { tenant: "a".to_owned(), floor: None, ids: Vec::new(), at };

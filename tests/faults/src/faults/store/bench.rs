@@ -101,9 +101,10 @@ impl Bench {
     ) -> anyhow::Result<(SandboxId, u64)> {
         let key = format!("key-{number}");
         let row = self.request_as(history, &key, id(number, 0)).await?;
-        let placed = self.store.place(&row.id, row.epoch, &row.id, self.node(number.into()));
+        let placed =
+            self.store.place(TENANT, &row.id, row.epoch, &row.id, self.node(number.into()));
         let epoch = placed.await?.context("it cannot be placed")?;
-        self.store.started(&row.id, epoch, LIFE).await?;
+        self.store.started(TENANT, &row.id, epoch, LIFE).await?;
         Ok((row.id, epoch))
     }
 }
