@@ -166,6 +166,32 @@ pub struct Bind {
     pub source: PathBuf,
     /// Absolute path inside, whose directory exists in the root filesystem.
     pub target: PathBuf,
+    #[serde(default)]
+    pub owners: Owners,
+}
+
+/// The users whom a bind's files belong to inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Owners {
+    /// Those of the host, who are nobody inside: root of the sandbox reads what any user
+    /// of the host could, and no more.
+    #[default]
+    Host,
+    /// Those of the sandbox, as in a layer: for directories that Belljar made itself.
+    Sandbox,
+}
+
+impl Bind {
+    /// Shows a directory that belongs to the host.
+    pub fn of_host(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), owners: Owners::Host }
+    }
+
+    /// Shows a directory that was made for sandboxes.
+    pub fn of_sandboxes(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), owners: Owners::Sandbox }
+    }
 }
 
 /// The read-only base that a sandbox stands on.

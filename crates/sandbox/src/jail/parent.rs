@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use belljar_model::{Disk, Spec};
+use belljar_model::{Disk, Owners, Spec};
 use belljar_sys::enter::owned_by;
 use belljar_sys::fd;
 use belljar_sys::mount::{Attributes, Reach};
@@ -306,7 +306,10 @@ fn hand_over(
     };
     let unmapped = Attributes { idmap: None, ..shared };
     let layers = spec.root.layers.iter().map(|layer| (layer, shared));
-    let binds = spec.root.binds.iter().map(|bind| (&bind.source, unmapped));
+    let binds = spec.root.binds.iter().map(|bind| match bind.owners {
+        Owners::Host => (&bind.source, unmapped),
+        Owners::Sandbox => (&bind.source, shared),
+    });
     let mut trees = Vec::new();
     for (path, attributes) in layers.chain(binds) {
         let what = format!("open the layer {}", path.display());

@@ -129,8 +129,8 @@ impl Workshop {
         };
         let ends = Ends::new(&image, &begins_as).map_err(told("open the machine's disks"))?;
         let mut root = self.root().map_err(told("make the monitor's root"))?;
-        root.binds.push(Bind { source: kernel, target: KERNEL_DIR.into() });
-        root.binds.push(Bind { source: initramfs, target: INITRAMFS_DIR.into() });
+        root.binds.push(Bind::of_sandboxes(kernel, KERNEL_DIR));
+        root.binds.push(Bind::of_sandboxes(initramfs, INITRAMFS_DIR));
         let limits = outer_limits(&spec.limits, &shape);
         let order = Order { program: PROGRAM.into(), shape, incoming: from.is_some() };
         Ok(Blueprint { order, spec: Spec { root, limits, ..spec.clone() }, ends, facts })
@@ -202,7 +202,7 @@ impl Workshop {
         for name in ["usr", "dev", "proc", "tmp", "kernel", "initramfs"] {
             make_dir(&skeleton.join(name))?;
         }
-        let mut binds = vec![bind("/usr")];
+        let mut binds = vec![Bind::of_host("/usr", "/usr")];
         for name in ["bin", "lib", "lib64"] {
             let (path, place) = (Path::new("/").join(name), skeleton.join(name));
             match fs::read_link(&path) {
@@ -214,7 +214,7 @@ impl Workshop {
                 },
                 Err(_) if path.is_dir() => {
                     make_dir(&place)?;
-                    binds.push(Bind { source: path.clone(), target: path });
+                    binds.push(Bind::of_host(path.clone(), path));
                 }
                 Err(_) => {}
             }
@@ -223,11 +223,8 @@ impl Workshop {
     }
 }
 
-fn bind(path: &str) -> Bind {
-    Bind { source: path.into(), target: path.into() }
-}
-
-/// A directory that others may look into; fine if it is there.
+/// A directory that others may look into; fine if it is there, and nothing but our own: a
+/// link in its place would have root write elsewhere.
 fn make_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }

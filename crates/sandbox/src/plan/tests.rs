@@ -6,10 +6,8 @@ use super::{Facts, Plan, Step};
 use crate::defence::Weakened;
 
 fn spec(tier: Tier) -> Spec {
-    let root = RootFs {
-        layers: vec!["/layers/a".into()],
-        binds: vec![Bind { source: "/usr".into(), target: "/usr".into() }],
-    };
+    let root =
+        RootFs { layers: vec!["/layers/a".into()], binds: vec![Bind::of_host("/usr", "/usr")] };
     Spec {
         limits: Limits { disk_bytes: 64 << 20, inodes: 1000, ..Limits::default() },
         ..Spec::new(tier, root)

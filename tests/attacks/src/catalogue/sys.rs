@@ -1,7 +1,7 @@
 //! SYS: what proc, sys, devices and names give away or let be changed.
 
 use anyhow::ensure;
-use belljar_model::User;
+use belljar_model::{Owners, Spec, User};
 use belljar_node::Command;
 use belljar_node::Defence::{
     Landlock, MinimalDev, NetNamespace, NeutralNames, NoDev, ProcHiding, Rlimits, Seccomp, UidSplit,
@@ -167,7 +167,8 @@ async fn two_sandboxes(stage: Stage) -> anyhow::Result<Seen> {
 /// A file that the host's root alone may read, below a directory that is shown inside: root
 /// of a sandbox is another user. What is in a layer belongs to the sandbox's root.
 async fn roots_own(stage: &Stage, place: &str) -> anyhow::Result<Seen> {
-    let sandbox = stage.sandbox(|spec| stage.smuggled.add_to(spec)).await?;
+    let add = |spec: &mut Spec| stage.smuggled.add_owned_to(spec, Owners::Host);
+    let sandbox = stage.sandbox(add).await?;
     let mut read = Command::new(["/bin/cat", &format!("{place}/secret")]);
     read.user = User::Root;
     let ran = stage.exec(&sandbox, &read).await?;

@@ -6,11 +6,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Bind, Spec};
+use belljar_model::{Bind, Owners, Spec};
 use tempfile::TempDir;
 
 use crate::harness::programs::Programs;
@@ -69,10 +69,16 @@ impl Smuggled {
         spec.root.layers.insert(0, self.links.path().to_owned());
     }
 
-    /// Brings them into a sandbox.
+    /// Brings them into a sandbox, by a bind whose files belong to its users: the most that
+    /// they could do.
     pub(crate) fn add_to(&self, spec: &mut Spec) {
+        self.add_owned_to(spec, Owners::Sandbox);
+    }
+
+    /// The same, with these owners of the bind's files.
+    pub(crate) fn add_owned_to(&self, spec: &mut Spec, owners: Owners) {
         let source = self.dir.path().join("smuggled");
-        spec.root.binds.push(Bind { source, target: PathBuf::from(PLACES[0]) });
+        spec.root.binds.push(Bind { source, target: PLACES[0].into(), owners });
         spec.root.layers.insert(0, self.dir.path().to_owned());
     }
 }
