@@ -40,6 +40,7 @@ type Filter = LazyLock<Vec<u8>>;
 /// The filter of calls.
 fn filter_of(spec: &Spec) -> &'static [u8] {
     static USER: Filter = LazyLock::new(|| assembled(&seccomp::user()));
+    static PROCESS: Filter = LazyLock::new(|| assembled(&seccomp::unconnected(seccomp::user())));
     static ENCLOSED: Filter = LazyLock::new(|| assembled(&seccomp::enclosed()));
     static WATCHED: Filter = LazyLock::new(|| assembled(&seccomp::unreserving(seccomp::user())));
     static ENCLOSED_WATCHED: Filter =
@@ -50,6 +51,7 @@ fn filter_of(spec: &Spec) -> &'static [u8] {
         // same kernel that it is to protect.
         (Tier::Oci(Runtime::Runsc), false) => &ENCLOSED,
         (Tier::Oci(Runtime::Runsc), true) => &ENCLOSED_WATCHED,
+        (Tier::Process, _) => &PROCESS,
         (_, false) => &USER,
         (_, true) => &WATCHED,
     }

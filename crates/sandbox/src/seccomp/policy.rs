@@ -584,6 +584,17 @@ pub fn enclosed() -> Policy {
     policy
 }
 
+/// The same filter for the tier that shares the host's network, IPC and file system.
+/// Landlock rules neither datagrams nor connections to sockets with a path, so no socket
+/// that could have an address is made; pairs stay, which lead nowhere else. Nothing rules
+/// System V IPC and message queues either.
+pub fn unconnected(mut policy: Policy) -> Policy {
+    policy.set(&["socket"], Now(Errno(errno::AFNOSUPPORT)));
+    let shared = ["shmget", "shmat", "shmctl", "semget", "semctl", "msgget", "msgctl", "mq_open"];
+    policy.set(&shared, Now(Errno(errno::NOSYS)));
+    policy
+}
+
 /// The same filter without space that is reserved before it is written to: C libraries
 /// write zeros instead, at the pace of writing.
 pub fn unreserving(mut policy: Policy) -> Policy {
