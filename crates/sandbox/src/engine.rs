@@ -189,8 +189,9 @@ impl Engine {
         let descriptors = [guest.as_fd(), lease.file().as_fd()];
         wire::send(&socket, &init, &descriptors).map_err(EngineError::Spawner)?;
         let number = lease.number;
+        let force = config.runtimes.force;
         let judge = Judge::new(config.runtimes);
-        let workshop = Workshop::new(&state.dir, config.guest, config.machines);
+        let workshop = Workshop::new(&state.dir, config.guest, config.machines, force);
         let engine =
             Self::connect(socket, facts, (state, number), (hierarchies, judge, workshop), gone);
         let engine = engine.await.map_err(EngineError::Spawner)?;

@@ -21,6 +21,7 @@ pub mod seal;
 pub mod seccomp;
 mod spawner;
 mod state;
+mod version;
 mod wait;
 mod wire;
 mod zygote;

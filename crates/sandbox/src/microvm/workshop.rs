@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -22,6 +22,7 @@ use belljar_sys::clock::Moment;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::StartError;
+use crate::version;
 
 use super::argv::{INITRAMFS_DIR, KERNEL_DIR};
 use super::monitor::{Ends, Monitor};
@@ -55,6 +56,8 @@ pub(crate) struct Workshop {
     /// How machines are run here, once that is known.
     pub(super) chosen: tokio::sync::OnceCell<Chosen>,
     version: OnceLock<Result<String, String>>,
+    /// Use a monitor with known holes.
+    force: bool,
     /// Kernels, by directory, and the initramfs of each.
     initramfs: Mutex<HashMap<PathBuf, PathBuf>>,
 }
@@ -81,6 +84,7 @@ impl Workshop {
         state: &Path,
         guest: &'static [u8],
         supplier: Option<&'static dyn Supplier>,
+        force: bool,
     ) -> Self {
         Self {
             dir: state.join("vm"),
@@ -89,6 +93,7 @@ impl Workshop {
             since: Moment::now().ok(),
             chosen: tokio::sync::OnceCell::new(),
             version: OnceLock::new(),
+            force,
             initramfs: Mutex::default(),
         }
     }
@@ -153,7 +158,9 @@ impl Workshop {
             match ran {
                 Ok(output) if output.status.success() => {
                     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+                    let line = text.lines().next().unwrap_or_default().trim().to_owned();
+                    let checked = version::check_monitor(&line);
+                    if self.force { Ok(line) } else { checked.map(|()| line) }
                 }
                 Ok(output) => Err(format!("`{PROGRAM} --version` ended with {}", output.status)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -226,5 +233,12 @@ impl Workshop {
 /// A directory that others may look into; fine if it is there, and nothing but our own: a
 /// link in its place would have root write elsewhere.
 fn make_dir(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    let found = fs::symlink_metadata(path)?;
+    let is_own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if is_own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let why = format!("{} is not a directory of this user alone", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
