@@ -12,6 +12,7 @@ mod oci;
 mod policy;
 mod ports;
 mod quota;
+mod reuse;
 mod strangers;
 mod streams;
 mod tiers;
@@ -80,6 +81,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-16/floor/builds", "a floor that a build undercuts", builds::floors_hold),
     case!("API-19", "promises of a request", policy::each_field_is_kept),
     case!("API-19/indexes", "an index of one's own", network::indexes_are_the_operators),
+    case!("BLD-10", "an id that is used again", reuse::ids_are_used_once),
     case!("RES-09/builds", "a step that fills the disk", builds::steps_are_bounded),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),

@@ -90,6 +90,8 @@ fn requests(context: &str) -> Vec<Request<'static>> {
     let delete = format!("/contexts/{context}").leak() as &str;
     let path = json!({ "path": "/tmp" });
     vec![
+        // First: a context below starts in that directory.
+        (AGENT, "POST", "/filesystem.Filesystem/MakeDir", json!({ "path": "/tmp/of-a-stranger" })),
         (INTERPRETER, "GET", "/contexts", Value::Null),
         (INTERPRETER, "POST", "/contexts", json!({ "cwd": "/tmp/of-a-stranger" })),
         (INTERPRETER, "POST", restart, json!({})),
@@ -104,7 +106,6 @@ fn requests(context: &str) -> Vec<Request<'static>> {
         (AGENT, "POST", "/process.Process/List", json!({})),
         (AGENT, "POST", "/filesystem.Filesystem/ListDir", path.clone()),
         (AGENT, "POST", "/filesystem.Filesystem/Stat", path),
-        (AGENT, "POST", "/filesystem.Filesystem/MakeDir", json!({ "path": "/tmp/of-a-stranger" })),
         (INTERPRETER, "DELETE", delete, Value::Null),
     ]
 }
