@@ -232,7 +232,7 @@ impl Workshop {
 
 /// A directory that others may look into; fine if it is there, and nothing but our own: a
 /// link in its place would have root write elsewhere.
-fn make_dir(path: &Path) -> io::Result<()> {
+pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
     let found = fs::symlink_metadata(path)?;
     let is_own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
