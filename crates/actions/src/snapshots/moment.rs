@@ -15,7 +15,7 @@ use crate::tier::not_made;
 
 #[derive(Debug)]
 pub(crate) enum Taken {
-    Held(Checkpoint),
+    Held(Box<Checkpoint>),
     /// Files, on disk.
     Saved(PathBuf),
     /// All of it, in a directory.
@@ -104,7 +104,7 @@ impl Actions {
             PauseMode::Full => live.machine.checkpoint().await,
             PauseMode::Filesystem => live.machine.checkpoint_files().await,
         };
-        taken.map(Taken::Held).map_err(|error| cannot_copy(&error))
+        taken.map(|taken| Taken::Held(Box::new(taken))).map_err(|error| cannot_copy(&error))
     }
 
     /// A machine that begins with what was taken of one like `spec`.
