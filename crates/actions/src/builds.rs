@@ -6,16 +6,17 @@
 //! ```
 //!
 //! Builds run in the background, so many at a time; the others wait for their
-//! turn. Every command of a build runs in a sandbox. A server that stops ends its
-//! builds first.
+//! turn. Every command of a build runs in a sandbox, of a tier that its tenant may
+//! have: floors hold here as everywhere. A server that stops ends its builds first.
 
 mod begin;
 mod catalog;
 mod conclude;
-mod jail;
+mod disk;
 mod log;
 mod request;
 mod run;
+mod sandboxed;
 mod steps;
 mod uploads;
 
@@ -37,8 +38,8 @@ use crate::logs::Level;
 use crate::problem::{Kind, Problem};
 use crate::start::Actions;
 use crate::template::{BuildRecord, BuildStatus, Record};
-use jail::Stop;
 use log::Log;
+use sandboxed::Stop;
 use uploads::Uploads;
 
 /// What somebody wants to build.
@@ -169,6 +170,9 @@ impl Actions {
                 steps::MOST_STEPS
             )));
         }
+        if told.has_commands() {
+            self.check_build_tier(tenant)?;
+        }
         let mine = |known: &&Arc<Known>| known.tenant == *tenant && Arc::strong_count(known) > 1;
         let most = self.config().builds.per_tenant;
         if self.builds().lock().values().filter(mine).count() >= most {
@@ -241,7 +245,7 @@ impl Actions {
         let built = async {
             let turn = tokio::select! {
                 turn = self.builds().room.clone().acquire_owned() => turn,
-                stopped = jail::stopped(&stopping) => return Err(stopped.reason(None)),
+                stopped = sandboxed::stopped(&stopping) => return Err(stopped.reason(None)),
             };
             let _turn = turn;
             Box::pin(work.build(&told)).await

@@ -85,11 +85,26 @@ pub struct BuildLimits {
     pub whole: Duration,
     /// What one step may write.
     pub written: Amount,
+    /// Free space of the store's file system below which steps are stopped.
+    pub spare_bytes: u64,
+    /// How a step is kept to what it may write.
+    pub disks: BuildDisks,
     /// One uploaded archive, and all that are kept for a tenant.
     pub upload_bytes: u64,
     pub kept_bytes: u64,
     /// How long a sandbox waits for the command that its template starts with.
     pub ready: Duration,
+}
+
+/// How a step of a build is kept to what it may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildDisks {
+    /// By a file system of that size, where the host can make one (root, loop devices,
+    /// `mkfs.ext4`); else by a watch.
+    Sized,
+    /// By looking at its directory now and then. Files without a name are seen by the
+    /// space that is left alone.
+    Watched,
 }
 
 impl Default for BuildLimits {
@@ -102,6 +117,8 @@ impl Default for BuildLimits {
             step: Duration::from_secs(600),
             whole: Duration::from_secs(1800),
             written: Amount { bytes: 4 << 30, entries: 500_000 },
+            spare_bytes: 1 << 30,
+            disks: BuildDisks::Sized,
             upload_bytes: 1 << 30,
             kept_bytes: 4 << 30,
             ready: Duration::from_secs(20),

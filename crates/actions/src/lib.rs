@@ -54,7 +54,7 @@ mod watchers;
 pub use belljar_bus::gateway::{Budget, Minted, PORT as GATEWAY_PORT};
 pub use belljar_objects::{Digest, InvalidDigest};
 pub use clock::{Moment, now};
-pub use config::{BuildLimits, Config, Quota};
+pub use config::{BuildDisks, BuildLimits, Config, Quota};
 pub use contexts::{
     Allowance, ContextInfo, Contexts, Ending, Execution, Flaw, Output, Pieces, Place,
 };

@@ -17,7 +17,8 @@ pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }
 
-/// Writes a record; whoever reads finds the old one or the new one, whole.
+/// Writes a record; whoever reads finds the old one or the new one, whole. Once this has
+/// answered, it is the new one, also after a power cut.
 pub(crate) fn write(path: &Path, record: &impl Serialize) -> io::Result<()> {
     write_by(&path.with_extension("new"), path, record)
 }
@@ -28,7 +29,14 @@ pub(crate) fn write_by(new: &Path, path: &Path, record: &impl Serialize) -> io::
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(new)?;
     file.write_all(&serde_json::to_vec(record)?)?;
     file.sync_all()?;
-    fs::rename(new, path)
+    fs::rename(new, path)?;
+    sync_parent(path)
+}
+
+/// Has the name of a file survive a power cut, as [`fs::File::sync_all`] does its content.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::File::open(directory)?.sync_all()
 }
 
 /// Every record of a directory. What was left half written is removed; what

@@ -10,6 +10,9 @@
 //!                  └─ nobody did: the weakest on offer that reaches the floor
 //! ```
 //!
+//! Commands of template builds are sandboxes in this: they get the tier of
+//! [`Tiers::for_builds`], or are refused.
+//!
 //! Choosing is pure: what this host can run is found out when a sandbox is made,
 //! and what it cannot run is refused there. No answer is ever a weaker tier.
 
@@ -28,6 +31,8 @@ pub struct Tiers {
     floor: Tier,
     /// In the order in which they are preferred among equals.
     offered: Vec<Tier>,
+    /// The tier of template builds; `None`: as for sandboxes.
+    builds: Option<Tier>,
 }
 
 /// Why a server cannot work with such settings.
@@ -39,6 +44,10 @@ pub enum TiersError {
     DefaultNotOffered(Tier),
     #[error("no tier that is offered is as strong as the floor `{0}`")]
     FloorNotOffered(Tier),
+    #[error("template builds cannot run in the `{0}` tier, whose disk the host never mounts")]
+    CannotBuild(Tier),
+    #[error("the tier of template builds, `{builds}`, is weaker than the floor `{floor}`")]
+    BuildsBelowFloor { builds: Tier, floor: Tier },
 }
 
 /// Who named a tier.
@@ -48,6 +57,8 @@ pub(crate) enum By {
     Template,
     /// It is a copy, or comes back: it has what it had.
     Original,
+    /// The operator, for template builds.
+    Builds,
 }
 
 /// Why a sandbox gets no wall, and so is not made.
@@ -64,6 +75,11 @@ pub(crate) enum Refusal {
     NothingOffered {
         floor: Tier,
     },
+    /// A command of a template build would run in a tier that cannot keep what it
+    /// writes.
+    CannotBuild {
+        tier: Tier,
+    },
     /// A copy was asked for with another wall than its original's.
     Fixed {
         asked: Tier,
@@ -73,7 +89,7 @@ pub(crate) enum Refusal {
 
 impl Default for Tiers {
     fn default() -> Self {
-        Self { default: Tier::Jail, floor: Tier::Jail, offered: Self::all() }
+        Self { default: Tier::Jail, floor: Tier::Jail, offered: Self::all(), builds: None }
     }
 }
 
@@ -90,7 +106,20 @@ impl Tiers {
         if !offered.iter().any(|tier| tier.is_at_least(floor)) {
             return Err(TiersError::FloorNotOffered(floor));
         }
-        Ok(Self { default, floor, offered })
+        Ok(Self { default, floor, offered, builds: None })
+    }
+
+    /// Sets the tier that commands of template builds run in.
+    pub fn with_builds(self, builds: Option<Tier>) -> Result<Self, TiersError> {
+        if let Some(builds) = builds {
+            if !builds.keeps_directory() {
+                return Err(TiersError::CannotBuild(builds));
+            }
+            if !builds.is_at_least(self.floor) {
+                return Err(TiersError::BuildsBelowFloor { builds, floor: self.floor });
+            }
+        }
+        Ok(Self { builds, ..self })
     }
 
     /// What a sandbox gets when nobody says anything.
@@ -126,6 +155,40 @@ impl Tiers {
         let enough = self.offered.iter().filter(|tier| tier.is_at_least(floor));
         let weakest = enough.min_by_key(|tier| tier.strength()).copied();
         weakest.ok_or(Refusal::NothingOffered { floor })
+    }
+
+    /// The tier in which a command of a template build runs. `template` is that of
+    /// the build's base, `floor` that of its tenant.
+    pub(crate) fn for_builds(
+        &self,
+        template: Option<Tier>,
+        floor: Option<Tier>,
+    ) -> Result<Tier, Refusal> {
+        let tier = match self.builds {
+            Some(builds) => builds,
+            None => self.choose(None, template, floor)?,
+        };
+        let floor = self.strictest(floor);
+        if !tier.keeps_directory() {
+            return Err(Refusal::CannotBuild { tier });
+        }
+        if !tier.is_at_least(floor) {
+            return Err(Refusal::TooWeak { named: tier, by: By::Builds, floor });
+        }
+        Ok(tier)
+    }
+
+    /// Refuses commands of template builds where no base could make them allowed.
+    pub(crate) fn check_builds(&self, floor: Option<Tier>) -> Result<(), Refusal> {
+        let floor = self.strictest(floor);
+        let allowed = |tier: &Tier| tier.is_at_least(floor) && tier.keeps_directory();
+        if self.builds.is_some() {
+            self.for_builds(None, Some(floor)).map(drop)
+        } else if self.offered.iter().any(allowed) {
+            Ok(())
+        } else {
+            Err(Refusal::CannotBuild { tier: floor })
+        }
     }
 
     /// The tier of a copy, or of what was on disk: that of its original, if one
@@ -170,6 +233,7 @@ impl From<Refusal> for Problem {
                     By::Session => "was asked for",
                     By::Template => "is the template's",
                     By::Original => "is that of the original",
+                    By::Builds => "is that of template builds",
                 };
                 let message =
                     format!("the tier `{named}` {who}, and you must have at least `{floor}`");
@@ -177,7 +241,16 @@ impl From<Refusal> for Problem {
                 match by {
                     By::Original => problem.hint("make a new sandbox"),
                     By::Session | By::Template => problem.hint("ask for a stronger tier"),
+                    By::Builds => problem.hint(WITHOUT_COMMANDS),
                 }
+            }
+            Refusal::CannotBuild { tier } => {
+                let message = format!(
+                    "commands of a template build cannot run in the tier `{tier}`, and none that \
+                     is weaker is allowed for them"
+                );
+                let problem = Self::new(Kind::Unsupported, "tier_too_weak", message);
+                problem.hint(WITHOUT_COMMANDS)
             }
             Refusal::NotOffered { named } => {
                 let message = format!("this server does not offer the tier `{named}`");
@@ -200,6 +273,10 @@ impl From<Refusal> for Problem {
     }
 }
 
+/// What to do where commands of template builds are refused.
+const WITHOUT_COMMANDS: &str = "copy files instead of running commands, or ask the operator to \
+    build the template (`belljar template build`) or to allow a tier for builds (`--build-tier`)";
+
 /// What its owner is told of a machine that could not be made. Why a host cannot
 /// run a tier names what is the host's: that is for the log.
 pub(crate) fn not_made(error: &NodeError) -> Problem {
@@ -220,6 +297,20 @@ impl Actions {
         template: Option<Tier>,
     ) -> Result<Tier, Problem> {
         Ok(self.config().tiers.choose(asked, template, self.keys().floor(tenant))?)
+    }
+
+    /// The tier in which a command of a template build runs.
+    pub(crate) fn build_tier(
+        &self,
+        tenant: &Tenant,
+        template: Option<Tier>,
+    ) -> Result<Tier, Problem> {
+        Ok(self.config().tiers.for_builds(template, self.keys().floor(tenant))?)
+    }
+
+    /// Refuses commands of template builds that could run in no tier.
+    pub(crate) fn check_build_tier(&self, tenant: &Tenant) -> Result<(), Problem> {
+        Ok(self.config().tiers.check_builds(self.keys().floor(tenant))?)
     }
 
     /// The tier of a copy of what has this one, or of its return.

@@ -45,7 +45,7 @@ impl Jails {
         output: &mut dyn FnMut(&[u8]),
     ) -> Result<End, Box<dyn Error + Send + Sync>> {
         let spec = Spec {
-            disk: Disk::Directory(job.disk.to_owned()),
+            disk: Disk::Directory { path: job.disk.to_owned(), file_bytes: None },
             limits: limits(job),
             ..Spec::new(Tier::Jail, job.root.clone())
         };

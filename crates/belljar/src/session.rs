@@ -124,6 +124,13 @@ impl Session {
         let limits = limits::from_options(options, template.limits.over(defaults));
         let spec = Spec { limits: limits.clone(), ..Spec::new(tier, template.root.clone()) };
         let node = start_node(config).await?;
+        let abi = node.engine().facts().landlock_abi;
+        if tier == Tier::Process && abi < 6 {
+            printer.always(format_args!(
+                "WARNING: Landlock of this kernel (ABI {abi}) does not rule signals: the code can \
+                 signal other processes of its user. ABI 6 (Linux 6.12) does."
+            ));
+        }
         let enforcement = match node.engine().has_groups() {
             true => Enforcement::Cgroup,
             false => Enforcement::Rlimit,
@@ -327,7 +334,7 @@ WARNING: the process tier is weak. It is for trusted code and for hosts that for
   The code gets NO process list, network, IPC, hostname or file system of its own:
   - it shares the host's kernel with a filter of system calls as the only wall;
   - it can read the host's /usr, /lib, /bin and parts of /etc, as any local user can;
-  - it can talk to local sockets in the abstract namespace, where Landlock is older than ABI 6;
+  - it can make no socket but a pair, so it reaches neither the network nor servers of this host;
   - without cgroups, memory and processes are limited for each process, not altogether;
   - what it writes is bounded for each file, not altogether.
 Use the jail tier for code that nobody has read.",

@@ -72,7 +72,7 @@ pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
     // Without a network namespace nothing else keeps TCP away.
     let scope = Scope { no_tcp: writable == Writable::Work, ipc: apart };
     let ruleset = Ruleset::new(abi, scope).doing("make a ruleset")?;
-    let allow = |path: &Path, rights| allow(&ruleset, path, rights);
+    let allow = |path: &Path, rights| allow(&ruleset, path, rights, Links::Skip);
     let nodes = if device_free { 0 } else { access::MAKE_CHAR | access::MAKE_BLOCK };
     let write = access::WRITE | nodes;
     match writable {
@@ -89,9 +89,9 @@ pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
             }
         }
         Writable::Work => {
-            // Links as well: where the host has them, they lead to one of these.
+            // The host's own links, which no template has made.
             for path in HOST {
-                allow(Path::new(path), access::READ)?;
+                self::allow(&ruleset, Path::new(path), access::READ, Links::Follow)?;
             }
             if let Some(work) = work {
                 allow(work, write)?;
@@ -108,16 +108,32 @@ pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
     ruleset.restrict_self().doing("restrict files with Landlock")
 }
 
+/// What a symbolic link in the place of a directory means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// A template may have made it, to have a rule for something else: no rule. What it
+    /// leads to has its own rule, or none.
+    Skip,
+    Follow,
+}
+
 /// Allows `rights` at `path` and below; what is not there needs no rule.
-fn allow(ruleset: &Ruleset, path: &Path, rights: u64) -> Result<(), Failure> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
+fn allow(ruleset: &Ruleset, path: &Path, rights: u64, links: Links) -> Result<(), Failure> {
+    let mut flags = OFlags::PATH | OFlags::CLOEXEC;
+    if links == Links::Skip {
+        flags |= OFlags::NOFOLLOW;
+    }
     let place = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(place) => place,
         Err(rustix::io::Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(errno).doing(format!("open {}", path.display())),
     };
     let stat = rustix::fs::fstat(&place).doing("look at a place")?;
-    let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    if kind.is_symlink() {
+        return Ok(());
+    }
+    let is_dir = kind.is_dir();
     let rights = if is_dir { rights } else { rights & access::ON_FILES };
     ruleset.allow(place.as_fd(), rights).doing(format!("allow {}", path.display()))
 }

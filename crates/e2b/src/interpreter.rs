@@ -95,7 +95,12 @@ async fn answer(
     // Nobody wakes a sandbox who may not use it.
     admit(sandbox, request.headers()).map_err(Refused::Barred)?;
     let path = request.uri().path().to_owned();
-    check_token(sandbox, &request, path == "/execute")?;
+    if (request.method(), path.as_str()) == (&Method::GET, "/health") {
+        // Needs no token, so it wakes nothing up either.
+        sandbox.live().map_err(|problem| Refused::Barred(Barred::Gone(problem)))?;
+        return Ok(axum::Json("OK").into_response());
+    }
+    check_token(sandbox, &request)?;
     let live = actions.wake(sandbox).await.map_err(|problem| match problem.kind {
         Kind::NotFound | Kind::Conflict => Refused::Barred(Barred::Gone(problem)),
         _ => problem.into(),
@@ -103,7 +108,6 @@ async fn answer(
     let contexts = Contexts::of(sandbox, live);
     let steps: Vec<&str> = path.split('/').skip(1).collect();
     match (request.method(), &steps[..]) {
-        (&Method::GET, ["health"]) => Ok(axum::Json("OK").into_response()),
         (&Method::POST, ["execute"]) => execute::execute(&contexts, json(request).await?),
         (&Method::GET, ["contexts"]) => Ok(contexts::list(&contexts)),
         (&Method::POST, ["contexts"]) => contexts::create(&contexts, json(request).await?).await,
@@ -116,13 +120,13 @@ async fn answer(
     }
 }
 
-/// The sandbox's own token: whoever runs code must show it, and it is never wrong.
-fn check_token(sandbox: &Sandbox, request: &Request<Body>, needed: bool) -> Result<(), Refused> {
+/// Refuses requests without the sandbox's own token: contexts are the owner's, and asking
+/// for them wakes the sandbox.
+fn check_token(sandbox: &Sandbox, request: &Request<Body>) -> Result<(), Refused> {
     let given = request.headers().get("x-access-token");
     let refuse = |why: &str| Err(Refused::plain(StatusCode::UNAUTHORIZED, why));
     match given.map(HeaderValue::to_str) {
-        None if needed => refuse("the header X-Access-Token is missing"),
-        None => Ok(()),
+        None => refuse("the header X-Access-Token is missing"),
         Some(Ok(token)) if sandbox.facts().token.is(token) => Ok(()),
         Some(_) => refuse("the token in X-Access-Token is not that of the sandbox"),
     }

@@ -16,6 +16,7 @@ mod steps;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
+use belljar_confine::domain::Writable;
 use belljar_confine::{Attempt as _, Failure};
 use belljar_sys::fd;
 
@@ -31,6 +32,7 @@ pub(crate) enum Stage {
     Oci {
         /// 0: without Landlock.
         landlock_abi: u32,
+        writable: Writable,
     },
     Gvisor,
     Machine,
@@ -59,7 +61,12 @@ impl Stage {
             None => Self::Jail,
             Some(word) if word == "oci" => {
                 let abi = arguments.next().map(|abi| abi.to_str()?.parse().ok());
-                Self::Oci { landlock_abi: abi.unwrap_or(Some(0))? }
+                let writable = match arguments.next() {
+                    None => Writable::Usual,
+                    Some(word) if word == "build" => Writable::Everywhere,
+                    Some(_) => return None,
+                };
+                Self::Oci { landlock_abi: abi.unwrap_or(Some(0))?, writable }
             }
             Some(word) if word == "gvisor" => Self::Gvisor,
             Some(_) => return None,
@@ -75,7 +82,7 @@ impl Stage {
                 let stream = fd::inherited(STREAM).doing("find the stream")?;
                 Ok(Booted::shared(stream))
             }
-            Self::Oci { landlock_abi } => oci::boot(landlock_abi),
+            Self::Oci { landlock_abi, writable } => oci::boot(landlock_abi, writable),
             Self::Gvisor => gvisor::boot(),
             Self::Machine => machine::boot(),
         }
@@ -109,14 +116,21 @@ mod tests {
     #[test]
     fn arguments_say_where_it_is() {
         assert_eq!(of(&["belljar-guest"]), Some(Stage::Jail));
-        assert_eq!(of(&["x", "oci"]), Some(Stage::Oci { landlock_abi: 0 }));
-        assert_eq!(of(&["x", "oci", "6"]), Some(Stage::Oci { landlock_abi: 6 }));
+        let oci = |landlock_abi, writable| Some(Stage::Oci { landlock_abi, writable });
+        assert_eq!(of(&["x", "oci"]), oci(0, Writable::Usual));
+        assert_eq!(of(&["x", "oci", "6"]), oci(6, Writable::Usual));
+        assert_eq!(of(&["x", "oci", "6", "build"]), oci(6, Writable::Everywhere));
         assert_eq!(of(&["x", "gvisor"]), Some(Stage::Gvisor));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for wrong in [&["x", "oci", "six"][..], &["x", "gvisor", "1"], &["x", "jail"]] {
+        for wrong in [
+            &["x", "oci", "six"][..],
+            &["x", "oci", "6", "all"],
+            &["x", "gvisor", "1"],
+            &["x", "jail"],
+        ] {
             assert_eq!(of(wrong), None, "{wrong:?}");
         }
     }

@@ -20,4 +20,4 @@ pub use id::{NodeNumber, SandboxId};
 pub use limits::Limits;
 pub use question::Question;
 pub use run::{ExecId, Generation, RunId, Sequence};
-pub use spec::{Bind, Disk, RootFs, Runtime, Spec, Strength, Tier, User};
+pub use spec::{Bind, Disk, Owners, RootFs, Runtime, Spec, Strength, Tier, User};

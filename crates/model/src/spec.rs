@@ -1,7 +1,7 @@
 //! What a sandbox is asked to be.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,13 @@ impl Tier {
         matches!(self, Self::Jail | Self::Oci(Runtime::Crun | Runtime::Runc))
     }
 
+    /// Returns true if its writable layer can be a directory of the host, which a
+    /// template build keeps. A machine's disk is written by its own kernel, so the
+    /// host never mounts one.
+    pub fn keeps_directory(self) -> bool {
+        matches!(self, Self::Jail | Self::Oci(_))
+    }
+
     /// Whether a whole sandbox, memory included, can be put on disk.
     pub fn can_be_saved(self) -> bool {
         !self.shares_kernel()
@@ -159,6 +166,32 @@ pub struct Bind {
     pub source: PathBuf,
     /// Absolute path inside, whose directory exists in the root filesystem.
     pub target: PathBuf,
+    #[serde(default)]
+    pub owners: Owners,
+}
+
+/// The users whom a bind's files belong to inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Owners {
+    /// Those of the host, who are nobody inside: root of the sandbox reads what any user
+    /// of the host could, and no more.
+    #[default]
+    Host,
+    /// Those of the sandbox, as in a layer: for directories that Belljar made itself.
+    Sandbox,
+}
+
+impl Bind {
+    /// Shows a directory that belongs to the host.
+    pub fn of_host(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), owners: Owners::Host }
+    }
+
+    /// Shows a directory that was made for sandboxes.
+    pub fn of_sandboxes(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), owners: Owners::Sandbox }
+    }
 }
 
 /// The read-only base that a sandbox stands on.
@@ -178,7 +211,25 @@ pub enum Disk {
     Memory,
     /// In a directory that outlives the sandbox: template builds only, since a
     /// plain directory cannot be bounded.
-    Directory(PathBuf),
+    Directory {
+        path: PathBuf,
+        /// The longest file that code may make. With it, code cannot reserve space ahead
+        /// of writing either, so that a watch has time to see what it uses.
+        file_bytes: Option<u64>,
+    },
+    /// On a block device with a file system of its own, in the directories `upper` and
+    /// `work`: bounded by the size of the device. Template builds of tenants.
+    Device(PathBuf),
+}
+
+impl Disk {
+    /// The directory or the device; `None`: memory.
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Self::Memory => None,
+            Self::Directory { path, .. } | Self::Device(path) => Some(path),
+        }
+    }
 }
 
 /// Who the code is, inside. Neither has any capability.

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use belljar_model::{Limits, SandboxId};
+use belljar_sys::enter::as_user;
 
 mod hierarchy;
 
@@ -341,9 +342,17 @@ impl CallGroup {
         Ok(CallEntry { descriptors, into_cgroup })
     }
 
-    /// What a zygote needs to have a child born into the groups: the version 2
-    /// directory if there is one, then files to which the child writes "0".
-    pub(crate) fn open_for_zygote(&self) -> io::Result<CallEntry> {
+    /// What the zygote of this user id needs to have a child born into the groups: the
+    /// version 2 directory if there is one, then files to which the child writes "0".
+    ///
+    /// Version 1 judges a write by who opened the file, and a zygote has run code of the
+    /// template's: opened by root, the files would let it move any process of the host.
+    /// Opened as its own user, they move processes of that user alone.
+    pub(crate) fn open_for_zygote(&self, zygote: u32) -> io::Result<CallEntry> {
+        as_user(zygote, || self.open_all())?
+    }
+
+    fn open_all(&self) -> io::Result<CallEntry> {
         let mut descriptors = Vec::new();
         if let Some(site) = &self.hierarchies.unified {
             descriptors.push(open_alone(&self.dir(site))?);

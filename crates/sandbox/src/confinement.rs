@@ -34,25 +34,37 @@ pub struct Confinement {
     pub inner: Option<(u32, u64)>,
 }
 
-/// The filter of calls, assembled once.
-fn filter_of(tier: Tier) -> &'static [u8] {
-    static USER: LazyLock<Vec<u8>> =
-        LazyLock::new(|| seccomp::to_bytes(&seccomp::assemble(&seccomp::user())));
-    static ENCLOSED: LazyLock<Vec<u8>> =
-        LazyLock::new(|| seccomp::to_bytes(&seccomp::assemble(&seccomp::enclosed())));
-    match tier {
+/// A filter, assembled once.
+type Filter = LazyLock<Vec<u8>>;
+
+/// The filter of calls.
+fn filter_of(spec: &Spec) -> &'static [u8] {
+    static USER: Filter = LazyLock::new(|| assembled(&seccomp::user()));
+    static PROCESS: Filter = LazyLock::new(|| assembled(&seccomp::unconnected(seccomp::user())));
+    static ENCLOSED: Filter = LazyLock::new(|| assembled(&seccomp::enclosed()));
+    static WATCHED: Filter = LazyLock::new(|| assembled(&seccomp::unreserving(seccomp::user())));
+    static ENCLOSED_WATCHED: Filter =
+        LazyLock::new(|| assembled(&seccomp::unreserving(seccomp::enclosed())));
+    let is_watched = matches!(spec.disk, Disk::Directory { file_bytes: Some(_), .. });
+    match (spec.tier, is_watched) {
         // gVisor answers every call itself: a whole filter would be asked by the
         // same kernel that it is to protect.
-        Tier::Oci(Runtime::Runsc) => &ENCLOSED,
-        _ => &USER,
+        (Tier::Oci(Runtime::Runsc), false) => &ENCLOSED,
+        (Tier::Oci(Runtime::Runsc), true) => &ENCLOSED_WATCHED,
+        (Tier::Process, _) => &PROCESS,
+        (_, false) => &USER,
+        (_, true) => &WATCHED,
     }
+}
+
+fn assembled(policy: &seccomp::Policy) -> Vec<u8> {
+    seccomp::to_bytes(&seccomp::assemble(policy))
 }
 
 impl Confinement {
     pub(crate) fn new(spec: &Spec, facts: Facts, weakened: &Weakened, work: Option<&Path>) -> Self {
         let keeps = |defence| weakened.keeps(defence);
-        let filter =
-            if keeps(Defence::Seccomp) { filter_of(spec.tier).to_vec() } else { Vec::new() };
+        let filter = if keeps(Defence::Seccomp) { filter_of(spec).to_vec() } else { Vec::new() };
         Self {
             filter_kills: !filter.is_empty() && spec.tier != Tier::GVISOR,
             seccomp: filter,
@@ -88,10 +100,14 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         (resource::RTPRIO, 0),
         (resource::NICE, 0),
     ];
-    // A machine's disk is as large as it may be, and says when it is full.
-    if spec.disk == Disk::Memory && spec.tier != Tier::Microvm {
-        list.push((resource::FSIZE, limits.disk_bytes));
-    }
+    let longest = match spec.disk {
+        // A machine's disk is as large as it may be, and says when it is full.
+        Disk::Memory if spec.tier == Tier::Microvm => None,
+        Disk::Memory => Some(limits.disk_bytes),
+        Disk::Directory { file_bytes, .. } => file_bytes,
+        Disk::Device(_) => None,
+    };
+    list.extend(longest.map(|longest| (resource::FSIZE, longest)));
     if let Some(cpu) = limits.cpu {
         // A back-stop, should the engine's own timer never come. A kernel that is
         // not the host's also counts time in which the host let it wait.

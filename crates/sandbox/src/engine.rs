@@ -155,6 +155,9 @@ struct Ends {
 /// Ends that are kept for someone who has not asked yet.
 const EARLY: usize = 64;
 
+/// The least ABI of Landlock for the process tier: since then it rules TCP.
+const PROCESS_ABI: u32 = 4;
+
 impl Engine {
     /// Starts the spawner. Reclaims what dead engines left on the way.
     pub async fn start(config: Config) -> Result<Self, EngineError> {
@@ -187,8 +190,9 @@ impl Engine {
         let descriptors = [guest.as_fd(), lease.file().as_fd()];
         wire::send(&socket, &init, &descriptors).map_err(EngineError::Spawner)?;
         let number = lease.number;
+        let force = config.runtimes.force;
         let judge = Judge::new(config.runtimes);
-        let workshop = Workshop::new(&state.dir, config.guest, config.machines);
+        let workshop = Workshop::new(&state.dir, config.guest, config.machines, force);
         let engine =
             Self::connect(socket, facts, (state, number), (hierarchies, judge, workshop), gone);
         let engine = engine.await.map_err(EngineError::Spawner)?;
@@ -376,9 +380,16 @@ impl Engine {
         from: Option<&Path>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
         spec.check().map_err(StartError::Limits)?;
-        if self.connection.facts.landlock_abi == 0 && spec.tier == Tier::Process {
-            let why = "its kernel has no Landlock, which is all that this tier's files rest on";
-            let why = why.to_owned();
+        let abi = self.connection.facts.landlock_abi;
+        if spec.tier == Tier::Process && abi < PROCESS_ABI {
+            let why = if abi == 0 {
+                "its kernel has no Landlock, which is all that this tier's files rest on".to_owned()
+            } else {
+                format!(
+                    "its kernel has ABI {abi} of Landlock; this tier, which shares the host's \
+                     network, needs ABI {PROCESS_ABI} (Linux 6.7), which rules TCP"
+                )
+            };
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
         if !spec.data.is_empty() && !spec.tier.shows_files() {

@@ -5,6 +5,7 @@
 //! sandbox is a [`Machine`]: a byte stream to its guest, its cgroups, its end.
 
 mod archive;
+mod build_disk;
 pub mod cgroup;
 mod confinement;
 mod defence;
@@ -21,12 +22,14 @@ pub mod seccomp;
 mod spawner;
 mod state;
 mod stillness;
+mod version;
 mod wait;
 mod wire;
 mod zygote;
 
 pub use belljar_sys::net::Door;
 pub use belljar_sys::{diag, packet};
+pub use build_disk::BuildDisk;
 pub use confinement::Confinement;
 pub use defence::{Defence, Weakened};
 pub use door::{Holder, ListenError, Whereabouts};

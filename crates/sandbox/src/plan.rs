@@ -47,7 +47,7 @@ pub enum Step {
     /// Writes what a machine's disk begins as: here, where it is charged to the
     /// sandbox.
     FillDisk,
-    /// The writable layer is in a directory; the scratch holds the rest.
+    /// The writable layer is in a directory or on a device; the scratch holds the rest.
     UpperDirectory(PathBuf),
     Layers {
         count: usize,
@@ -154,8 +154,8 @@ impl Plan {
             bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
             inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),
         });
-        if let Disk::Directory(path) = &spec.disk {
-            steps.push(Step::UpperDirectory(path.clone()));
+        if let Some(place) = spec.disk.place() {
+            steps.push(Step::UpperDirectory(place.to_owned()));
         }
         steps.push(Step::OwnScratch);
         steps.push(Step::Layers { count: spec.root.layers.len() });
@@ -238,8 +238,8 @@ impl Plan {
             bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
             inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),
         });
-        if let Disk::Directory(path) = &spec.disk {
-            steps.push(Step::UpperDirectory(path.clone()));
+        if let Some(place) = spec.disk.place() {
+            steps.push(Step::UpperDirectory(place.to_owned()));
         }
         steps.push(Step::Layers { count: spec.root.layers.len() });
         steps.push(Step::Overlay { neutral: keeps(Defence::NeutralNames) });
@@ -341,7 +341,7 @@ impl Plan {
             let writable = match (spec.tier, &spec.disk) {
                 (Tier::Process, _) => Writable::Work,
                 (_, Disk::Memory) => Writable::Usual,
-                (_, Disk::Directory(_)) => Writable::Everywhere,
+                (_, Disk::Directory { .. } | Disk::Device(_)) => Writable::Everywhere,
             };
             steps.push(Step::Landlock { abi: facts.landlock_abi, device_free, writable });
         }

@@ -59,7 +59,9 @@ struct Spawner {
     state: State,
     facts: Facts,
     guest: OwnedFd,
+    /// The guest's filter, and that of one that shares the host's network.
     filter: Vec<Instruction>,
+    process_filter: Vec<Instruction>,
     hierarchies: Option<Hierarchies>,
     /// Where the `/dev` of all sandboxes is.
     devices: Option<PathBuf>,
@@ -135,6 +137,7 @@ fn run() -> io::Result<()> {
         facts: facts.into(),
         guest,
         filter: seccomp::assemble(&seccomp::guest()),
+        process_filter: seccomp::assemble(&seccomp::unconnected(seccomp::guest())),
         hierarchies,
         engine,
         free: (0..SLOTS).map(|slot| (engine, slot)).collect(),
@@ -333,7 +336,11 @@ impl Spawner {
         let base = self.state.base();
         let cradle = Cradle {
             program: monitor.as_ref().map_or(Program::Guest(&self.guest), Program::Monitor),
-            filter: monitor.as_ref().map_or(&self.filter[..], |monitor| &monitor.filter),
+            filter: match &monitor {
+                Some(monitor) => &monitor.filter,
+                None if spec.tier == Tier::Process => &self.process_filter,
+                None => &self.filter,
+            },
             base: &base,
             devices: self.devices.as_deref(),
             work,

@@ -166,7 +166,7 @@ impl Zygote {
         group: Option<&CallGroup>,
     ) -> Result<Interpreter, StartError> {
         let (pending, theirs) = Pending::new()?;
-        let groups = group.map(CallGroup::open_for_zygote).transpose();
+        let groups = group.map(|group| group.open_for_zygote(self.uid)).transpose();
         let groups = groups.map_err(step("open the context's cgroup"))?;
         {
             let mut descriptors = vec![machine.pidfd.as_fd()];

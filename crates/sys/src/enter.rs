@@ -8,6 +8,7 @@
 use std::arch::asm;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Pid;
 
@@ -152,6 +153,33 @@ fn restore_rseq() {
     // SAFETY: `area` is glibc's own, as large as the kernel's first version of
     // it, and was registered before; a refusal leaves things as they are.
     unsafe { libc::syscall(libc::SYS_rseq, area, SIZE, 0, SIGNATURE) };
+}
+
+/// Runs `act` on this thread with another effective user, all capabilities kept: files that
+/// it opens are opened by that user. The real and the saved id stay, so nobody of that user
+/// may signal or trace the thread meanwhile. For processes of several threads as well.
+pub fn as_user<T>(uid: u32, act: impl FnOnce() -> T) -> io::Result<T> {
+    // One at a time: whether the process can be dumped is not a thread's own matter, and a
+    // change of user takes it away.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let dumpable = crate::process::is_dumpable()?;
+    let made = owned_by(uid, act);
+    crate::process::set_dumpable(dumpable)?;
+    made
+}
+
+/// Runs `act` as [`owned_by`] does, and with the effective group of the same number.
+pub fn owned_by_both<T>(id: u32, act: impl FnOnce() -> T) -> io::Result<T> {
+    let keep = libc::gid_t::MAX;
+    let become_effective = |gid: u32| {
+        // SAFETY: setresgid takes three integers.
+        check(unsafe { libc::syscall(libc::SYS_setresgid, keep, gid, keep) })
+    };
+    become_effective(id)?;
+    let made = owned_by(id, act);
+    become_effective(0)?;
+    made
 }
 
 /// Runs `act` with another effective user, all capabilities kept: what it makes

@@ -16,6 +16,7 @@ pub mod identity;
 pub mod keyring;
 pub mod landlock;
 pub mod lock;
+pub mod loopback;
 pub mod mount;
 pub mod net;
 pub mod packet;

@@ -180,6 +180,13 @@ pub fn set_dumpable(dumpable: bool) -> io::Result<()> {
     check(ret.into()).map(drop)
 }
 
+/// Returns true if [`set_dumpable`] holds, as it does from the start.
+pub fn is_dumpable() -> io::Result<bool> {
+    // SAFETY: PR_GET_DUMPABLE takes no arguments.
+    let ret = unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) };
+    Ok(check(ret.into())? == 1)
+}
+
 /// Whether a seccomp filter is in force (2), and `no_new_privs` (1).
 pub fn confinement() -> io::Result<(i32, i32)> {
     // SAFETY: PR_GET_SECCOMP takes no arguments.

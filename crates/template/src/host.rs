@@ -1,7 +1,7 @@
 //! The `host` template: the machine's own `/usr`, read-only, over a skeleton.
 //!
 //! Nothing is downloaded and nothing of the host's secrets is shown. `/usr` is
-//! what any local user can read anyway; of `/etc` only a short list of public
+//! what any local user can read anyway: no user inside owns it. Of `/etc` only a short list of public
 //! files is copied, and of those only what is readable by everyone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +105,7 @@ fn prepare_from(host: &Path, store_dir: &Path) -> Result<Template, Error> {
 }
 
 fn bind(host: &Path, name: &str) -> Bind {
-    Bind { source: host.join(name), target: Path::new("/").join(name) }
+    Bind::of_host(host.join(name), Path::new("/").join(name))
 }
 
 fn languages(host: &Path) -> BTreeMap<String, PathBuf> {

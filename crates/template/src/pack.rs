@@ -52,12 +52,46 @@ pub fn pack(layer: &Path, target: &mut File) -> Result<(), PackError> {
     let root = rustix::fs::open(layer, flags, Mode::empty()).map_err(at("open", layer))?;
     let pack = || {
         let encoder = zstd::stream::write::Encoder::new(BufWriter::new(target), LEVEL)?;
-        let mut pack = Pack { archive: Builder::new(encoder), linked: HashMap::new() };
-        pack.directory(&root, &mut PathBuf::new(), 0)?;
-        pack.archive.into_inner()?.finish()?.into_inner().map_err(|error| error.into_error())?;
+        let encoder = archive(&root, encoder)?;
+        encoder.finish()?.into_inner().map_err(|error| error.into_error())?;
         Ok::<_, io::Error>(())
     };
     Ok(pack().map_err(at("pack", layer))?)
+}
+
+/// Copies a sealed layer into an empty directory, possibly of another file system.
+pub(crate) fn copy(layer: &Path, into: &Path, caps: Caps) -> Result<(), PackError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let from = rustix::fs::open(layer, flags, Mode::empty()).map_err(at("open", layer))?;
+    let root = Root::open(into).map_err(at("open", into))?;
+    let (reader, writer) = io::pipe().map_err(at("copy", layer))?;
+    let (read, written) = std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let writer = BufWriter::with_capacity(1 << 16, writer);
+            archive(&from, writer)?.flush()
+        });
+        let mut reader = BufReader::with_capacity(1 << 16, reader);
+        let mut read = Unpack::packed(&root, caps).entries(&mut reader).map(drop);
+        if read.is_ok() {
+            // The padding after the last entry.
+            let rest = io::copy(&mut reader, &mut io::sink());
+            read = rest.map(drop).map_err(UnpackError::Archive);
+        }
+        // With this end of the pipe closed, the other thread never waits.
+        drop(reader);
+        (read, writing.join())
+    });
+    // Who reads has seen more: a writer whose reader left has a broken pipe to tell of.
+    read.map_err(PackError::Unpack)?;
+    let written = written.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+    Ok(written.map_err(at("copy", layer))?)
+}
+
+/// Writes the entries of a sealed layer.
+fn archive<W: Write>(root: &OwnedFd, target: W) -> io::Result<W> {
+    let mut pack = Pack { archive: Builder::new(target), linked: HashMap::new() };
+    pack.directory(root, &mut PathBuf::new(), 0)?;
+    pack.archive.into_inner()
 }
 
 /// Reads what [`pack`] wrote into an empty directory.

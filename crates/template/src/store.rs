@@ -27,6 +27,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::file::{self, at};
+use crate::oci::Caps;
+use crate::pack::{self, PackError};
 use crate::template::{Template, hold};
 use crate::tree::{self, Kind, SealError, Sealed, Stripped};
 
@@ -70,6 +72,8 @@ pub enum StoreError {
     Reference(#[from] InvalidReference),
     #[error("there is no template `{0}`")]
     Unknown(Reference),
+    #[error(transparent)]
+    Copy(#[from] PackError),
     #[error("what was to be the layer {expected} is {found}")]
     OtherLayer { expected: Digest, found: Digest },
     #[error("the template `{template}` lacks its layer {layer}")]
@@ -104,6 +108,19 @@ impl Store {
     pub fn add_layer(&self, tree: &Path, kind: Kind) -> Result<Layer, StoreError> {
         let sealed = tree::seal(tree, kind)?;
         self.take_over(tree, &sealed)
+    }
+
+    /// Seals a tree where it is, on a file system of its own, and takes a copy of it.
+    pub fn copy_layer(&self, tree: &Path, kind: Kind, caps: Caps) -> Result<Layer, StoreError> {
+        let sealed = tree::seal(tree, kind)?;
+        if let Some(present) = self.layer(&sealed.digest)? {
+            return Ok(present);
+        }
+        let work = self.workspace()?;
+        let copy = work.path().join("layer");
+        fs::create_dir(&copy).map_err(at("create", &copy))?;
+        pack::copy(tree, &copy, caps)?;
+        self.add_known_layer(&copy, &sealed.digest)
     }
 
     /// The same for a tree that came from elsewhere, if it is the layer that it is

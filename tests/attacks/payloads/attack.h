@@ -453,6 +453,9 @@ AT_UNUSED static bool status_value(const char *field, char *out, size_t cap) {
 
 // writable_dir gives a directory that the sandbox user may write to.
 AT_UNUSED static const char *writable_dir(void) {
+    // Where the sandbox shares the host's directories, its own is named.
+    const char *own = getenv("TMPDIR");
+    if (own && access(own, W_OK) == 0) return own;
     static const char *dirs[] = {"/workspace", "/tmp", "/home/u", "/var/tmp", "/dev/shm", NULL};
     for (int i = 0; dirs[i]; i++)
         if (access(dirs[i], W_OK) == 0) return dirs[i];

@@ -13,6 +13,7 @@ pub(crate) mod kernel_log;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod neighbour;
+pub(crate) mod on_host;
 pub(crate) mod oracle;
 pub(crate) mod processes;
 pub(crate) mod programs;

@@ -174,7 +174,9 @@ fn jobs(attacks: &[Attack], options: &Options) -> Jobs {
             Control::Each(sets) => sets,
             // Those of the jail switch its own defences off.
             Control::Own(_)
-                if options.tier != Tier::Jail && !["OCI", "VM"].contains(&attack.class()) =>
+                if options.tier != Tier::Jail
+                    && !["OCI", "VM"].contains(&attack.class())
+                    && attack.id != "NET-01" =>
             {
                 uncontrolled.push((attack.id, "its control is one of the jail"));
                 continue;
@@ -185,9 +187,13 @@ fn jobs(attacks: &[Attack], options: &Options) -> Jobs {
             }
             Control::Because(_) => continue,
         };
-        for set in sets {
-            match applies::control(set, options.tier) {
-                Ok(()) => jobs.push(Job { attack, mode: Mode::Control(set) }),
+        for &set in sets {
+            let set = match options.tier {
+                Tier::Process => applies::on_the_host_without(&attack, set),
+                tier => applies::control(set, tier).map(|()| set),
+            };
+            match set {
+                Ok(set) => jobs.push(Job { attack, mode: Mode::Control(set) }),
                 Err(why) => uncontrolled.push((attack.id, why)),
             }
         }

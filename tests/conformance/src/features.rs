@@ -134,7 +134,9 @@ impl Fixture {
             Feature::OwnProcesses => own("has no pid namespace"),
             Feature::CallsMeet => own("Landlock keeps calls off the guest, and so off each other"),
             Feature::CallsSeeEachOther => own("procfs hides what Landlock lets no call trace"),
-            Feature::OwnNetwork => own("has no network namespace; Landlock denies TCP"),
+            Feature::OwnNetwork => {
+                own("has no network namespace; the filter allows no socket but a pair")
+            }
             Feature::OwnIpc => own("has no IPC namespace"),
             Feature::OwnAbstractSockets if tier == Tier::Process => {
                 let scoped = self.node.engine().facts().landlock_abi >= 6;

@@ -3,6 +3,7 @@
 pub(crate) mod authorization;
 mod bodies;
 mod books;
+mod builds;
 mod bus;
 mod code;
 mod cursors;
@@ -16,7 +17,9 @@ mod network;
 mod nodes;
 mod oci;
 mod policy;
+mod ports;
 mod quota;
+mod reuse;
 mod secrets;
 mod strangers;
 mod streams;
@@ -77,6 +80,7 @@ pub(crate) const ALL: &[Case] = &[
         token::opens_its_sandbox_on_its_node
     ),
     case!("API-08/inside", "a key on its way to a server inside", token::keys_stay_outside),
+    case!("API-08/ports", "a sandbox's two ports without its token", ports::need_the_token),
     case!("API-09", "code that runs while it is read", code::stays_inside),
     case!("API-10", "operator pages on the public port", surface::operators_pages_are_elsewhere),
     case!("API-11", "cookies and other origins", surface::browsers_carry_no_rights),
@@ -122,6 +126,9 @@ pub(crate) const ALL: &[Case] = &[
     case!("BUS-06", "one idempotency key of two tenants", bus::message_ids_are_ours),
     case!("BUS-08", "text that cannot be stored", bus::odd_text_stalls_nothing),
     case!("BUS-09", "a flood of wrong keys", floods::leases_outlast_wrong_keys),
+    case!("API-16/floor/builds", "a floor that a build undercuts", builds::floors_hold),
+    case!("BLD-10", "an id that is used again", reuse::ids_are_used_once),
+    case!("RES-09/builds", "a step that fills the disk", builds::steps_are_bounded),
     case!("OCI-08", "what only a container's spec may say", oci::spec_is_ours),
     case!("OCI-09", "an environment for the host's helpers", oci::environment_stays_inside),
     case!("OCI-14", "a runtime that is missing, broken or too old", oci::no_good_runtime),

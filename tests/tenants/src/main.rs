@@ -22,6 +22,7 @@ mod peer;
 mod planted;
 mod platform;
 mod routes;
+mod small;
 mod wire;
 mod world;
 

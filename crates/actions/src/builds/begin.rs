@@ -8,7 +8,7 @@ use belljar_model::{EndReason, User};
 use belljar_node::{Call, Command, Event, Leftovers};
 use belljar_template::Defaults;
 
-use super::jail;
+use super::sandboxed;
 use crate::logs::Level;
 use crate::processes::StartProcess;
 use crate::sandbox::Sandbox;
@@ -93,7 +93,7 @@ async fn failed(started: &mut Option<Call>) -> String {
     if let Some(call) = started {
         loop {
             match call.next().await {
-                Event::End(end) if end.reason != EndReason::Done => return jail::shown(&end),
+                Event::End(end) if end.reason != EndReason::Done => return sandboxed::shown(&end),
                 Event::End(_) => break,
                 Event::Stdout(_) | Event::Stderr(_) => {}
             }

@@ -1,6 +1,6 @@
 //! The end of a build: shared, written down, or neither.
 
-use super::jail::{Stopping, stopped};
+use super::sandboxed::{Stopping, stopped};
 use super::{Known, StepError, unknown_build};
 use crate::clock::now;
 use crate::logs::Level;

@@ -11,22 +11,24 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use belljar_model::{Limits, RootFs, Spec, Tier, User};
+use belljar_model::{Limits, RootFs, Spec, User};
 use belljar_template::digest::Fields;
 use belljar_template::recipe::LimitDefaults;
 use belljar_template::store::{Layer, Workspace};
 use belljar_template::tree::Kind as Tree;
 use belljar_template::{Defaults, Digest, Manifest, Reference, Store};
 
-use super::jail::{Stop, Stopping, stopped};
+use super::disk::free_bytes;
 use super::log::Log;
+use super::sandboxed::{Stop, Stopping, stopped};
 use super::steps::{Action, Base, Instructions, expand};
 use super::{StepError, begin, blocking};
 use crate::keys::Tenant;
 use crate::logs::Level;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::start::Actions;
 use crate::template::{BuildRecord, Reason, Record};
+use crate::tier::not_made;
 
 /// An overlay takes some sixty layers; sandboxes need no more than that.
 const MOST_LAYERS: usize = 48;
@@ -184,14 +186,20 @@ impl Work<'_> {
 
     async fn workspace(&self) -> Result<Workspace, StepError> {
         let store = self.store();
-        let free = rustix::fs::statvfs(store.root());
+        self.check_free_space(&store)?;
+        blocking("make a place for a layer", move || store.workspace()).await
+    }
+
+    /// Refuses a step that might leave the host too little space.
+    fn check_free_space(&self, store: &Store) -> Result<(), StepError> {
+        let free = free_bytes(store.root());
         let free = free.map_err(|error| Problem::internal("look for space", &error))?;
-        let most = self.actions.config().builds.written.bytes;
-        if free.f_bavail.saturating_mul(free.f_frsize) < most {
+        let bounds = self.actions.config().builds;
+        if free < bounds.written.bytes.saturating_add(bounds.spare_bytes) {
             let message = "the server has no space for another layer".to_owned();
             return Err(StepError::Told(message));
         }
-        blocking("make a place for a layer", move || store.workspace()).await
+        Ok(())
     }
 
     /// Takes a layer of an earlier build, if there is one.
@@ -305,9 +313,11 @@ impl Work<'_> {
             self.say(Level::Info, "finalize", message);
         }
         let limits = limits.over(Limits::default());
-        let spec = Spec { limits, ..Spec::new(Tier::Jail, stand.root()) };
+        // As a sandbox of the template would get it.
+        let tier = self.actions.choose_tier(self.tenant, None, defaults.tier);
+        let spec = Spec { limits, ..Spec::new(tier.map_err(StepError::refused)?, stand.root()) };
         let made = self.actions.node().create(&spec).await;
-        let sandbox = made.map_err(|error| Problem::internal("try the template out", &error))?;
+        let sandbox = made.map_err(|error| StepError::refused(not_made(&error)))?;
         let bound = self.actions.config().builds.step.min(PATIENCE);
         let begun = tokio::select! {
             begun = begin::rehearse(&sandbox, defaults, &stand.env, bound) => {
@@ -365,6 +375,16 @@ fn image_name(image: &str) -> &str {
 }
 
 impl StepError {
+    /// A step that the server does not do, with the code and what to do instead.
+    pub(super) fn refused(problem: Problem) -> Self {
+        if problem.kind != Kind::Unsupported {
+            return Self::Ours(problem);
+        }
+        let Problem { code, message, hint, .. } = problem;
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        Self::Told(format!("{code}: {message}{hint}"))
+    }
+
     pub(super) fn reason(self, step: Option<String>) -> Reason {
         let message = match self {
             Self::Told(message) => message,

@@ -14,6 +14,13 @@ pub struct Instructions {
     pub ready: Option<String>,
 }
 
+impl Instructions {
+    /// Returns true if a step runs code of the tenant's and keeps what it writes.
+    pub(super) fn has_commands(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Run { .. }))
+    }
+}
+
 /// What the first step stands on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {

@@ -5,20 +5,22 @@
 //! ```
 //!
 //! An address to send one to is good once and for an hour. What is sent is
-//! counted, kept to the tenant's bound by dropping what was used longest ago,
-//! and looked at only when a build takes it apart.
+//! counted from its first byte, kept to the tenant's bound by dropping what was
+//! used longest ago, and looked at only when a build takes it apart. Only the server
+//! may read it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::keys::Tenant;
+use crate::private;
 use crate::problem::{Kind, Problem};
 use crate::secret::{Secret, hex};
 
@@ -26,11 +28,45 @@ use crate::secret::{Secret, hex};
 const GOOD_FOR: Duration = Duration::from_secs(3600);
 /// Addresses that a tenant may have at once.
 const MOST_ADDRESSES: usize = 200;
+/// Bytes of an upload after which older ones make room for it.
+const CHECKED_EVERY: u64 = 32 << 20;
 
 #[derive(Debug)]
 pub(super) struct Uploads {
     dir: PathBuf,
     expected: Mutex<HashMap<String, Expected>>,
+    under_way: Arc<UnderWay>,
+}
+
+/// Bytes of uploads that are not finished, by the directory of their tenant.
+#[derive(Debug, Default)]
+struct UnderWay(Mutex<HashMap<PathBuf, u64>>);
+
+impl UnderWay {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts bytes that are about to be written, if they fit.
+    fn add(&self, directory: &Path, bytes: u64, most: u64) -> bool {
+        let mut all = self.lock();
+        let held = all.get(directory).copied().unwrap_or(0);
+        let fits = held.saturating_add(bytes) <= most;
+        if fits {
+            all.insert(directory.to_owned(), held + bytes);
+        }
+        fits
+    }
+
+    fn remove(&self, directory: &Path, bytes: u64) {
+        let mut all = self.lock();
+        if let Some(held) = all.get_mut(directory) {
+            *held = held.saturating_sub(bytes);
+            if *held == 0 {
+                all.remove(directory);
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -56,22 +92,28 @@ pub struct Upload {
     target: PathBuf,
     left: u64,
     most: u64,
+    /// What the tenant may have of all, finished or not.
     kept: u64,
+    /// Bytes since the last look at what others take.
+    unchecked: u64,
+    under_way: Arc<UnderWay>,
 }
 
 impl Uploads {
     pub(super) fn open(state: &Path) -> io::Result<Self> {
         let dir = state.join("uploads");
-        fs::create_dir_all(&dir)?;
+        private::make_dir(&dir)?;
         for tenant in fs::read_dir(&dir)? {
-            for file in fs::read_dir(tenant?.path())? {
+            let tenant = tenant?.path();
+            private::make_dir(&tenant)?;
+            for file in fs::read_dir(tenant)? {
                 let path = file?.path();
                 if path.extension().is_some_and(|extension| extension == "new") {
                     fs::remove_file(path)?;
                 }
             }
         }
-        Ok(Self { dir, expected: Mutex::default() })
+        Ok(Self { dir, expected: Mutex::default(), under_way: Arc::default() })
     }
 
     fn path(&self, tenant: &Tenant, hash: &str) -> PathBuf {
@@ -124,14 +166,21 @@ impl Uploads {
         let partial = target.with_extension(format!("{}.new", &token[..16.min(token.len())]));
         let cannot = |error: io::Error| Problem::internal("keep an upload", &error);
         if let Some(directory) = target.parent() {
-            fs::create_dir_all(directory).map_err(cannot)?;
+            private::make_dir(directory).map_err(cannot)?;
         }
-        let file = tokio::fs::File::create_new(&partial).await.map_err(cannot)?;
-        Ok(Upload { file, partial, target, left: most, most, kept })
+        let mut options = tokio::fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&partial).await;
+        let file = file.map_err(cannot)?;
+        let under_way = self.under_way.clone();
+        Ok(Upload { file, partial, target, left: most, most, kept, unchecked: 0, under_way })
     }
 }
 
 impl Upload {
+    fn directory(&self) -> &Path {
+        self.target.parent().unwrap_or(&self.target)
+    }
+
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let count = bytes.len() as u64;
         if count > self.left {
@@ -139,7 +188,18 @@ impl Upload {
             return Err(Problem::new(Kind::Invalid, "upload_too_large", message)
                 .hint("name the large files in .dockerignore"));
         }
+        if !self.under_way.add(self.directory(), count, self.kept) {
+            let message = format!("your uploads have at most {} bytes together", self.kept);
+            return Err(Problem::new(Kind::TooMany, "too_many_uploads", message)
+                .hint("send one after the other"));
+        }
         self.left -= count;
+        self.unchecked += count;
+        if self.unchecked >= CHECKED_EVERY.min(self.kept / 4) {
+            self.unchecked = 0;
+            let made = make_room(&self.partial, self.kept);
+            made.map_err(|error| Problem::internal("keep an upload", &error))?;
+        }
         let written = self.file.write_all(bytes).await;
         written.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -162,10 +222,12 @@ impl Drop for Upload {
     fn drop(&mut self) {
         // Gone already if it was finished.
         let _ = fs::remove_file(&self.partial);
+        self.under_way.remove(self.directory(), self.most - self.left);
     }
 }
 
-/// Drops what was used longest ago until the rest fits; never `newest`.
+/// Drops what was used longest ago until the rest fits; never `newest`, nor what is under
+/// way, which counts all the same.
 fn make_room(newest: &Path, most: u64) -> io::Result<()> {
     let directory = newest.parent().unwrap_or(newest);
     let mut files = Vec::new();
@@ -232,5 +294,54 @@ mod tests {
         let there = |first: char| uploads.find(&tenant, &format!("{first}{}", &HASH[1..]));
         assert!(there('1').is_none());
         assert!(there('2').is_some() && there('3').is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_under_way_counts_and_old_ones_make_room_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(dir.path()).unwrap();
+        let tenant = Tenant::new("one");
+        let hash = |first: char| format!("{first}{}", &HASH[1..]);
+        let begin = async |first| {
+            let token = address(&uploads, &tenant, &hash(first));
+            uploads.receive(&token, 100, 100).await.unwrap()
+        };
+        let mut old = begin('0').await;
+        old.write(&[0; 60]).await.unwrap();
+        old.finish().await.unwrap();
+        let (mut one, mut two) = (begin('1').await, begin('2').await);
+        one.write(&[1; 50]).await.unwrap();
+        two.write(&[2; 50]).await.unwrap();
+        assert!(uploads.find(&tenant, &hash('0')).is_none(), "nothing made room");
+        let mut three = begin('3').await;
+        let refused = three.write(&[3; 1]).await.unwrap_err();
+        assert_eq!(refused.code, "too_many_uploads");
+        // Another tenant has a bound of its own, and what is given up is free again.
+        let other = Tenant::new("two");
+        let token = address(&uploads, &other, HASH);
+        uploads.receive(&token, 100, 100).await.unwrap().write(&[4; 100]).await.unwrap();
+        drop(two);
+        three.write(&[3; 50]).await.unwrap();
+        three.finish().await.unwrap();
+        one.finish().await.unwrap();
+        assert!(uploads.under_way.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn only_the_server_may_read_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(dir.path()).unwrap();
+        let tenant = Tenant::new("one");
+        let token = address(&uploads, &tenant, HASH);
+        let mut upload = uploads.receive(&token, 10, 100).await.unwrap();
+        upload.write(b"content").await.unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&upload.partial), 0o600);
+        upload.finish().await.unwrap();
+        let file = uploads.path(&tenant, HASH);
+        assert_eq!(mode(&file), 0o600);
+        assert_eq!(mode(file.parent().unwrap()), 0o700);
+        assert_eq!(mode(&dir.path().join("uploads")), 0o700);
     }
 }

@@ -17,7 +17,7 @@ use crate::tier::not_made;
 
 #[derive(Debug)]
 pub(crate) enum Taken {
-    Held(Checkpoint),
+    Held(Box<Checkpoint>),
     /// Files, on disk.
     Saved(PathBuf),
     /// All of it, in a directory.
@@ -125,7 +125,7 @@ impl Actions {
                 PauseMode::Filesystem => live.machine.checkpoint_files_within(room).await,
             };
             match taken {
-                Ok(taken) => Ok((Taken::Held(taken), promised?)),
+                Ok(taken) => Ok((Taken::Held(Box::new(taken)), promised?)),
                 Err(error @ ContextError::TooLarge { .. }) => {
                     let room = promised?;
                     Err(room.refusal().unwrap_or_else(|| cannot_copy(&error)))

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::name::{DEFAULT_TAG, Name, is_build};
 use crate::clock::{Moment, now};
 use crate::keys::Tenant;
+use crate::private;
 use crate::problem::{Kind, Problem};
 
 /// A tenant's template.
@@ -155,10 +156,7 @@ impl Own {
     }
 
     fn write(&self, record: &Record) -> io::Result<()> {
-        let path = self.dir.join(format!("{}.json", record.id));
-        let new = path.with_extension("new");
-        fs::write(&new, serde_json::to_vec(record)?)?;
-        fs::rename(new, path)
+        private::write(&self.dir.join(format!("{}.json", record.id)), record)
     }
 
     /// A tenant's own template, by id or by name. What belongs to another does

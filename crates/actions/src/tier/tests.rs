@@ -131,3 +131,47 @@ fn a_tier_that_the_host_lacks_is_told_without_what_is_the_hosts() {
     assert!(!problem.message.contains("/usr/bin"), "{}", problem.message);
     assert_eq!(not_made(&NodeError::Start(StartError::SpawnerGone)).code, "internal");
 }
+
+#[test]
+fn commands_of_builds_get_the_tier_of_a_sandbox_or_none() {
+    let all = [JAIL, CRUN, GVISOR, MICROVM];
+    for (default, floor, template, tenant, want) in [
+        (JAIL, JAIL, None, None, Some(JAIL)),
+        (GVISOR, JAIL, None, None, Some(GVISOR)),
+        (JAIL, JAIL, Some(CRUN), None, Some(CRUN)),
+        // Floors hold.
+        (JAIL, GVISOR, None, None, Some(GVISOR)),
+        (JAIL, JAIL, None, Some(GVISOR), Some(GVISOR)),
+        (JAIL, JAIL, Some(JAIL), Some(GVISOR), None),
+        // A machine keeps no directory, and nothing weaker takes its place.
+        (JAIL, JAIL, None, Some(MICROVM), None),
+        (MICROVM, JAIL, None, None, None),
+        (JAIL, JAIL, Some(MICROVM), None, None),
+    ] {
+        let tiers = tiers(default, floor, &all);
+        let chosen = tiers.for_builds(template, tenant);
+        assert_eq!(chosen.ok(), want, "{default} {floor} {template:?} {tenant:?}");
+        if let Err(refusal) = chosen {
+            assert_eq!(Problem::from(refusal).code, "tier_too_weak");
+        }
+    }
+}
+
+#[test]
+fn an_operator_chooses_the_tier_of_builds_above_the_floor() {
+    let all = [JAIL, GVISOR, MICROVM];
+    let machines = tiers(MICROVM, JAIL, &all).with_builds(Some(GVISOR)).unwrap();
+    assert_eq!(machines.for_builds(None, None), Ok(GVISOR));
+    assert_eq!(machines.for_builds(Some(JAIL), Some(JAIL)), Ok(GVISOR));
+    assert!(machines.for_builds(None, Some(MICROVM)).is_err());
+    assert!(machines.check_builds(Some(GVISOR)).is_ok());
+    assert!(machines.check_builds(Some(MICROVM)).is_err());
+    assert!(tiers(JAIL, JAIL, &all).check_builds(Some(GVISOR)).is_ok());
+    assert!(tiers(JAIL, JAIL, &all).check_builds(Some(MICROVM)).is_err());
+    assert_eq!(
+        tiers(JAIL, JAIL, &all).with_builds(Some(MICROVM)),
+        Err(TiersError::CannotBuild(MICROVM))
+    );
+    let below = TiersError::BuildsBelowFloor { builds: JAIL, floor: GVISOR };
+    assert_eq!(tiers(GVISOR, GVISOR, &all).with_builds(Some(JAIL)), Err(below));
+}

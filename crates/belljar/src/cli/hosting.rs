@@ -22,14 +22,18 @@ pub(crate) struct Hosting {
     /// oci/runc, gvisor or microvm [default: jail]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) tier: Option<Tier>,
-    /// The weakest tier that any sandbox may have; a tenant's own is in the key file
-    /// [default: jail]
+    /// The weakest tier that any sandbox may have, and any command of a template build; a
+    /// tenant's own is in the key file [default: jail]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) floor: Option<Tier>,
     /// A tier that may be asked for, of several the preferred first; may be repeated
     /// [default: all that this host can run]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) offer: Vec<Tier>,
+    /// The tier of commands in template builds: jail, oci/crun, oci/runc or gvisor; builds run no
+    /// commands in microvm [default: as for sandboxes]
+    #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
+    pub(crate) build_tier: Option<Tier>,
     /// What sandboxes reach that ask for nothing: none, packages or open [default: none]
     #[arg(long, value_name = "WHAT", value_enum, help_heading = "Network")]
     pub(crate) network: Option<Preset>,
@@ -40,8 +44,8 @@ pub(crate) struct Hosting {
     /// be reached (TOML)
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) gateway: Option<PathBuf>,
-    /// Where the same is written: `tier`, `floor`, `tiers`, `network`, `network_most` and
-    /// `gateway` (TOML); flags win
+    /// Where the same is written: `tier`, `floor`, `tiers`, `build_tier`, `network`,
+    /// `network_most` and `gateway` (TOML); flags win
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// How long requests may take to finish when the server is told to stop

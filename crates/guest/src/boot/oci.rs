@@ -14,7 +14,7 @@ use super::{Booted, steps};
 /// The guest's own filter, a raw BPF program.
 const FILTER: &str = "/.belljar/filter";
 
-pub(super) fn boot(landlock_abi: u32) -> Result<Booted, Failure> {
+pub(super) fn boot(landlock_abi: u32, writable: Writable) -> Result<Booted, Failure> {
     let stream = fd::inherited(steps::STREAM).doing("find the stream")?;
     let filter = filter()?;
     // A runtime may have done so; one that has not left the host's.
@@ -22,8 +22,7 @@ pub(super) fn boot(landlock_abi: u32) -> Result<Booted, Failure> {
     steps::become_guest(steps::GUEST_KEEPS)?;
     caps::set_no_new_privs().doing("forbid new privileges")?;
     if landlock_abi > 0 {
-        let rules =
-            Rules { abi: landlock_abi, device_free: true, writable: Writable::Usual, apart: true };
+        let rules = Rules { abi: landlock_abi, device_free: true, writable, apart: true };
         domain::enter(rules, None)?;
     }
     if let Some(filter) = filter {

@@ -87,10 +87,7 @@ fn a_bind_shows_what_lies_elsewhere() {
     put(scratch.path(), "elsewhere/pip.conf", "bound");
     put(scratch.path(), "one", "file");
     put(&layers[0], "etc/x", "");
-    let bind = |source: &str, target: &str| Bind {
-        source: scratch.path().join(source),
-        target: target.into(),
-    };
+    let bind = |source: &str, target: &str| Bind::of_host(scratch.path().join(source), target);
     let binds = vec![bind("elsewhere", "/etc"), bind("one", "/etc/one")];
     let tree = Tree::of(&RootFs { layers: layers.clone(), binds }).unwrap();
     assert_eq!(tree.text("/etc/pip.conf").as_deref(), Some("bound"));

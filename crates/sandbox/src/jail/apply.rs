@@ -12,6 +12,7 @@ use std::path::Path;
 
 use belljar_confine::domain::{self, Rules};
 use belljar_model::{Disk, Spec};
+use belljar_sys::enter::owned_by_both;
 use belljar_sys::mount::{Attributes, Propagation, Reach};
 use belljar_sys::seccomp::Instruction;
 use belljar_sys::{caps, exec, fd, identity, keyring, net, process, seccomp, signal};
@@ -153,7 +154,14 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::Layers { .. } => Ok(()),
         Step::Overlay { neutral } => {
             let on_disk = hands.disk.is_some();
-            mounts::overlay(&hands.layers, on_disk, *neutral)
+            let mount = || mounts::overlay(&hands.layers, on_disk, *neutral);
+            if on_disk && !birth.plan.namespaces.contains(process::Namespaces::USER) {
+                // The disk knows the sandbox's ids alone, and an overlay does its own
+                // bookkeeping there as whoever mounted it.
+                owned_by_both(birth.first_uid, mount).doing("mount as the sandbox's root")?
+            } else {
+                mount()
+            }
         }
         Step::Bind { target, index } => mounts::bind(hands.binds[*index].as_fd(), target),
         Step::Data { .. } => {
@@ -236,9 +244,16 @@ fn own_layers(spec: &Spec, hands: &mut Hands) -> Result<(), Failure> {
     hands.binds =
         spec.root.binds.iter().map(|bind| open(&bind.source)).collect::<Result<_, _>>()?;
     hands.data = data::open(&spec.data)?;
-    if let Disk::Directory(path) = &spec.disk {
-        hands.disk = Some(mounts::detached(path, Reach::One).doing("open the disk")?);
-    }
+    hands.disk = match &spec.disk {
+        Disk::Memory => None,
+        Disk::Directory { path, .. } => {
+            Some(mounts::detached(path, Reach::One).doing("open the disk")?)
+        }
+        // Only root mounts a device.
+        Disk::Device(_) => {
+            return Err(Failure::new("mount the disk", &io::ErrorKind::PermissionDenied.into()));
+        }
+    };
     Ok(())
 }
 

@@ -93,6 +93,15 @@ pub(super) fn scratch(base: &Path, bytes: Option<u64>, inodes: Option<u64>) -> D
     rustix::fs::open(".", flags, Mode::empty()).doing("open the scratch")
 }
 
+/// Mounts the ext4 file system on a block device, attached nowhere yet.
+pub(crate) fn device_mount(device: &Path) -> rustix::io::Result<OwnedFd> {
+    let fs = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&fs, "source", device)?;
+    fsconfig_create(&fs)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
 /// Attaches the directory that keeps the writable layer of a build.
 pub(super) fn disk(tree: BorrowedFd<'_>) -> Done {
     mkdir(DISK, 0o755).doing("make a place for the disk")?;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use belljar_model::{Disk, Spec};
+use belljar_model::{Disk, Owners, Spec};
 use belljar_sys::enter::owned_by;
 use belljar_sys::fd;
 use belljar_sys::mount::{Attributes, Reach};
@@ -198,7 +198,7 @@ fn ask_to_fork(
 ) -> Result<(), Failure> {
     let create = |group: &SandboxGroup| {
         let call = group.create_call(FIRST_CALL, first.guest_uid, Some(owner.uid))?;
-        call.open_for_zygote()
+        call.open_for_zygote(owner.uid)
     };
     let groups = group.map(create).transpose().doing("make the interpreter's cgroups")?;
     let mut descriptors = vec![first.pidfd.as_fd()];
@@ -288,8 +288,10 @@ pub(crate) fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Resul
     fs::write(proc.join("projid_map"), format!("0 {first_uid} 1")).doing("map project ids")
 }
 
-/// Copies the mounts that the sandbox stands on, read-only and with ids shown
-/// through the sandbox's own map: layers are shared and never changed.
+/// Copies the mounts that the sandbox stands on, read-only. Ids of layers, which are
+/// shared and never changed, show through the sandbox's own map. Directories of the host
+/// that are bound keep their owners, who are nobody inside: root of the sandbox reads
+/// there what any user of the host could, and no more.
 fn hand_over(
     spec: &Spec,
     weakened: &Weakened,
@@ -302,21 +304,32 @@ fn hand_over(
         idmap: namespace,
         ..Attributes::default()
     };
-    let layers = spec.root.layers.iter();
-    let binds = spec.root.binds.iter().map(|bind| &bind.source);
+    let unmapped = Attributes { idmap: None, ..shared };
+    let layers = spec.root.layers.iter().map(|layer| (layer, shared));
+    let binds = spec.root.binds.iter().map(|bind| match bind.owners {
+        Owners::Host => (&bind.source, unmapped),
+        Owners::Sandbox => (&bind.source, shared),
+    });
     let mut trees = Vec::new();
-    for path in layers.chain(binds) {
+    for (path, attributes) in layers.chain(binds) {
         let what = format!("open the layer {}", path.display());
         let tree = mounts::detached(path, Reach::One).doing(what)?;
-        mounts::prepare(tree.as_fd(), shared)?;
+        mounts::prepare(tree.as_fd(), attributes)?;
         trees.push(tree);
     }
     trees.extend(mounts::data::open(&spec.data)?);
-    if let Disk::Directory(path) = &spec.disk {
-        for name in ["upper", "work"] {
-            fs::create_dir_all(path.join(name)).doing("make the disk's directories")?;
+    let disk = match &spec.disk {
+        Disk::Memory => None,
+        Disk::Directory { path, .. } => {
+            for name in ["upper", "work"] {
+                fs::create_dir_all(path.join(name)).doing("make the disk's directories")?;
+            }
+            Some(mounts::detached(path, Reach::One).doing("open the disk")?)
         }
-        let tree = mounts::detached(path, Reach::One).doing("open the disk")?;
+        // Its directories were made with it.
+        Disk::Device(device) => Some(mounts::device_mount(device).doing("mount the disk")?),
+    };
+    if let Some(tree) = disk {
         let own = Attributes { read_only: false, ..shared };
         mounts::prepare(tree.as_fd(), own)?;
         trees.push(tree);

@@ -14,7 +14,7 @@ use belljar_model::{Limits, RootFs, SandboxId, Spec, Tier};
 use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
-use super::workshop::Workshop;
+use super::workshop::{Workshop, make_dir};
 use crate::defence::Weakened;
 use crate::engine::{Engine, StartError, to_tokio};
 use crate::runner::Runner;
@@ -140,6 +140,7 @@ impl Workshop {
     }
 
     fn kept(&self, key: &str) -> Option<Chosen> {
+        make_dir(&self.dir).ok()?;
         let text = fs::read(self.dir.join("accelerator.json")).ok()?;
         let kept: Kept = serde_json::from_slice(&text).ok()?;
         (kept.key == key).then_some(kept.chosen)
@@ -147,6 +148,7 @@ impl Workshop {
 
     fn keep(&self, kept: &Kept) -> io::Result<()> {
         let text = serde_json::to_vec(kept).map_err(io::Error::other)?;
+        make_dir(&self.dir)?;
         let fresh = self.dir.join(format!("accelerator.{}", std::process::id()));
         fs::write(&fresh, text)?;
         fs::rename(&fresh, self.dir.join("accelerator.json"))

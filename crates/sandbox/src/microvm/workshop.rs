@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -22,6 +22,7 @@ use belljar_sys::clock::Moment;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::StartError;
+use crate::version;
 
 use super::argv::{INITRAMFS_DIR, KERNEL_DIR};
 use super::monitor::{Ends, Monitor};
@@ -55,6 +56,8 @@ pub(crate) struct Workshop {
     /// How machines are run here, once that is known.
     pub(super) chosen: tokio::sync::OnceCell<Chosen>,
     version: OnceLock<Result<String, String>>,
+    /// Use a monitor with known holes.
+    force: bool,
     /// Kernels, by directory, and the initramfs of each.
     initramfs: Mutex<HashMap<PathBuf, PathBuf>>,
 }
@@ -81,6 +84,7 @@ impl Workshop {
         state: &Path,
         guest: &'static [u8],
         supplier: Option<&'static dyn Supplier>,
+        force: bool,
     ) -> Self {
         Self {
             dir: state.join("vm"),
@@ -89,6 +93,7 @@ impl Workshop {
             since: Moment::now().ok(),
             chosen: tokio::sync::OnceCell::new(),
             version: OnceLock::new(),
+            force,
             initramfs: Mutex::default(),
         }
     }
@@ -129,8 +134,8 @@ impl Workshop {
         };
         let ends = Ends::new(&image, &begins_as).map_err(told("open the machine's disks"))?;
         let mut root = self.root().map_err(told("make the monitor's root"))?;
-        root.binds.push(Bind { source: kernel, target: KERNEL_DIR.into() });
-        root.binds.push(Bind { source: initramfs, target: INITRAMFS_DIR.into() });
+        root.binds.push(Bind::of_sandboxes(kernel, KERNEL_DIR));
+        root.binds.push(Bind::of_sandboxes(initramfs, INITRAMFS_DIR));
         let limits = outer_limits(&spec.limits, &shape);
         let order = Order { program: PROGRAM.into(), shape, incoming: from.is_some() };
         Ok(Blueprint { order, spec: Spec { root, limits, ..spec.clone() }, ends, facts })
@@ -153,7 +158,9 @@ impl Workshop {
             match ran {
                 Ok(output) if output.status.success() => {
                     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+                    let line = text.lines().next().unwrap_or_default().trim().to_owned();
+                    let checked = version::check_monitor(&line);
+                    if self.force { Ok(line) } else { checked.map(|()| line) }
                 }
                 Ok(output) => Err(format!("`{PROGRAM} --version` ended with {}", output.status)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -202,7 +209,7 @@ impl Workshop {
         for name in ["usr", "dev", "proc", "tmp", "kernel", "initramfs"] {
             make_dir(&skeleton.join(name))?;
         }
-        let mut binds = vec![bind("/usr")];
+        let mut binds = vec![Bind::of_host("/usr", "/usr")];
         for name in ["bin", "lib", "lib64"] {
             let (path, place) = (Path::new("/").join(name), skeleton.join(name));
             match fs::read_link(&path) {
@@ -214,7 +221,7 @@ impl Workshop {
                 },
                 Err(_) if path.is_dir() => {
                     make_dir(&place)?;
-                    binds.push(Bind { source: path.clone(), target: path });
+                    binds.push(Bind::of_host(path.clone(), path));
                 }
                 Err(_) => {}
             }
@@ -223,11 +230,15 @@ impl Workshop {
     }
 }
 
-fn bind(path: &str) -> Bind {
-    Bind { source: path.into(), target: path.into() }
-}
-
-/// A directory that others may look into; fine if it is there.
-fn make_dir(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
+/// A directory that others may look into; fine if it is there, and nothing but our own: a
+/// link in its place would have root write elsewhere.
+pub(super) fn make_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    let found = fs::symlink_metadata(path)?;
+    let is_own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if is_own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let why = format!("{} is not a directory of this user alone", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }

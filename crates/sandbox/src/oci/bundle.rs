@@ -66,19 +66,24 @@ pub(crate) fn config(
         "ociVersion": "1.0.2",
         "hostname": "sandbox",
         "root": { "path": ground.base.join(ROOT), "readonly": false },
-        "process": process(gvisor, facts, weakened),
+        "process": process(spec, gvisor, facts, weakened),
         "mounts": mounts(spec, gvisor, weakened, ground),
         "linux": linux,
     })
 }
 
-fn process(gvisor: bool, facts: Facts, weakened: &Weakened) -> Value {
+fn process(spec: &Spec, gvisor: bool, facts: Facts, weakened: &Weakened) -> Value {
     let guest = format!("{OWN}/guest");
     let abi = if weakened.keeps(Defence::Landlock) { facts.landlock_abi } else { 0 };
     let args = if gvisor {
         vec![guest, "gvisor".to_owned()]
     } else {
-        vec![guest, "oci".to_owned(), abi.to_string()]
+        let mut args = vec![guest, "oci".to_owned(), abi.to_string()];
+        if spec.disk.place().is_some() {
+            // Template builds install where they like.
+            args.push("build".to_owned());
+        }
+        args
     };
     let keeps: &[&str] = if gvisor { &BOOT_NEEDS } else { &GUEST_NEEDS };
     let id = if gvisor { 0 } else { GUEST_UID };

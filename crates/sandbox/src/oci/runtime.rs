@@ -14,9 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use belljar_model::Runtime;
 
-mod version;
-
-use version::{Flaw, Version};
+use crate::version::{self, Version};
 
 /// Where runtimes are looked for, and whether their flaws are forgiven.
 #[derive(Debug, Clone, Default)]
@@ -149,21 +147,8 @@ async fn look_at(runtime: Runtime, program: &Path, force: bool) -> Result<Judged
     if flaws.is_empty() {
         return Ok(judged(None));
     }
-    let why = complain(runtime, &version, &flaws);
+    let why = version::complaint(&format!("`{}` {version}", runtime.program()), &flaws);
     if force { Ok(judged(Some(why))) } else { Err(why) }
-}
-
-fn complain(runtime: Runtime, version: &Version, flaws: &[Flaw]) -> String {
-    let holes: Vec<String> = flaws
-        .iter()
-        .map(|flaw| format!("{} ({}, mended in {})", flaw.id, flaw.what, flaw.mended))
-        .collect();
-    format!(
-        "`{}` {version} has known holes: {}; a distribution's package counts as the release it was \
-         made from. BELLJAR_FORCE_RUNTIME=1 uses it all the same",
-        runtime.program(),
-        holes.join(", ")
-    )
 }
 
 async fn version_text(program: &Path) -> io::Result<String> {

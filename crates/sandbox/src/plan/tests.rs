@@ -6,10 +6,8 @@ use super::{Facts, Plan, Step};
 use crate::defence::Weakened;
 
 fn spec(tier: Tier) -> Spec {
-    let root = RootFs {
-        layers: vec!["/layers/a".into()],
-        binds: vec![Bind { source: "/usr".into(), target: "/usr".into() }],
-    };
+    let root =
+        RootFs { layers: vec!["/layers/a".into()], binds: vec![Bind::of_host("/usr", "/usr")] };
     Spec {
         limits: Limits { disk_bytes: 64 << 20, inodes: 1000, ..Limits::default() },
         ..Spec::new(tier, root)
@@ -128,7 +126,8 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
 
 #[test]
 fn a_build_keeps_its_writable_layer_in_a_directory() {
-    let spec = Spec { disk: Disk::Directory("/build/upper".into()), ..spec(Tier::Jail) };
+    let disk = Disk::Directory { path: "/build/upper".into(), file_bytes: None };
+    let spec = Spec { disk, ..spec(Tier::Jail) };
     let plan = Plan::new(&spec, ROOT, &Weakened::default());
     assert!(plan.steps.contains(&Step::UpperDirectory("/build/upper".into())));
 }

@@ -279,11 +279,13 @@ const BY_REFERENCE: &[&str] = &["splice", "tee", "vmsplice", "sendfile"];
 const NEW_NAMESPACES: u32 = 0x7e02_0080;
 
 /// Urgent data has had its own kernel bugs; fast open connects without the
-/// call that Landlock watches.
+/// call that Landlock watches; zero copy sends references to pages.
 const MSG_OOB: u32 = 1;
+const MSG_ZEROCOPY: u32 = 0x400_0000;
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 const fn plain_flags(arg: u8) -> Rule {
-    Switch { arg, mask: MSG_OOB | MSG_FASTOPEN, cases: &[(0, Now(Allow))], otherwise: EPERM }
+    let mask = MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN;
+    Switch { arg, mask, cases: &[(0, Now(Allow))], otherwise: EPERM }
 }
 
 /// A signal argument that may not be SIGSYS: only the kernel may send that, so
@@ -310,14 +312,28 @@ const TCP_ONLY: Rule =
     Switch { arg: 2, mask: u32::MAX, cases: &[(0, Now(Allow)), (6, Now(Allow))], otherwise: EPERM };
 
 /// AF_UNIX; TCP over IPv4 and IPv6; NETLINK_ROUTE to read addresses.
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const AF_NETLINK: u32 = 16;
+const NETLINK_ROUTE: u32 = 0;
+
 const SOCKET: Rule = Switch {
     arg: 0,
     mask: u32::MAX,
     cases: &[
-        (1, Now(Allow)),
-        (2, STREAM_ONLY),
-        (10, STREAM_ONLY),
-        (16, Switch { arg: 2, mask: u32::MAX, cases: &[(0, Now(Allow))], otherwise: EPERM }),
+        (AF_UNIX, Now(Allow)),
+        (AF_INET, STREAM_ONLY),
+        (AF_INET6, STREAM_ONLY),
+        (
+            AF_NETLINK,
+            Switch {
+                arg: 2,
+                mask: u32::MAX,
+                cases: &[(NETLINK_ROUTE, Now(Allow))],
+                otherwise: EPERM,
+            },
+        ),
     ],
     otherwise: Errno(errno::AFNOSUPPORT),
 };
@@ -325,7 +341,7 @@ const SOCKET: Rule = Switch {
 const SOCKETPAIR: Rule = Switch {
     arg: 0,
     mask: u32::MAX,
-    cases: &[(1, Now(Allow))],
+    cases: &[(AF_UNIX, Now(Allow))],
     otherwise: Errno(errno::AFNOSUPPORT),
 };
 
@@ -400,16 +416,61 @@ const PRCTL: Rule = Switch {
     otherwise: EPERM,
 };
 
-/// SO_ATTACH_FILTER and its kin load programs into the kernel.
+const SOL_SOCKET: u32 = 1;
+const SOL_TCP: u32 = 6;
+const SO_ATTACH_FILTER: u32 = 26;
+const SO_ATTACH_BPF: u32 = 50;
+const SO_ATTACH_REUSEPORT_CBPF: u32 = 51;
+const SO_ATTACH_REUSEPORT_EBPF: u32 = 52;
+const SO_ZEROCOPY: u32 = 60;
+const TCP_ULP: u32 = 31;
+const TCP_ZEROCOPY_RECEIVE: u32 = 35;
+
+/// SO_ATTACH_FILTER and its kin load programs into the kernel, TCP_ULP other protocols
+/// (kTLS). SO_ZEROCOPY leaves pages of the program in the network's queues: references
+/// like those of `splice`.
 const SETSOCKOPT: Rule = Switch {
     arg: 1,
     mask: u32::MAX,
+    cases: &[
+        (
+            SOL_SOCKET,
+            Switch {
+                arg: 2,
+                mask: u32::MAX,
+                cases: &[
+                    (SO_ATTACH_FILTER, Now(EPERM)),
+                    (SO_ATTACH_BPF, Now(EPERM)),
+                    (SO_ATTACH_REUSEPORT_CBPF, Now(EPERM)),
+                    (SO_ATTACH_REUSEPORT_EBPF, Now(EPERM)),
+                    (SO_ZEROCOPY, Now(EPERM)),
+                ],
+                otherwise: Allow,
+            },
+        ),
+        (
+            SOL_TCP,
+            Switch {
+                arg: 2,
+                mask: u32::MAX,
+                cases: &[(TCP_ULP, Now(EPERM)), (TCP_ZEROCOPY_RECEIVE, Now(EPERM))],
+                otherwise: Allow,
+            },
+        ),
+    ],
+    otherwise: Allow,
+};
+
+/// TCP_ZEROCOPY_RECEIVE maps the network's pages into the program.
+const GETSOCKOPT: Rule = Switch {
+    arg: 1,
+    mask: u32::MAX,
     cases: &[(
-        1,
+        SOL_TCP,
         Switch {
             arg: 2,
             mask: u32::MAX,
-            cases: &[(26, Now(EPERM)), (50, Now(EPERM)), (51, Now(EPERM)), (52, Now(EPERM))],
+            cases: &[(TCP_ZEROCOPY_RECEIVE, Now(EPERM))],
             otherwise: Allow,
         },
     )],
@@ -449,6 +510,7 @@ pub fn user() -> Policy {
     policy.set(&["sendto", "recvfrom", "sendmmsg", "recvmmsg"], plain_flags(3));
     policy.set(&["sendmsg", "recvmsg"], plain_flags(2));
     policy.set(&["setsockopt"], SETSOCKOPT);
+    policy.set(&["getsockopt"], GETSOCKOPT);
     policy.set(&["ioctl"], IOCTL);
     policy.set(&["prctl"], PRCTL);
     policy.set(&["fcntl"], FCNTL);
@@ -519,6 +581,24 @@ pub fn enclosed() -> Policy {
         &["clone"],
         Switch { arg: 0, mask: NEW_NAMESPACES, cases: &[(0, Now(Allow))], otherwise: EPERM },
     );
+    policy
+}
+
+/// The same filter for the tier that shares the host's network, IPC and file system.
+/// Landlock rules neither datagrams nor connections to sockets with a path, so no socket
+/// that could have an address is made; pairs stay, which lead nowhere else. Nothing rules
+/// System V IPC and message queues either.
+pub fn unconnected(mut policy: Policy) -> Policy {
+    policy.set(&["socket"], Now(Errno(errno::AFNOSUPPORT)));
+    let shared = ["shmget", "shmat", "shmctl", "semget", "semctl", "msgget", "msgctl", "mq_open"];
+    policy.set(&shared, Now(Errno(errno::NOSYS)));
+    policy
+}
+
+/// The same filter without space that is reserved before it is written to: C libraries
+/// write zeros instead, at the pace of writing.
+pub fn unreserving(mut policy: Policy) -> Policy {
+    policy.set(&["fallocate"], Now(Errno(errno::OPNOTSUPP)));
     policy
 }
 

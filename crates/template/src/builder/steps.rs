@@ -99,7 +99,7 @@ impl Build<'_> {
             pip::download(program, &fetch, version, &wheels, options.step_timeout, &mut |bytes| {
                 lines.feed(bytes, |line| progress.line(line));
             })?;
-            let bind = Bind { source: wheels.clone(), target: BUILD_MOUNT.into() };
+            let bind = Bind::of_sandboxes(wheels.clone(), BUILD_MOUNT);
             let disk = work.path().join(format!("disk{round}"));
             let (end, tail) = self.run(&argv, Some(bind), &pip::INSTALL_ENV, &disk, progress)?;
             match pip::missing(&tail) {

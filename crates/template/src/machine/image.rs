@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn directories_of_the_host_are_refused_with_a_way_out() {
-        let bind = Bind { source: "/usr".into(), target: "/usr".into() };
+        let bind = Bind::of_host("/usr", "/usr");
         let root = RootFs { layers: vec!["/store/layers/a".into()], binds: vec![bind] };
         let error = Store::holding(&root).unwrap_err().to_string();
         assert!(error.contains("/usr") && error.contains("template build"), "{error}");

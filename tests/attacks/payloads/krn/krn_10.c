@@ -1,5 +1,6 @@
 // args: none
-// KRN-10: load BPF by every road that a socket or a system call offers.
+// KRN-10: load BPF by every road that a socket or a system call offers; options and flags of
+// sockets that put other protocols into the kernel, or take references to pages.
 #include "attack.h"
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -42,5 +43,25 @@ int main(void) {
                        EPERM, 0);
         }
     }
+
+    // kTLS and its kin replace a socket's operations; zero copy keeps pages of ours in the
+    // network's queues, or maps its pages into ours.
+    denied_act("TCP_ULP", child_call(SYS_setsockopt, socks[0], 6, 31, "tls", 3), EPERM, 0);
+    for (unsigned s = 0; s < 2; s++)
+        denied_act(s ? "SO_ZEROCOPY on unix" : "SO_ZEROCOPY on tcp",
+                   child_call(SYS_setsockopt, socks[s], SOL_SOCKET, 60, &one, sizeof one), EPERM, 0);
+    char receive[64] = {0};
+    socklen_t length = sizeof receive;
+    denied_act("TCP_ZEROCOPY_RECEIVE",
+               child_call(SYS_getsockopt, socks[0], 6, 35, receive, &length), EPERM, 0);
+    struct iovec iov = {"x", 1};
+    struct mmsghdr message = {.msg_hdr = {.msg_iov = &iov, .msg_iovlen = 1}};
+    long zerocopy = 0x4000000;
+    denied_act("sendto(MSG_ZEROCOPY)", child_call(SYS_sendto, socks[1], "x", 1, zerocopy, 0, 0),
+               EPERM, EOPNOTSUPP, 0);
+    denied_act("sendmsg(MSG_ZEROCOPY)",
+               child_call(SYS_sendmsg, socks[1], &message.msg_hdr, zerocopy), EPERM, EOPNOTSUPP, 0);
+    denied_act("sendmmsg(MSG_ZEROCOPY)", child_call(SYS_sendmmsg, socks[1], &message, 1, zerocopy),
+               EPERM, EOPNOTSUPP, 0);
     return verdict();
 }

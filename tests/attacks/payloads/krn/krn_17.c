@@ -1,5 +1,6 @@
-// args: none
-// KRN-17: open every address family with every type, and every netlink protocol.
+// args: [pairs]
+// KRN-17: open every address family with every type, and every netlink protocol. `pairs`: not
+// even the usual ones may open, and pairs alone have to.
 #include "attack.h"
 #include <netinet/in.h>
 
@@ -63,7 +64,7 @@ static bool judge(const char *call, int family, int type, int proto, int e, int 
     return false;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET, SOCK_RDM,
                                 SOCK_DCCP,   SOCK_PACKET};
     static const int inet_protos[] = {0,   1,   6,   17,  33,  50,  51,  58,
@@ -112,9 +113,16 @@ int main(void) {
                                   {AF_UNIX, SOCK_DGRAM, 0},
                                   {AF_UNIX, SOCK_SEQPACKET, 0},
                                   {AF_INET, SOCK_STREAM, 0}};
+    bool pairs = argc > 1 && strcmp(argv[1], "pairs") == 0;
     for (unsigned i = 0; i < 4; i++) {
+        if (pairs && need[i][0] == AF_UNIX && socketpair(AF_UNIX, need[i][1], 0, sv) < 0)
+            breached("usability: a pair of type %d refused (%s)", need[i][1], ename(errno));
         int e = try_socket(SYS_socket, need[i][0], need[i][1], need[i][2], sv);
-        if (e == 0)
+        if (pairs && e == 0)
+            breached("socket(%d, %d) opened", need[i][0], need[i][1]);
+        else if (pairs)
+            denied_n++;
+        else if (e == 0)
             opened++;
         else
             breached("usability: socket(%d, %d) refused (%s)", need[i][0], need[i][1], ename(e));

@@ -18,6 +18,7 @@ static void loopback(struct sockaddr_in *to) {
 
 static int tcp_socket(int family) {
     int s = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0) return s;
     struct timeval t = {1, 0};
     setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
     return s;
@@ -29,6 +30,11 @@ static void ports(void) {
     // The jail has a loopback of its own, free to use: a closed port there is as good as
     // a refused call, and a port that answers is one of the host's.
     int s = tcp_socket(AF_INET);
+    if (s < 0) {
+        // Where there is no network of one's own, there is no socket either.
+        denied("socket for TCP", s, EAFNOSUPPORT, 0);
+        return;
+    }
     denied("connect to another port", connect(s, (void *)&to, sizeof to), EACCES, EPERM,
            ECONNREFUSED, 0);
     close(s);

@@ -23,7 +23,38 @@ pub(crate) fn attack(attack: &Attack, tier: Tier) -> Result<(), &'static str> {
         _ if attack.id == "RES-23" => {
             only(tier == Tier::Jail, "interpreters of this tier come from no zygote")
         }
-        _ => only(tier != Tier::Process, "the process tier promises far less"),
+        _ if tier == Tier::Process => on_the_host(attack),
+        _ => Ok(()),
+    }
+}
+
+/// The process tier has one filter and one ruleset, and no namespaces: what these two stop
+/// is staged there.
+fn on_the_host(attack: &Attack) -> Result<(), &'static str> {
+    match attack.id {
+        "KRN-18" | "SYS-03" | "SYS-04" | "SYS-05" | "SYS-07" | "SYS-15" => {
+            Err("the process tier has the host's procfs, as any user of the host")
+        }
+        "KRN-19" | "KRN-20" | "SYS-08" | "SYS-09" => {
+            Err("the process tier has no root that an image could bring files into, and no /dev")
+        }
+        "SYS-06" | "SYS-14" => Err("the process tier has no namespaces"),
+        id if id.starts_with("KRN") || id.starts_with("SYS") => Ok(()),
+        _ => Err("the process tier promises far less"),
+    }
+}
+
+/// The defences that are off in a control on the process tier, where others stand for
+/// what namespaces do elsewhere.
+pub(crate) fn on_the_host_without(
+    attack: &Attack,
+    set: &'static [Defence],
+) -> Result<&'static [Defence], &'static str> {
+    match attack.id {
+        "SYS-10" => Ok(&[Defence::Seccomp, Defence::Landlock]),
+        // Keys of root's are not another user's to find, with whatever keyring.
+        "KRN-15" if set.contains(&Defence::Keyring) => Err("its user is not the host's root"),
+        _ => Ok(set),
     }
 }
 
@@ -39,6 +70,8 @@ fn at_gateway(id: &str, tier: Tier) -> Result<(), &'static str> {
         },
         Tier::Process => Err("the process tier has no network of its own"),
         Tier::Oci(_) | Tier::Microvm => Err("the gateway is as at the jail, or as at gVisor"),
+        // Around the gateway: the host's own network is there.
+        Tier::Process if id == "NET-01" => Ok(()),
     }
 }
 

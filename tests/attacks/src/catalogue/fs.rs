@@ -1,4 +1,7 @@
 //! FS: paths, files, archives and their transfer.
+//!
+//! Where the defence is that the guest does it, inside and as the sandbox's user, the control
+//! is a mutant: the host does the same itself (`harness::on_host`), and the act must work.
 
 mod changing;
 mod layers;
@@ -6,35 +9,41 @@ mod names;
 mod paths;
 mod shown;
 
-use belljar_model::EndReason;
 use belljar_model::limits::MIB;
+use belljar_model::{EndReason, User};
 use belljar_node::Defence::{Landlock, Rlimits, Seccomp, SizedDisk};
 
-use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
+use crate::attack::{Act, Attack, Control, Run, Seen, verdict};
 use crate::harness::findings::Findings;
+use crate::harness::on_host::Resolved;
 use crate::harness::stage::Stage;
 
 pub(crate) fn attacks() -> Vec<Attack> {
-    let one = |id, payload: Payload, control| Attack::new(id, Act::Payload(payload), control);
     let driven = |id, act: fn(Stage) -> Run, control| Attack::new(id, Act::Driven(act), control);
-    let inside = "paths are only ever resolved inside, as the sandbox's user; \
-                  without that there is no transfer";
-    let bounded = "a transfer is bounded by the size at its start; it has no other form";
-    let unmounted = "what a sandbox wrote goes by its unmounting; nothing walks it";
-    let owned = "the base's files belong to another user than the code";
-    let bytes = "names are bytes all the way; there is nothing to switch off";
     // A device 0:0 needs no rights on a plain tmpfs: that it is an overlay's
     // whiteout is for the filter and Landlock to know.
     let no_nodes = Control::Without(&[Seccomp, Landlock]);
     vec![
-        driven("FS-01", |stage| Box::pin(paths::hostile(stage)), Control::Because(inside)),
+        driven(
+            "FS-01",
+            |stage| Box::pin(paths::hostile(stage, User::User)),
+            Control::Own(|stage| Box::pin(paths::hostile(stage, User::Root))),
+        ),
         driven(
             "FS-02",
             |stage| Box::pin(paths::symlinks(stage, paths::Decoy::No)),
             Control::Own(|stage| Box::pin(paths::symlinks(stage, paths::Decoy::Yes))),
         ),
-        driven("FS-03", |stage| Box::pin(changing::swapped(stage)), Control::Because(inside)),
-        driven("FS-04", |stage| Box::pin(paths::magic(stage)), Control::Because(inside)),
+        driven(
+            "FS-03",
+            |stage| Box::pin(changing::swapped(stage, Resolved::Inside)),
+            Control::Own(|stage| Box::pin(changing::swapped(stage, Resolved::OnHost))),
+        ),
+        driven(
+            "FS-04",
+            |stage| Box::pin(paths::magic(stage, Resolved::Inside)),
+            Control::Own(|stage| Box::pin(paths::magic(stage, Resolved::OnHost))),
+        ),
         driven(
             "FS-05",
             |stage| Box::pin(paths::no_files(stage, paths::Reader::No)),
@@ -42,27 +51,51 @@ pub(crate) fn attacks() -> Vec<Attack> {
         ),
         driven(
             "FS-06",
-            |stage| Box::pin(changing::under_the_reader(stage)),
-            Control::Because(bounded),
+            |stage| Box::pin(changing::under_the_reader(stage, Resolved::Inside)),
+            Control::Own(|stage| Box::pin(changing::under_the_reader(stage, Resolved::OnHost))),
         ),
-        driven("FS-07", |stage| Box::pin(layers::clean_up(stage)), Control::Because(unmounted)),
-        one("FS-08", payload("fs/fs_08.py"), Control::Because(owned)),
+        driven(
+            "FS-07",
+            |stage| Box::pin(layers::clean_up(stage)),
+            Control::Own(|stage| Box::pin(layers::walking_clean_up(stage))),
+        ),
+        driven(
+            "FS-08",
+            |stage| Box::pin(layers::unpacked(stage, layers::Base::Owned)),
+            Control::Own(|stage| Box::pin(layers::unpacked(stage, layers::Base::Open))),
+        ),
         driven(
             "FS-09",
-            |stage| Box::pin(layers::hidden_members(stage)),
-            Control::Because("nothing on the host parses what a sandbox packs"),
+            |stage| Box::pin(layers::hidden_members(stage, Resolved::Inside)),
+            Control::Own(|stage| Box::pin(layers::hidden_members(stage, Resolved::OnHost))),
         ),
         driven("FS-10", |stage| Box::pin(bombs(stage)), Control::Without(&[SizedDisk, Rlimits])),
-        driven("FS-11", |stage| Box::pin(names::listed(stage)), Control::Because(bytes)),
+        driven(
+            "FS-11",
+            |stage| Box::pin(names::listed(stage, names::Names::Bytes)),
+            Control::Own(|stage| Box::pin(names::listed(stage, names::Names::Text))),
+        ),
         driven(
             "FS-12",
             |stage| Box::pin(layers::base(stage)),
-            Control::Because("the base is this host's own: it is not put at risk for a test"),
+            Control::Own(|stage| Box::pin(layers::writable_base(stage))),
         ),
         driven("FS-13", |stage| Box::pin(layers::whiteouts(stage)), no_nodes),
-        driven("FS-14", |stage| Box::pin(layers::held_open(stage)), Control::Because(unmounted)),
-        driven("FS-15", |stage| Box::pin(names::as_keys(stage)), Control::Because(bytes)),
-        driven("FS-16", |stage| Box::pin(names::to_run(stage)), Control::Because(inside)),
+        driven(
+            "FS-14",
+            |stage| Box::pin(layers::held_open(stage, layers::Holders::Killed)),
+            Control::Own(|stage| Box::pin(layers::held_open(stage, layers::Holders::WaitedFor))),
+        ),
+        driven(
+            "FS-15",
+            |stage| Box::pin(names::as_keys(stage, names::Names::Bytes)),
+            Control::Own(|stage| Box::pin(names::as_keys(stage, names::Names::Text))),
+        ),
+        driven(
+            "FS-16",
+            |stage| Box::pin(names::to_run(stage, Resolved::Inside)),
+            Control::Own(|stage| Box::pin(names::to_run(stage, Resolved::OnHost))),
+        ),
         driven(
             "FS-17",
             |stage| Box::pin(changing::uploads(stage, changing::InPlace::No)),

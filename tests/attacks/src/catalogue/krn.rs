@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use belljar_model::{Spec, Tier};
 use belljar_node::Defence::{
     Keyring, Landlock, NoNewPrivs, NoSuid, ProcHiding, Seccomp, UidSplit, UsernsLimit,
 };
@@ -53,7 +54,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Each(&[&[Seccomp], &[Seccomp, Keyring]]),
         ),
         one("KRN-16", payload("krn/krn_16.c"), FILTER),
-        one("KRN-17", payload("krn/krn_17.c"), FILTER),
+        one("KRN-17", payload("krn/krn_17.c").args_from(sockets), FILTER),
         one("KRN-18", payload("krn/krn_18.c"), Control::Each(&[&[Seccomp], &[ProcHiding]])),
         // Landlock and seccomp cannot be had without `no_new_privs`.
         driven(
@@ -112,6 +113,11 @@ async fn terminal(stage: Stage) -> anyhow::Result<Seen> {
     })
 }
 
+/// The process tier has no network of its own, and so no sockets but pairs.
+fn sockets(stage: &Stage) -> Vec<String> {
+    if stage.tier == Tier::Process { vec!["pairs".to_owned()] } else { Vec::new() }
+}
+
 /// The planted key must be out of reach even where the filter is off.
 async fn keyring(stage: Stage) -> anyhow::Result<Seen> {
     use belljar_node::Weakened;
@@ -160,7 +166,11 @@ async fn sweep(stage: Stage) -> anyhow::Result<Seen> {
     let mut lines = answers(&ran, "allowed")?;
     lines.extend(answers(&ran, "killed")?);
     lines.sort();
-    golden::compare("syscalls-jail.txt", &lines, stage.bless)
+    let file = match stage.tier {
+        Tier::Process => "syscalls-process.txt",
+        _ => "syscalls-jail.txt",
+    };
+    golden::compare(file, &lines, stage.bless)
 }
 
 fn answers(ran: &Ran, answer: &str) -> anyhow::Result<Vec<String>> {
@@ -182,10 +192,28 @@ async fn dirty_arguments(stage: Stage) -> anyhow::Result<Seen> {
     verdict(&stage.run(&sandbox, "krn/krn_25.c", args).await?)
 }
 
-/// The port is a canary of the host: not even that may be reached.
+/// The port is a canary of the host: not even that may be reached. The rules are made of
+/// what is in `/`, so a template with links there is tried as well.
 async fn landlock(stage: Stage) -> anyhow::Result<Seen> {
-    let sandbox = stage.sandbox(|_| {}).await?;
+    let plain = around_landlock(&stage, |_| {}).await?;
+    if stage.tier == Tier::Microvm || stage.tier == Tier::Process {
+        // A machine's disk is made of whole templates; the process tier has none.
+        return Ok(plain);
+    }
+    let linked = around_landlock(&stage, |spec| stage.smuggled.link_in_root(spec)).await?;
+    Ok(match (plain, linked) {
+        (Seen::Held(plain), Seen::Held(linked)) => {
+            Seen::Held(format!("{plain}; with links in the root: {linked}"))
+        }
+        (Seen::Held(_), Seen::Breach(linked)) => {
+            Seen::Breach(format!("with links in the root: {linked}"))
+        }
+        (other, _) => other,
+    })
+}
+
+async fn around_landlock(stage: &Stage, tune: impl FnOnce(&mut Spec)) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(tune).await?;
     let port = stage.canaries().port().to_string();
-    let ran = stage.run(&sandbox, "krn/krn_27.c", &[&*port]).await?;
-    verdict(&ran)
+    verdict(&stage.run(&sandbox, "krn/krn_27.c", &[&*port]).await?)
 }

@@ -1,7 +1,7 @@
 //! LNG: languages and the supply chain, where nothing is a boundary.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use belljar_model::{Bind, User};
@@ -123,7 +123,7 @@ async fn writable_libraries(stage: Stage) -> anyhow::Result<Seen> {
     let source = usr.path().to_owned();
     let sandbox = stage
         .sandbox(|spec| {
-            spec.root.binds = vec![Bind { source, target: PathBuf::from("/usr") }];
+            spec.root.binds = vec![Bind::of_sandboxes(source, "/usr")];
         })
         .await?;
     let mut command = Command::new(["/usr/bin/lng_06"]);

@@ -1,14 +1,14 @@
 //! SYS: what proc, sys, devices and names give away or let be changed.
 
 use anyhow::ensure;
-use belljar_model::User;
+use belljar_model::{Owners, Spec, User};
 use belljar_node::Command;
 use belljar_node::Defence::{
     Landlock, MinimalDev, NetNamespace, NeutralNames, NoDev, ProcHiding, Rlimits, Seccomp, UidSplit,
 };
 
 use crate::attack::{Act, Attack, Control, Payload, Seen, payload, verdict};
-use crate::harness::smuggled::PLACES;
+use crate::harness::smuggled::{PLACES, ROOTS_OWN};
 use crate::harness::stage::Stage;
 
 pub(crate) fn attacks() -> Vec<Attack> {
@@ -155,10 +155,29 @@ async fn two_sandboxes(stage: Stage) -> anyhow::Result<Seen> {
     if ids(&in_first) == ids(&in_second) {
         return Ok(Seen::Breach(format!("two sandboxes share ids: {}", ids(&in_first))));
     }
-    Ok(match verdict(&in_first)? {
-        Seen::Held(_) => verdict(&in_second)?,
-        breach => breach,
+    Ok(match (verdict(&in_first)?, roots_own(&stage, PLACES[0]).await?) {
+        (Seen::Held(_), Seen::Held(text)) => match verdict(&in_second)? {
+            Seen::Held(second) => Seen::Held(format!("{second}; {text}")),
+            breach => breach,
+        },
+        (Seen::Held(_), breach) | (breach, _) => breach,
     })
+}
+
+/// A file that the host's root alone may read, below a directory that is shown inside: root
+/// of a sandbox is another user. What is in a layer belongs to the sandbox's root.
+async fn roots_own(stage: &Stage, place: &str) -> anyhow::Result<Seen> {
+    let add = |spec: &mut Spec| stage.smuggled.add_owned_to(spec, Owners::Host);
+    let sandbox = stage.sandbox(add).await?;
+    let mut read = Command::new(["/bin/cat", &format!("{place}/secret")]);
+    read.user = User::Root;
+    let ran = stage.exec(&sandbox, &read).await?;
+    if ran.text().contains(ROOTS_OWN) {
+        return Ok(Seen::Breach(format!("root inside reads {place}/secret")));
+    }
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    ensure!(said.contains("Permission denied"), "it was not tried: {}", ran.ending());
+    Ok(Seen::Held("a file of the host's root alone is closed to root inside".to_owned()))
 }
 
 /// The same attack on a process that is in reach: of the same sandbox and user,
@@ -173,5 +192,9 @@ async fn one_sandbox(stage: Stage) -> anyhow::Result<Seen> {
     let ran = stage.run(&sandbox, "sys/sys_14.c", &[pid]).await?;
     victim.call.kill();
     victim.finish().await?;
-    verdict(&ran)
+    // The same file in a layer, whose ids are mapped.
+    match roots_own(&stage, PLACES[1]).await? {
+        Seen::Breach(_) => verdict(&ran),
+        other => Ok(other),
+    }
 }

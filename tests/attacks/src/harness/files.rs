@@ -22,8 +22,17 @@ pub(crate) async fn download(
     path: &[u8],
     limit: u64,
 ) -> anyhow::Result<Result<Vec<u8>, FileError>> {
+    download_as(User::User, sandbox, path, limit).await
+}
+
+pub(crate) async fn download_as(
+    user: User,
+    sandbox: &Sandbox,
+    path: &[u8],
+    limit: u64,
+) -> anyhow::Result<Result<Vec<u8>, FileError>> {
     let mut target = Vec::new();
-    let done = timeout(HANG_LIMIT, sandbox.download(User::User, path, limit, &mut target)).await;
+    let done = timeout(HANG_LIMIT, sandbox.download(user, path, limit, &mut target)).await;
     let done = done.with_context(|| format!("download of {} hangs", path.escape_ascii()))?;
     Ok(done.map(|_| target))
 }
@@ -33,8 +42,17 @@ pub(crate) async fn upload(
     path: &[u8],
     bytes: &[u8],
 ) -> anyhow::Result<Result<u64, FileError>> {
+    upload_as(User::User, sandbox, path, bytes).await
+}
+
+pub(crate) async fn upload_as(
+    user: User,
+    sandbox: &Sandbox,
+    path: &[u8],
+    bytes: &[u8],
+) -> anyhow::Result<Result<u64, FileError>> {
     let mut source = bytes;
-    let done = timeout(HANG_LIMIT, sandbox.upload(User::User, path, 0o644, &mut source)).await;
+    let done = timeout(HANG_LIMIT, sandbox.upload(user, path, 0o644, &mut source)).await;
     done.with_context(|| format!("upload to {} hangs", path.escape_ascii()))
 }
 

@@ -161,7 +161,8 @@ impl Stage {
         args: &[impl AsRef<str>],
     ) -> anyhow::Result<Command> {
         let name = file.rsplit('/').next().unwrap_or(file);
-        let path = format!("/tmp/{}", name.strip_suffix(".c").unwrap_or(name));
+        let name = name.strip_suffix(".c").unwrap_or(name);
+        let path = format!("{}/{name}", self.temporary(sandbox).await?);
         let bytes = std::fs::read(self.programs.path(file)?)?;
         self.write(sandbox, &path, bytes).await?;
         let interpreter = match file.rsplit('.').next() {
@@ -171,6 +172,16 @@ impl Stage {
         };
         let argv = interpreter.into_iter().chain([&*path]).chain(args.iter().map(AsRef::as_ref));
         Ok(Command::new(argv))
+    }
+
+    /// The directory for temporary files inside.
+    async fn temporary(&self, sandbox: &Sandbox) -> anyhow::Result<String> {
+        if self.tier != Tier::Process {
+            return Ok("/tmp".to_owned());
+        }
+        // The host's own is not the sandbox's there.
+        let ran = self.exec(sandbox, &Command::shell("echo $TMPDIR")).await?;
+        Ok(ran.text().trim().to_owned())
     }
 
     /// Makes an executable file by way of a call's standard input. Uploads are

@@ -333,7 +333,7 @@ async fn a_warm_root_that_cannot_be_built_is_refused(f: &Fixture) -> anyhow::Res
     let mut warmth = belljar_warmed::warmth(template)?;
     warmth.code = String::new();
     let target = Path::new("/nonexistent/deep").to_owned();
-    warmth.root.binds.push(Bind { source: "/usr".into(), target });
+    warmth.root.binds.push(Bind::of_host("/usr", target));
     let bad = Spec { root: warmth.root.clone(), ..f.spec() };
     let good = Spec { root: template.root.clone(), ..f.spec() };
     let node = f.another_node().await?;

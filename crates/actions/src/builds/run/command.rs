@@ -1,16 +1,16 @@
 //! `RUN`: a command in a sandbox, whose writable layer is kept.
 
-use belljar_model::{Disk, EndReason, Limits, Spec, Tier, User};
+use belljar_model::{EndReason, Limits, Spec, User};
 use belljar_template::digest::Fields;
-use belljar_template::lay;
 use belljar_template::progress::Lines;
-use belljar_template::tree::Kind as Tree;
+use belljar_template::store::StoreError;
+use belljar_template::{Digest, lay};
 
 use super::{Stand, Work};
-use crate::builds::jail::{self, Stream, Watch};
+use crate::builds::disk::StepDisk;
+use crate::builds::sandboxed::{self, Stream, Watch};
 use crate::builds::{StepError, begin, blocking};
 use crate::logs::Level;
-use crate::problem::Problem;
 
 impl Work<'_> {
     /// Who a name is inside. Only two can run anything.
@@ -58,27 +58,21 @@ impl Work<'_> {
             return Ok(());
         }
         stand.check_room()?;
-        let work = self.workspace().await?;
-        let disk = work.path().join("disk");
-        let upper = disk.join("upper");
-        for directory in [&disk, &upper, &disk.join("work")] {
-            let made = std::fs::create_dir(directory);
-            made.map_err(|error| Problem::internal("make the disk of a step", &error))?;
-        }
+        // Asked for each command: a floor may have been raised since the last.
+        let tier = self.actions.build_tier(self.tenant, stand.base.defaults.tier);
+        let tier = tier.map_err(StepError::refused)?;
+        let disk = self.step_disk().await?;
         let bounds = self.actions.config().builds;
-        let spec = Spec {
-            disk: Disk::Directory(disk.clone()),
-            limits: self.limits(),
-            ..Spec::new(Tier::Jail, stand.root())
-        };
+        let spec =
+            Spec { disk: disk.disk(), limits: self.limits(), ..Spec::new(tier, stand.root()) };
         let mut command = begin::command(line, known, stand.workdir.as_deref(), &stand.env);
         command.wall = Some(bounds.step);
         let mut streams = [("stdout", Lines::default()), ("stderr", Lines::default())];
         let say = |stream: &str, line: &str| {
             self.say(Level::Info, name, format!("[builder {name}] [{stream}]: {line}"));
         };
-        let watch = Watch { stopping: self.stopping, written: (&upper, bounds.written) };
-        let ended = jail::run(self.actions.node(), &spec, &command, watch, |from, bytes| {
+        let watch = Watch { stopping: self.stopping, disk: &disk };
+        let ended = sandboxed::run(self.actions.node(), &spec, &command, watch, |from, bytes| {
             let (stream, lines) = &mut streams[usize::from(from == Stream::Stderr)];
             lines.feed(bytes, |line| say(stream, line));
         });
@@ -91,9 +85,37 @@ impl Work<'_> {
             other => other,
         })?;
         if end.reason != EndReason::Done {
-            return Err(failed(&jail::shown(&end)));
+            let why = disk.is_full().map(|full| full.to_string());
+            return Err(failed(&why.unwrap_or_else(|| sandboxed::shown(&end))));
         }
-        self.keep(stand, &key, work, upper, Tree::Upper).await
+        self.keep_step(stand, &key, disk).await
+    }
+
+    /// An empty disk, if there is room for what a step may write.
+    async fn step_disk(&self) -> Result<StepDisk, StepError> {
+        let (store, bounds) = (self.store(), self.actions.config().builds);
+        self.check_free_space(&store)?;
+        blocking("make the disk of a step", move || StepDisk::make(&store, &bounds)).await
+    }
+
+    async fn keep_step(
+        &self,
+        stand: &mut Stand,
+        key: &Digest,
+        disk: StepDisk,
+    ) -> Result<(), StepError> {
+        let (store, key) = (self.store(), *key);
+        let kept = blocking("keep the layer of a step", move || {
+            // What the step did wrong is for its author: it is no failure of ours.
+            let layer = match disk.keep(&store) {
+                Ok(layer) => layer,
+                Err(error) => return Ok(Err(error)),
+            };
+            store.remember_step(&key, &layer)?;
+            Ok::<_, StoreError>(Ok(layer))
+        });
+        stand.push(kept.await??);
+        Ok(())
     }
 
     /// What a step may use: as much as sandboxes of the template, and what

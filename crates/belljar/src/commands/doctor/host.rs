@@ -120,6 +120,10 @@ fn landlock_abi(abi: Option<u32>) -> Finding {
     match abi {
         Some(0) => Finding::new("landlock", State::Warn, "not available")
             .fix("boot with landlock in the lsm= list; the process tier cannot work without"),
+        Some(abi) if abi < 4 => {
+            let detail = format!("ABI {abi}; the process tier needs ABI 4 (Linux 6.7)");
+            Finding::new("landlock", State::Warn, detail)
+        }
         Some(abi) if abi < 6 => {
             let detail = format!("ABI {abi}; ABI 6 (Linux 6.12) also bounds signals and sockets");
             Finding::new("landlock", State::Ok, detail)

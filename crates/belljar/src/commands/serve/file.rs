@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) tier: Option<Tier>,
     pub(super) floor: Option<Tier>,
     pub(super) tiers: Option<Vec<Tier>>,
+    pub(super) build_tier: Option<Tier>,
     pub(super) network: Option<String>,
     pub(super) network_most: Option<String>,
     pub(super) gateway: Option<PathBuf>,
@@ -33,7 +34,7 @@ fn load(path: &Path) -> anyhow::Result<File> {
     let text = text.with_context(|| format!("cannot read `{}`", path.display()))?;
     let file = toml::from_str(&text);
     file.with_context(|| format!("`{}` is not valid", path.display())).hint(
-        "it may have `tier`, `floor`, `tiers`, `network`, `network_most` and `gateway`, such as \
-         floor = \"gvisor\"",
+        "it may have `tier`, `floor`, `tiers`, `build_tier`, `network`, `network_most` and \
+         `gateway`, such as floor = \"gvisor\"",
     )
 }

@@ -12,8 +12,10 @@ pub(super) fn read(options: &Hosting, file: &File) -> anyhow::Result<Tiers> {
     let offer = (!options.offer.is_empty()).then(|| options.offer.clone());
     let tier = options.tier.or(file.tier).unwrap_or(Tier::Jail);
     let floor = options.floor.or(file.floor).unwrap_or(Tier::Jail);
+    let builds = options.build_tier.or(file.build_tier);
     let tiers = Tiers::new(tier, floor, offer.or_else(|| file.tiers.clone()));
-    tiers.hint("see the flags --tier, --floor and --offer")
+    let tiers = tiers.and_then(|tiers| tiers.with_builds(builds));
+    tiers.hint("see the flags --tier, --floor, --offer and --build-tier")
 }
 
 /// A server whose every sandbox would be refused need not start. What sandboxes
@@ -67,11 +69,19 @@ mod tests {
         let flags = ["--offer", "jail", "--offer", "gvisor"];
         let want = tiers(Tier::Jail, Tier::Jail, Some(vec![Tier::Jail, Tier::GVISOR]));
         assert_eq!(read(&serve(&flags)).unwrap(), want);
+        let want = Tiers::default().with_builds(Some(Tier::GVISOR)).unwrap();
+        assert_eq!(read(&serve(&["--build-tier", "gvisor"])).unwrap(), want);
     }
 
     #[test]
     fn a_key_that_nobody_knows_and_a_tier_that_there_is_not_are_refused() {
-        for text in ["flor = \"gvisor\"", "floor = \"strong\"", "tier = \"process\""] {
+        for text in [
+            "flor = \"gvisor\"",
+            "floor = \"strong\"",
+            "tier = \"process\"",
+            "build_tier = \"microvm\"",
+            "floor = \"gvisor\"\nbuild_tier = \"jail\"",
+        ] {
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), text).unwrap();
             let read = read(&serve(&["--config", file.path().to_str().unwrap()]));

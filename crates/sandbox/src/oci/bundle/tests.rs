@@ -6,7 +6,7 @@ use super::*;
 fn spec(runtime: Runtime) -> Spec {
     let root = RootFs {
         layers: vec!["/layers/of/a/tenant".into()],
-        binds: vec![Bind { source: "/usr".into(), target: "/usr".into() }],
+        binds: vec![Bind::of_host("/usr", "/usr")],
     };
     let limits = Limits { disk_bytes: 64 << 20, ..Limits::default() };
     Spec { limits, ..Spec::new(Tier::Oci(runtime), root) }

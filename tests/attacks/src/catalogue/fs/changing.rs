@@ -13,14 +13,18 @@ use tokio::time::timeout;
 use crate::attack::{Seen, verdict};
 use crate::harness::files::{self, Broken, HANG_LIMIT, LIMIT, Then};
 use crate::harness::findings::Findings;
+use crate::harness::on_host::{self, Resolved};
 use crate::harness::stage::{Running, Stage};
 
 /// A directory and a symlink to the host's canary change places all the time.
-pub(super) async fn swapped(stage: Stage) -> anyhow::Result<Seen> {
+pub(super) async fn swapped(stage: Stage, resolved: Resolved) -> anyhow::Result<Seen> {
     let outside = stage.canaries().dir().join("own-fs03");
     std::fs::create_dir_all(&outside)?;
     std::fs::write(outside.join("f"), "HOST\n")?;
-    let seen = transfer_through_swaps(&stage, &outside).await;
+    let seen = match resolved {
+        Resolved::Inside => transfer_through_swaps(&stage, &outside).await,
+        Resolved::OnHost => transfer_on_host(&stage, &outside).await,
+    };
     let left = std::fs::read_dir(&outside)?.count();
     std::fs::remove_dir_all(&outside)?;
     if left != 1 {
@@ -55,7 +59,31 @@ async fn transfer_through_swaps(stage: &Stage, outside: &std::path::Path) -> any
     Ok(findings.seen())
 }
 
-pub(super) async fn under_the_reader(stage: Stage) -> anyhow::Result<Seen> {
+/// The same by the mutant: a link that is there for a moment leads it to the host's file.
+async fn transfer_on_host(stage: &Stage, outside: &std::path::Path) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(|_| {}).await?;
+    let shown = outside.display().to_string();
+    let command = stage.place(&sandbox, "fs/fs_03.c", &["/tmp/fs03", &*shown, "2"]).await?;
+    let mut running = stage.start(&sandbox, &command).await?;
+    running.until("NOTE swapping").await?;
+    let end = Instant::now() + Duration::from_millis(1700);
+    let (mut read, mut written) = (0, 0);
+    while Instant::now() < end && (read == 0 || written == 0) {
+        let got = on_host::download(&sandbox, b"/tmp/fs03/d/f", LIMIT);
+        read += usize::from(got.is_ok_and(|bytes| bytes == b"HOST\n"));
+        let place = (&b"/tmp/fs03/d"[..], "new");
+        written += usize::from(on_host::upload(&sandbox, place, b"fs03", outside).is_ok());
+        tokio::task::yield_now().await;
+    }
+    running.call.kill();
+    running.finish().await?;
+    Ok(match (read, written) {
+        (0, _) | (_, 0) => Seen::Held(format!("read {read}, written {written}")),
+        _ => Seen::Breach("the host's file was read, and another one written beside it".to_owned()),
+    })
+}
+
+pub(super) async fn under_the_reader(stage: Stage, resolved: Resolved) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     for mode in ["grow", "shrink", "vanish"] {
         let sandbox = stage.sandbox(|_| {}).await?;
@@ -65,7 +93,15 @@ pub(super) async fn under_the_reader(stage: Stage) -> anyhow::Result<Seen> {
         let end = Instant::now() + Duration::from_millis(900);
         let (mut whole, mut refused) = (0, 0);
         while Instant::now() < end {
-            match files::download(&sandbox, b"/tmp/f", LIMIT).await? {
+            let got = match resolved {
+                Resolved::Inside => files::download(&sandbox, b"/tmp/f", LIMIT).await?,
+                Resolved::OnHost => {
+                    tokio::task::yield_now().await;
+                    let got = on_host::download_by_first_size(&sandbox, b"/tmp/f");
+                    got.map_err(FileError::Source)
+                }
+            };
+            match got {
                 Ok(bytes) => {
                     whole += 1;
                     // A hole that the file had for a moment reads as zero.

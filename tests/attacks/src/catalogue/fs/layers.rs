@@ -1,16 +1,20 @@
 //! The writable layer, the base under it, and what becomes of both.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use belljar_model::limits::MIB;
-use belljar_model::{EndReason, User};
-use belljar_node::{EntryKind, FileError, Leftovers};
+use belljar_model::{Bind, EndReason, Spec, User};
+use belljar_node::{Defence, EntryKind, FileError, Leftovers};
 
-use crate::attack::Seen;
+use crate::attack::{Seen, verdict};
 use crate::harness::disk;
 use crate::harness::files::{self, LIMIT};
 use crate::harness::findings::Findings;
 use crate::harness::host;
+use crate::harness::on_host::{self, Resolved};
 use crate::harness::stage::Stage;
 
 /// A tree full of links to the host's canaries is taken down. The oracle looks
@@ -34,8 +38,53 @@ pub(super) async fn clean_up(stage: Stage) -> anyhow::Result<Seen> {
     Ok(findings.seen())
 }
 
+/// The same tree, with links to a directory of the host's that is there for it, taken down
+/// by the mutant, which walks.
+pub(super) async fn walking_clean_up(stage: Stage) -> anyhow::Result<Seen> {
+    let outside = stage.canaries().dir().join("own-fs07");
+    fs::create_dir_all(&outside)?;
+    let file = outside.join("f");
+    fs::write(&file, "HOST\n")?;
+    let sandbox = stage.sandbox(|_| {}).await?;
+    let args = ["/tmp/fs07".to_owned(), file.display().to_string(), outside.display().to_string()];
+    verdict(&stage.run(&sandbox, "fs/fs_07.c", &args).await?)?;
+    let removed = on_host::remove_below(&sandbox, b"/tmp/fs07", &outside);
+    let is_there = file.exists();
+    fs::remove_dir_all(&outside)?;
+    removed?;
+    Ok(if is_there {
+        Seen::Held("the host's file is still there".to_owned())
+    } else {
+        Seen::Breach("a file of the host's was removed by way of a link".to_owned())
+    })
+}
+
+/// The owner of the base's directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Base {
+    /// Another user than the code's.
+    Owned,
+    /// Anyone: the mutant, whose `/etc` is open.
+    Open,
+}
+
+pub(super) async fn unpacked(stage: Stage, base: Base) -> anyhow::Result<Seen> {
+    let layer = tempfile::Builder::new().prefix("belljar-open-").tempdir()?;
+    let etc = layer.path().join("etc");
+    fs::create_dir(&etc)?;
+    fs::set_permissions(layer.path(), fs::Permissions::from_mode(0o755))?;
+    fs::set_permissions(&etc, fs::Permissions::from_mode(0o777))?;
+    let open = |spec: &mut Spec| {
+        if base == Base::Open {
+            spec.root.layers.insert(0, layer.path().to_owned());
+        }
+    };
+    let sandbox = stage.sandbox(open).await?;
+    verdict(&stage.run(&sandbox, "fs/fs_08.py", &[""; 0]).await?)
+}
+
 /// The archive comes out as it is; no parser of the host has a look at it.
-pub(super) async fn hidden_members(stage: Stage) -> anyhow::Result<Seen> {
+pub(super) async fn hidden_members(stage: Stage, resolved: Resolved) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
     let ran = stage.run(&sandbox, "fs/fs_09.py", &["/tmp/fs09.tar"]).await?;
@@ -43,6 +92,11 @@ pub(super) async fn hidden_members(stage: Stage) -> anyhow::Result<Seen> {
     let archive = files::download(&sandbox, b"/tmp/fs09.tar", LIMIT).await??;
     let whole = archive.len() % 512 == 0 && archive.windows(12).any(|part| part == b"hidden-inner");
     findings.expect(whole, "the archive comes out as it is", archive.len());
+    if resolved == Resolved::OnHost {
+        let names = on_host::names_in(&archive);
+        let hidden = names.iter().any(|name| name.starts_with("../"));
+        findings.expect(!hidden, "no hidden member is found", format!("{names:?}"));
+    }
     Ok(findings.seen())
 }
 
@@ -63,6 +117,26 @@ pub(super) async fn base(stage: Stage) -> anyhow::Result<Seen> {
     Ok(findings.seen())
 }
 
+/// A base that can be written, in a directory of the host's that is there for it. The rest
+/// belongs to users that no sandbox has.
+pub(super) async fn writable_base(stage: Stage) -> anyhow::Result<Seen> {
+    let stage = stage.without(&[Defence::ReadOnlyLower]);
+    let layer = tempfile::Builder::new().prefix("belljar-base-").tempdir()?;
+    let shared = layer.path().join("shared");
+    for dir in [&shared, &layer.path().join("opt")] {
+        fs::create_dir(dir)?;
+    }
+    fs::set_permissions(layer.path(), fs::Permissions::from_mode(0o755))?;
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777))?;
+    let sandbox = stage
+        .sandbox(|spec| {
+            spec.root.layers.insert(0, layer.path().to_owned());
+            spec.root.binds.push(Bind::of_sandboxes(shared, "/opt"));
+        })
+        .await?;
+    verdict(&stage.run(&sandbox, "fs/fs_12.c", &[""; 0]).await?)
+}
+
 pub(super) async fn whiteouts(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     for dir in ["/dev/shm/fs13", "/home/user/fs13"] {
@@ -80,7 +154,18 @@ pub(super) async fn whiteouts(stage: Stage) -> anyhow::Result<Seen> {
     Ok(findings.seen())
 }
 
-pub(super) async fn held_open(stage: Stage) -> anyhow::Result<Seen> {
+/// What becomes of processes that hold files open when their sandbox ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holders {
+    Killed,
+    /// The mutant.
+    WaitedFor,
+}
+
+/// Longer than an end may take, shorter than the holder holds on.
+const WAITED: Duration = Duration::from_secs(5);
+
+pub(super) async fn held_open(stage: Stage, holders: Holders) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
     // An end that waited for the holder would take longer than any may.
@@ -88,8 +173,12 @@ pub(super) async fn held_open(stage: Stage) -> anyhow::Result<Seen> {
     command.leftovers = Leftovers::Keep;
     findings.verdict(&stage.exec(&sandbox, &command).await?)?;
     anyhow::ensure!(!host::named(&stage.engines, "bj-fs14").is_empty(), "nobody holds anything");
-    let took = stage.destroy(sandbox).await?;
-    findings.in_time(took, "it is destroyed at once");
+    if holders == Holders::WaitedFor {
+        tokio::time::sleep(WAITED).await;
+    } else {
+        let took = stage.destroy(sandbox).await?;
+        findings.in_time(took, "it is destroyed at once");
+    }
     let left = host::named(&stage.engines, "bj-fs14");
     findings.expect(left.is_empty(), "nobody holds on", format!("{left:?}"));
     Ok(findings.seen())

@@ -1,11 +1,13 @@
 //! Transfers by paths that do not lead where they seem to.
 
 use anyhow::Context as _;
+use belljar_model::User;
 use belljar_node::Command;
 
 use crate::attack::{Seen, verdict};
 use crate::harness::files::{self, LIMIT};
 use crate::harness::findings::Findings;
+use crate::harness::on_host::{self, Resolved};
 use crate::harness::stage::Stage;
 
 /// The list that the payloads come with.
@@ -45,15 +47,16 @@ fn text_until(bytes: &[u8], end: u8) -> Option<&str> {
     std::str::from_utf8(&bytes[..at]).ok()
 }
 
-pub(super) async fn hostile(stage: Stage) -> anyhow::Result<Seen> {
+/// Root of the sandbox may write where its user may not: the control.
+pub(super) async fn hostile(stage: Stage, user: User) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
     let mut tried = 0;
     for line in listed("fs_01_paths.txt")?.lines().filter(|line| !line.starts_with('#')) {
         let (expected, path) = line.split_once('\t').context("a line without a tab")?;
         let path = unescape(path);
-        let up = files::upload(&sandbox, &path, b"fs01-mark").await?;
-        let down = files::download(&sandbox, &path, LIMIT).await?;
+        let up = files::upload_as(user, &sandbox, &path, b"fs01-mark").await?;
+        let down = files::download_as(user, &sandbox, &path, LIMIT).await?;
         let shown = path[..path.len().min(60)].escape_ascii();
         if expected == "refuse" {
             findings.expect(up.is_err(), "refused", format!("upload to {shown} worked"));
@@ -121,7 +124,7 @@ pub(super) async fn symlinks(stage: Stage, decoy: Decoy) -> anyhow::Result<Seen>
     Ok(findings.seen())
 }
 
-pub(super) async fn magic(stage: Stage) -> anyhow::Result<Seen> {
+pub(super) async fn magic(stage: Stage, resolved: Resolved) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(|_| {}).await?;
     let planted = stage.run(&sandbox, "fs/fs_04.c", &["/tmp/fs04"]).await?;
@@ -129,6 +132,11 @@ pub(super) async fn magic(stage: Stage) -> anyhow::Result<Seen> {
     let fixed = list.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
     let links = planted.after("NOTE LINK ");
     for path in links.iter().cloned().chain(fixed) {
+        if resolved == Resolved::OnHost {
+            let down = on_host::download(&sandbox, path.as_bytes(), LIMIT);
+            findings.expect(down.is_err(), "refused", format!("{path} was read"));
+            continue;
+        }
         let down = files::download(&sandbox, path.as_bytes(), LIMIT).await?;
         findings.expect(down.is_err(), "refused", format!("{path} was read"));
         let up = files::upload(&sandbox, path.as_bytes(), b"fs04").await?;

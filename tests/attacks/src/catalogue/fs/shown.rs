@@ -87,7 +87,7 @@ pub(super) async fn swapped(stage: Stage, bound: Bound) -> anyhow::Result<Seen> 
     let mut spec = stage.spec();
     match bound {
         Bound::ByIdentity => spec.data = data,
-        Bound::ByName => spec.root.binds.push(Bind { source: place, target: "/mnt".into() }),
+        Bound::ByName => spec.root.binds.push(Bind::of_sandboxes(place, "/mnt")),
     }
     let seen = make_and_read(&stage, &spec, bound, &kept).await;
     drop(stop);

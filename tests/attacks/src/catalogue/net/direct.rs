@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use belljar_model::Tier;
 use belljar_model::network::{Policy, Reason};
 use belljar_node::{Command, Defence, Leftovers};
 
@@ -21,7 +22,11 @@ pub(super) async fn sockets(stage: Stage, control: bool) -> anyhow::Result<Seen>
     let (web, dns) = (world.at(80), world.names.address());
     let mut args = vec![web.to_string(), dns.port().to_string()];
     let ran = if control {
-        let stage = stage.without(&[Defence::NetNamespace]);
+        let off: &[Defence] = match stage.tier {
+            Tier::Process => &[Defence::Seccomp, Defence::Landlock],
+            _ => &[Defence::NetNamespace],
+        };
+        let stage = stage.without(off);
         let sandbox = stage.sandbox(|_| {}).await?;
         stage.run(&sandbox, "net/net_01.py", &args).await?
     } else {
@@ -30,7 +35,8 @@ pub(super) async fn sockets(stage: Stage, control: bool) -> anyhow::Result<Seen>
         // One without any way out, and one whose gateway allows everything.
         let bare = stage.sandbox(|_| {}).await?;
         let first = verdict(&stage.run(&bare, "net/net_01.py", &args).await?)?;
-        if matches!(first, Seen::Breach(_)) {
+        if matches!(first, Seen::Breach(_)) || stage.tier == Tier::Process {
+            // That tier has no gateway.
             return Ok(first);
         }
         let sandbox = served(&stage, &world, open()).await?;

@@ -54,7 +54,7 @@ pub(in super::super) async fn reached(stage: Stage, control: bool) -> anyhow::Re
     if control {
         // What would be so if the cache were shared as a folder.
         let stage = stage.without(&[Defence::ReadOnlyLower]);
-        let shared = Bind { source: world.packages(), target: SHOWN.into() };
+        let shared = Bind::of_sandboxes(world.packages(), SHOWN);
         let sandbox = stage.sandbox(|spec| spec.root.binds.push(shared)).await?;
         look(&stage, &world, &sandbox, digits, &mut findings).await?;
         let seen = findings.seen();

@@ -1,15 +1,13 @@
 //! Runs a command of a build in a sandbox, and nowhere else.
 
-use std::path::Path;
-use std::time::Duration;
-
 use belljar_model::{End, EndReason, Spec};
 use belljar_node::{Command, Event, Node};
-use belljar_template::measure::{Amount, measure};
 use tokio::sync::watch;
 
 use super::StepError;
+use super::disk::StepDisk;
 use crate::problem::Problem;
+use crate::tier::not_made;
 
 /// Why a build is to stop before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +41,9 @@ pub(super) enum Stream {
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     pub(super) stopping: &'a Stopping,
-    /// Where it writes, and how much it may.
-    pub(super) written: (&'a Path, Amount),
+    /// Where it writes.
+    pub(super) disk: &'a StepDisk,
 }
-
-/// How often what a step has written is added up.
-const LOOK: Duration = Duration::from_millis(300);
 
 /// Runs the command in a sandbox of its own. The sandbox is gone, and nothing
 /// writes to its disk any more, when this answers.
@@ -60,7 +55,7 @@ pub(super) async fn run(
     mut output: impl FnMut(Stream, &[u8]),
 ) -> Result<End, StepError> {
     let made = node.create(spec).await;
-    let sandbox = made.map_err(|error| Problem::internal("make a sandbox for the step", &error))?;
+    let sandbox = made.map_err(|error| StepError::refused(not_made(&error)))?;
     let running = async {
         let call = sandbox.start(command).await;
         let mut call = call.map_err(|error| StepError::Told(chain(&error)))?;
@@ -75,31 +70,11 @@ pub(super) async fn run(
     let ended = tokio::select! {
         ended = running => ended,
         stopped = stopped(watch.stopping) => Err(stopped),
-        full = too_much(watch.written) => Err(full),
+        full = watch.disk.exhausted() => Err(full),
     };
     let gone = sandbox.destroy().await;
     gone.map_err(|error| Problem::internal("end the sandbox of a step", &error))?;
     ended
-}
-
-/// Waits until more is written than may be.
-async fn too_much((path, most): (&Path, Amount)) -> StepError {
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let path = path.to_owned();
-        let found = tokio::task::spawn_blocking(move || measure(&path, &most)).await;
-        match found {
-            Ok(Ok(found)) if found.exceeds(&most) => {
-                let Amount { bytes, entries } = most;
-                return StepError::Told(format!(
-                    "the step wrote more than {bytes} bytes or {entries} files"
-                ));
-            }
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => return Problem::internal("measure what a step wrote", &error).into(),
-            Err(error) => return Problem::internal("measure what a step wrote", &error).into(),
-        }
-    }
 }
 
 /// How a command ended, in the words of a log.

@@ -9,7 +9,7 @@ use belljar_model::Runtime;
 
 /// What a runtime says that it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     Release {
         release: Release,
         has_krun: bool,
@@ -21,7 +21,7 @@ pub(super) enum Version {
 
 /// A release. Candidates come before what they are candidates for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Release {
+pub(crate) struct Release {
     major: u32,
     minor: u32,
     patch: u32,
@@ -42,7 +42,7 @@ impl Release {
 
     /// Reads `1.4.0-rc.3`, `1.1.5+ds1`, `1.26`. What a distribution appends does
     /// not count.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (numbers, rest) = text.split_at(end);
         let mut numbers = numbers.trim_end_matches('.').split('.').map(|part| part.parse().ok());
@@ -82,7 +82,7 @@ impl fmt::Display for Version {
 
 impl Version {
     /// From what `--version` prints.
-    pub(super) fn read(runtime: Runtime, text: &str) -> Self {
+    pub(crate) fn read(runtime: Runtime, text: &str) -> Self {
         let first = text.lines().next().unwrap_or("");
         let Some(word) = first.split_whitespace().nth(2) else { return Self::Unknown };
         if runtime == Runtime::Runsc {
@@ -104,7 +104,7 @@ fn day_in(text: &str) -> Option<u32> {
 
 /// The day of the source that a program built by Go's own tools was made of.
 /// Those tools write every module's version into it, and gVisor's is a day.
-pub(super) fn build_of(program: &Path) -> Version {
+pub(crate) fn build_of(program: &Path) -> Version {
     const NEEDLE: &[u8] = b"\tgvisor.dev/gvisor\tv0.0.0-";
     let found = || -> Option<u32> {
         let mut file = File::open(program).ok()?;
@@ -133,10 +133,10 @@ pub(super) fn build_of(program: &Path) -> Version {
 
 /// A hole, and the releases that mend it, one for each branch that was mended.
 #[derive(Debug)]
-pub(super) struct Flaw {
-    pub(super) id: &'static str,
-    pub(super) what: &'static str,
-    pub(super) mended: &'static str,
+pub(crate) struct Flaw {
+    pub(crate) id: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) mended: &'static str,
     releases: &'static [Release],
     /// Only in builds with libkrun.
     krun_only: bool,
@@ -216,8 +216,44 @@ const UNKNOWN: Flaw = Flaw {
     krun_only: false,
 };
 
+/// Holes in devices of a machine monitor that Belljar's machines have.
+const QEMU: [Flaw; 1] = [Flaw {
+    id: "CVE-2024-3446",
+    what: "a device's memory is freed twice by way of virtio-serial",
+    mended: "7.2.11, 8.2.3 and 9.0",
+    releases: &[Release::new(7, 2, 11), Release::new(8, 2, 3), Release::new(9, 0, 0)],
+    krun_only: false,
+}];
+
+/// Refuses a machine monitor with known holes, by what its `--version` prints first:
+/// `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)`.
+pub(crate) fn check_monitor(line: &str) -> Result<(), String> {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "version");
+    let release = words.nth(1).and_then(Release::read);
+    let flaws: Vec<Flaw> = match release {
+        Some(release) => {
+            QEMU.into_iter().filter(|flaw| !is_mended(release, flaw.releases)).collect()
+        }
+        None => vec![UNKNOWN],
+    };
+    if flaws.is_empty() { Ok(()) } else { Err(complaint(line, &flaws)) }
+}
+
+/// Why a program is not used.
+pub(crate) fn complaint(program: &str, flaws: &[Flaw]) -> String {
+    let holes: Vec<String> = flaws
+        .iter()
+        .map(|flaw| format!("{} ({}, mended in {})", flaw.id, flaw.what, flaw.mended))
+        .collect();
+    format!(
+        "{program} has known holes: {}; a distribution's package counts as the release it was \
+         made from. BELLJAR_FORCE_RUNTIME=1 uses it all the same",
+        holes.join(", ")
+    )
+}
+
 /// The holes of such a version.
-pub(super) fn flaws(runtime: Runtime, version: &Version) -> Vec<Flaw> {
+pub(crate) fn flaws(runtime: Runtime, version: &Version) -> Vec<Flaw> {
     let known = match runtime {
         Runtime::Runc => RUNC,
         Runtime::Crun => CRUN,
@@ -241,5 +277,35 @@ fn is_mended(release: Release, mended: &[Release]) -> bool {
     match own {
         Some(mended) => release >= *mended,
         None => mended.last().is_some_and(|last| release.branch() > last.branch()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn monitors_with_known_holes_are_refused() {
+        for line in [
+            "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)",
+            "QEMU emulator version 7.2.11",
+            "QEMU emulator version 8.2.3",
+            "QEMU emulator version 9.0.0",
+            "QEMU emulator version 10.1.2 (Debian 1:10.1.2+ds-1)",
+        ] {
+            assert_eq!(check_monitor(line), Ok(()));
+        }
+        for line in [
+            "QEMU emulator version 6.2.0 (Debian 1:6.2+dfsg-2ubuntu6)",
+            "QEMU emulator version 7.2.10",
+            "QEMU emulator version 8.0.5",
+            "QEMU emulator version 8.2.2",
+            "QEMU emulator version 9.0.0-rc2",
+            "QEMU emulator version",
+            "something else",
+            "",
+        ] {
+            assert!(check_monitor(line).is_err(), "{line}");
+        }
     }
 }
