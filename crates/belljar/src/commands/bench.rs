@@ -35,7 +35,7 @@ pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> 
         BenchKind::Sessions(options) => sessions::run(options, config, printer).await,
         BenchKind::Tiers(options) => Box::pin(tiers::run(options, config, printer)).await,
         BenchKind::Tti(options) => tti::run(options, config, printer).await,
-        BenchKind::Fork(options) => fork::run(options, config, printer).await,
+        BenchKind::Fork(options) => Box::pin(fork::run(options, config, printer)).await,
         BenchKind::Gateway(options) => gateway::run(options, printer),
         BenchKind::Platform(options) => Box::pin(platform::run(options, config, printer)).await,
     }
