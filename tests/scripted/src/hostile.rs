@@ -24,6 +24,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -52,6 +53,7 @@ struct Shared {
     record: Record,
     watch: Vec<String>,
     placed: Placed,
+    connections: AtomicU64,
 }
 
 impl Hostile {
@@ -63,10 +65,12 @@ impl Hostile {
         watch: Vec<String>,
     ) -> anyhow::Result<Self> {
         let (record, placed) = Default::default();
-        let shared = Arc::new(Shared { record, watch, placed });
+        let connections = AtomicU64::new(0);
+        let shared = Arc::new(Shared { record, watch, placed, connections });
         let serving = shared.clone();
         let serve = move |socket| {
             let shared = serving.clone();
+            shared.connections.fetch_add(1, Ordering::Relaxed);
             // A connection that breaks is what this server is for.
             async move { drop(connection(&shared, socket).await) }
         };
@@ -90,6 +94,11 @@ impl Hostile {
     /// What it was asked so far.
     pub fn record(&self) -> &Record {
         &self.shared.record
+    }
+
+    /// How many connections were opened so far.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// Puts a file at a path, in place of what is there.

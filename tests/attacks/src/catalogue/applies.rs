@@ -18,7 +18,7 @@ pub(crate) fn attack(attack: &Attack, tier: Tier) -> Result<(), &'static str> {
             only(tier == Tier::Jail, "the hostile guest is one of the jail")
         }
         "AGT" if tier == Tier::Microvm => Err("VM-09 looks for the channel of a machine"),
-        "NET" | "GW" => at_gateway(attack.id, tier),
+        "NET" | "BLD" | "GW" => at_gateway(attack.id, tier),
         "ZYG" => only(tier == Tier::Jail, "interpreters of this tier come from no zygote"),
         _ if attack.id == "RES-23" => {
             only(tier == Tier::Jail, "interpreters of this tier come from no zygote")
@@ -64,14 +64,16 @@ fn at_gateway(id: &str, tier: Tier) -> Result<(), &'static str> {
     match tier {
         Tier::Jail => Ok(()),
         Tier::Oci(Runtime::Runsc) => match id {
-            "NET-19" | "GW-11" => Err("the server makes its sandboxes itself, in the jail"),
+            "NET-19" | "NET-26" | "GW-11" => {
+                Err("the server makes its sandboxes itself, in the jail")
+            }
             "GW-12" => Err("memory inside is gVisor's own, which the search does not see into"),
             _ => Ok(()),
         },
-        Tier::Process => Err("the process tier has no network of its own"),
-        Tier::Oci(_) | Tier::Microvm => Err("the gateway is as at the jail, or as at gVisor"),
         // Around the gateway: the host's own network is there.
         Tier::Process if id == "NET-01" => Ok(()),
+        Tier::Process => Err("the process tier has no network of its own"),
+        Tier::Oci(_) | Tier::Microvm => Err("the gateway is as at the jail, or as at gVisor"),
     }
 }
 

@@ -50,7 +50,7 @@ fn own(method: &str, path: &str, token: &str, body: &str) -> String {
 }
 
 /// The plain operation, which greets.
-fn hello(name: &str, token: &str) -> Script {
+pub(super) fn hello(name: &str, token: &str) -> Script {
     Script::gateway(name).ask(own("GET", "/operations/plain/hello", token, ""))
 }
 
@@ -73,7 +73,11 @@ fn asks_model(name: &str, token: &str, more: &Value) -> Script {
 }
 
 /// One conversation in a call of its own.
-async fn one(stage: &Stage, sandbox: &Sandbox, script: Script) -> anyhow::Result<(u32, Said)> {
+pub(super) async fn one(
+    stage: &Stage,
+    sandbox: &Sandbox,
+    script: Script,
+) -> anyhow::Result<(u32, Said)> {
     let (call, mut said) = stage.say(sandbox, &[script]).await?;
     anyhow::ensure!(said.len() == 1, "it said {} things", said.len());
     Ok((call, said.remove(0)))

@@ -6,7 +6,10 @@
 //! server from a sandbox on the host's network.
 
 mod answers;
+mod apart;
+mod carrying;
 mod direct;
+mod frames;
 pub(crate) mod ingress;
 mod inside;
 mod names;
@@ -48,6 +51,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("NET-06", names::early_ends),
         both!("NET-07", names::lookalikes),
         both!("NET-08", tunnels::greetings),
+        both!("NET-09", carrying::fronting),
         both!("NET-10", requests::redirects),
         both!("NET-11", requests::changes),
         both!("NET-12", requests::smuggling),
@@ -58,16 +62,24 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("NET-17", places::host),
         both!("NET-18", direct::scan),
         both!("NET-19", ingress::spellings),
+        both!("NET-20", carrying::dripping),
+        both!("NET-21", carrying::mapping),
         both!("NET-22", tunnels::changes),
         both!("NET-23", tapes::misses),
         both!("NET-24", tapes::others),
         both!("NET-25", answers::bombs),
+        // It looks at the memory of this whole process, so nothing runs beside it.
+        both!("NET-26", frames::floods).stress(),
+        both!("NET-27", carrying::near),
         both!("NET-28", direct::death),
+        both!("NET-29", apart::authorities),
+        both!("NET-30", apart::recycled),
         both!("NET-31", packages::lies),
         both!("NET-32", packages::tricks),
         both!("NET-33", packages::reached),
         both!("NET-34", inside::hosts),
         both!("NET-35", inside::greetings),
+        both!("BLD-09", apart::reused),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! OCI: the runtime that makes the container, and images that attack it.
 
 mod images;
+mod inside;
 mod runtimes;
 
 use std::path::PathBuf;
@@ -38,6 +39,21 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| Box::pin(images::detected(stage))),
         ),
         driven(
+            "OCI-05",
+            |stage| Box::pin(images::procfs_is_a_link(stage)),
+            Control::Own(|stage| Box::pin(images::detected(stage))),
+        ),
+        driven(
+            "OCI-06",
+            |stage| Box::pin(images::dev_is_a_link(stage)),
+            Control::Own(|stage| Box::pin(images::detected(stage))),
+        ),
+        driven(
+            "OCI-07",
+            |stage| Box::pin(images::targets_are_swapped(stage)),
+            Control::Own(|stage| Box::pin(images::swaps_are_met(stage))),
+        ),
+        driven(
             "OCI-08",
             |stage| Box::pin(runtimes::bundle(stage)),
             Control::Own(|stage| Box::pin(runtimes::other_bundle(stage))),
@@ -48,6 +64,16 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| Box::pin(seen_environment(stage))),
         ),
         driven(
+            "OCI-10",
+            |stage| Box::pin(inside::joining(stage, false)),
+            Control::Own(|stage| Box::pin(inside::joining(stage, true))),
+        ),
+        driven(
+            "OCI-11",
+            |stage| Box::pin(inside::libraries(stage, false)),
+            Control::Own(|stage| Box::pin(inside::libraries(stage, true))),
+        ),
+        driven(
             "OCI-12",
             |stage| Box::pin(release_agent(stage)),
             Control::Because(
@@ -55,9 +81,19 @@ pub(crate) fn attacks() -> Vec<Attack> {
             ),
         ),
         driven(
+            "OCI-13",
+            |stage| Box::pin(inside::flags(stage)),
+            Control::Own(|stage| Box::pin(inside::sharing_flags(stage))),
+        ),
+        driven(
             "OCI-14",
             |stage| Box::pin(runtimes::unusable(stage)),
             Control::Own(|stage| Box::pin(runtimes::usable(stage))),
+        ),
+        driven(
+            "OCI-16",
+            |stage| Box::pin(inside::sockets(stage, false)),
+            Control::Own(|stage| Box::pin(inside::sockets(stage, true))),
         ),
     ]
 }

@@ -1,8 +1,9 @@
 //! Every attack of the threat model that a tier answers for, by id.
 
 /// The classes in the order of the report.
-pub(crate) const CLASSES: [&str; 13] =
-    ["KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM", "NET", "GW", "AGT"];
+pub(crate) const CLASSES: [&str; 14] = [
+    "KRN", "SYS", "PROC", "RES", "FS", "OUT", "LNG", "ZYG", "OCI", "VM", "NET", "BLD", "GW", "AGT",
+];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
@@ -165,17 +166,29 @@ pub(crate) static ALL: &[Row] = &[
     row("OCI-02", 0, "leave by a descriptor or directory of the runtime"),
     row("OCI-03", 0, "an image whose devices lead out"),
     row("OCI-04", 0, "an image whose terminals lead out"),
+    row("OCI-05", 1, "an image whose procfs leads out"),
+    row("OCI-06", 1, "an image whose /dev is a link"),
+    row("OCI-07", 1, "swap what a runtime mounts on"),
     row("OCI-08", 0, "have a bundle say more than was agreed to"),
     row("OCI-09", 0, "variables for programs of the host"),
+    row("OCI-10", 1, "catch a process that joins the container"),
+    row("OCI-11", 1, "libraries for helpers of the host"),
     row("OCI-12", 0, "have the host run a cgroup's release agent"),
+    row("OCI-13", 1, "a runtime that shares something with the host"),
     row("OCI-14", 0, "a runtime that is missing, broken or too old"),
+    row("OCI-16", 1, "find the socket of a container engine"),
     row("VM-03", 0, "flood the console"),
+    row("VM-04", 1, "links that wait for the engine's directories"),
     row("VM-05", 0, "read what the monitor tells"),
     row("VM-06", 0, "draw what a clone draws"),
     row("VM-07", 0, "draw before the reseeding"),
+    row("VM-08", 1, "other files than were saved"),
     row("VM-09", 0, "speak to the host in the guest's place"),
+    row("VM-10", 2, "storms of timers"),
     row("VM-11", 0, "die in every way"),
+    row("VM-12", 1, "virtualisation inside a machine"),
     row("VM-13", 0, "connect to other machines and the host"),
+    row("VM-14", 0, "come back with a token from before"),
     row("VM-15", 1, "find the monitor unguarded"),
     row("VM-16", 0, "have the host read a crafted disk"),
     row("NET-01", 0, "connect directly, by every protocol"),
@@ -186,6 +199,7 @@ pub(crate) static ALL: &[Row] = &[
     row("NET-06", 0, "end a name early with NUL and its kin"),
     row("NET-07", 0, "names that only look like allowed ones"),
     row("NET-08", 0, "another name in the greeting of TLS, or none"),
+    row("NET-09", 1, "another host inside TLS than the greeting names"),
     row("NET-10", 0, "be redirected to where one may not go"),
     row("NET-11", 0, "change the destination on a connection that was allowed"),
     row("NET-12", 0, "smuggle a request behind another"),
@@ -196,16 +210,23 @@ pub(crate) static ALL: &[Row] = &[
     row("NET-17", 0, "reach the gateway, the host and its services"),
     row("NET-18", 0, "look for other sandboxes and for the host"),
     row("NET-19", 0, "spell the port of a sandbox in other ways"),
+    row("NET-20", 1, "carry data out drop by drop, in headers and addresses"),
+    row("NET-21", 1, "map names by the differences between refusals"),
     row("NET-22", 0, "outlast a change of the policy"),
     row("NET-23", 0, "go out while a cassette is played"),
     row("NET-24", 0, "read another tenant's recording, or secrets from one"),
     row("NET-25", 0, "answers that never end, or explode"),
+    row("NET-26", 1, "floods of HTTP/2 frames"),
+    row("NET-27", 1, "places of IPv6 that are near"),
     row("NET-28", 0, "outlast the gateway's death"),
+    row("NET-29", 1, "use the authority of another sandbox"),
+    row("NET-30", 1, "speak by a listener of a former sandbox"),
     row("NET-31", 0, "have the package cache keep other bytes than an index promised"),
     row("NET-32", 0, "have another tenant install one's own bytes"),
     row("NET-33", 0, "reach the files of the package cache"),
     row("NET-34", 0, "name another host in a plain request inside a tunnel"),
     row("NET-35", 0, "name another host in a second TLS greeting"),
+    row("BLD-09", 1, "connections, cookies and look-ups of another tenant"),
     row("GW-01", 0, "use a token after its sandbox or its time"),
     row("GW-02", 0, "use the token of another sandbox"),
     row("GW-03", 0, "use a token for more than it is for"),

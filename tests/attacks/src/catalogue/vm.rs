@@ -1,6 +1,8 @@
 //! VM: machines of their own, and the monitor that the host runs them in.
 
+mod coming_back;
 mod monitor;
+mod surroundings;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,6 +22,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
     let kernel = Control::Because("a machine without its wall would be the host");
     vec![
         driven("VM-03", |stage| Box::pin(console(stage)), kernel),
+        driven(
+            "VM-04",
+            |stage| Box::pin(surroundings::waiting_links(stage)),
+            Control::Own(|stage| Box::pin(surroundings::followed_links(stage))),
+        ),
         Attack::new("VM-05", Act::Payload(payload("vm/vm_05.py")), kernel),
         driven(
             "VM-06",
@@ -27,9 +34,25 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| Box::pin(no_clones(stage))),
         ),
         driven("VM-07", |stage| Box::pin(first_draws(stage)), kernel),
+        driven(
+            "VM-08",
+            |stage| Box::pin(coming_back::altered(stage)),
+            Control::Own(|stage| Box::pin(coming_back::unaltered(stage))),
+        ),
         driven("VM-09", |stage| Box::pin(devices(stage)), kernel),
+        driven("VM-10", |stage| Box::pin(surroundings::timers(stage)), kernel).stress(),
         driven("VM-11", |stage| Box::pin(deaths(stage)), kernel),
+        Attack::new(
+            "VM-12",
+            Act::Payload(payload("vm/vm_12.c")),
+            Control::Own(|stage| Box::pin(surroundings::nested(stage))),
+        ),
         Attack::new("VM-13", Act::Payload(payload("vm/vm_13.py")), kernel),
+        driven(
+            "VM-14",
+            |stage| Box::pin(coming_back::with_its_token(stage, false)),
+            Control::Own(|stage| Box::pin(coming_back::with_its_token(stage, true))),
+        ),
         driven(
             "VM-15",
             |stage| Box::pin(monitor::standing(stage)),

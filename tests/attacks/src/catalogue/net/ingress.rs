@@ -49,8 +49,8 @@ open("/tmp/ready", "w").close()
 "#;
 
 /// A server of ours with one tenant, and a sandbox of that tenant's that listens.
-struct Front {
-    address: SocketAddr,
+pub(super) struct Front {
+    pub(super) address: SocketAddr,
     sandbox: String,
     stop: oneshot::Sender<()>,
     server: JoinHandle<Result<(), EngineGone>>,
@@ -58,7 +58,7 @@ struct Front {
 }
 
 impl Front {
-    async fn start(ports: &[u16], wish: &Value) -> anyhow::Result<Self> {
+    pub(super) async fn start(ports: &[u16], wish: &Value) -> anyhow::Result<Self> {
         let template = belljar_warmed::template()?;
         let directory = tempfile::tempdir()?;
         // The user ids of sandboxes must be able to pass through.
@@ -112,7 +112,7 @@ impl Front {
     }
 
     /// Sends bytes, and reads what comes until the end.
-    async fn send(&self, bytes: &str) -> anyhow::Result<String> {
+    pub(super) async fn send(&self, bytes: &str) -> anyhow::Result<String> {
         let talk = async {
             let mut stream = tokio::net::TcpStream::connect(self.address).await?;
             stream.write_all(bytes.as_bytes()).await?;
@@ -132,7 +132,7 @@ impl Front {
         self.send(&request).await
     }
 
-    async fn stop(self) -> anyhow::Result<()> {
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
         let path = format!("/v1/sandboxes/{}", self.sandbox);
         self.api("DELETE", &path, &json!({})).await?;
         let _ = self.stop.send(());
