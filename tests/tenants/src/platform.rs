@@ -16,13 +16,14 @@ use belljar_control::{Control, Random};
 use belljar_node::PoolSize;
 use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
-use belljar_testkit::{Postgres, Undecided};
+use belljar_testkit::{Postgres, Resident, Undecided};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Client, HANG_LIMIT};
+use crate::oracle;
 use crate::world::{OPERATIONS, runs};
 
 /// What its parts know each other by.
@@ -36,8 +37,9 @@ pub(crate) struct Platform {
     controlling: JoinHandle<()>,
     serving: JoinHandle<Result<(), EngineGone>>,
     staying: JoinHandle<()>,
+    resident: Resident,
     _directory: TempDir,
-    _postgres: Postgres,
+    postgres: Postgres,
 }
 
 impl Platform {
@@ -79,7 +81,7 @@ impl Platform {
         let server = Server::behind(actions, Settings::default(), cluster);
         let stopped = async { drop(stopped.await) };
         let serving = tokio::spawn(async move { server.run(vec![listener], stopped).await });
-        let platform = Self {
+        let mut platform = Self {
             control,
             node,
             store,
@@ -87,10 +89,13 @@ impl Platform {
             controlling,
             serving,
             staying,
+            resident: Resident::default(),
             _directory: directory,
-            _postgres: postgres,
+            postgres,
         };
         platform.ready().await?;
+        oracle::keep_secret(CLUSTER_KEY);
+        platform.resident = Resident::of_this();
         Ok(platform)
     }
 
@@ -106,7 +111,10 @@ impl Platform {
         Err(Undecided("the platform does not become ready".to_owned()).into())
     }
 
-    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+    /// Ends it, unless it holds what it must not.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        oracle::look_at(&mut self.resident).await?;
+        oracle::look_into(&self.postgres)?;
         self.staying.abort();
         let _ = self.stop.1.send(());
         self.serving.await.context("the node panicked")?.context("the node ended by itself")?;
