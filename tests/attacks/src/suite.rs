@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use belljar_model::{RootFs, Spec, Tier};
 use belljar_node::{Defence, Node, Weakened};
-use belljar_testkit::{Attempt, CaseLog, OwnEngines, print_retry};
+use belljar_testkit::{Attempt, CapturedLog, CaseLog, OwnEngines, print_retry};
 use tokio::task::JoinSet;
 
 use crate::Options;
@@ -90,7 +90,8 @@ pub(crate) async fn run(
     };
     warm_up(&stage).await?;
     let log = CaseLog::open(log_name(options))?;
-    let oracle = Oracle::new(canaries, engines);
+    let oracle = Oracle::new(canaries, engines, CapturedLog::install()?);
+    oracle.prove().context("growth or a logged secret would not be seen")?;
     let mut suite = Suite { oracle, stage, results: Results::default(), log };
     let mut waiting: Vec<Job> = Vec::new();
     let staged: Vec<Attack> = attacks.iter().filter(is_staged).copied().collect();
@@ -286,8 +287,12 @@ impl Suite {
         }
         let mut shared = self.oracle.host().await;
         let touched = self.oracle.touched();
+        let is_real = judged.iter().all(|(report, _)| report.job.mode == Mode::Real);
+        let logged = self.oracle.logged();
+        shared.extend(self.oracle.grown(!is_real).await);
         // With a defence off, canaries are there to be touched.
-        if judged.iter().all(|(report, _)| report.job.mode == Mode::Real) {
+        if is_real {
+            shared.extend(logged);
             shared.extend(touched);
         } else {
             shared.extend(touched.into_iter().filter(|line| line.starts_with("kernel:")));

@@ -18,6 +18,7 @@
 
 mod cases;
 mod client;
+mod oracle;
 mod peer;
 mod planted;
 mod platform;
@@ -30,10 +31,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_testkit::{CaseLog, CaseVerdict, Undecided, run_case};
+use belljar_testkit::{CaseLog, CaseVerdict, Resident, Undecided, run_case};
 use clap::Parser;
 
 use crate::cases::Case;
+use crate::oracle::Oracle;
 use crate::planted::Planted;
 use crate::world::World;
 
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
 /// Answers how many cases failed.
 async fn run(args: &Args, planted: &Arc<Planted>) -> anyhow::Result<usize> {
     let log = CaseLog::open("tenants")?;
+    let oracle = Oracle::start()?;
     let (mut passed, mut failed) = (0, 0);
     for case in cases::ALL {
         if args.filter.as_deref().is_some_and(|filter| !case.id.contains(filter)) {
@@ -88,7 +91,7 @@ async fn run(args: &Args, planted: &Arc<Planted>) -> anyhow::Result<usize> {
         }
         let seen = run_case(&log, case.id, tokio::time::sleep, async || {
             let begin = Instant::now();
-            let seen = attempt(case, planted).await;
+            let seen = attempt(case, planted, &oracle).await;
             let took = begin.elapsed().as_secs_f64();
             match &seen {
                 Ok(said) => println!("{} pass {took:5.1} s  {}: {said}", case.id, case.title),
@@ -109,12 +112,17 @@ async fn run(args: &Args, planted: &Arc<Planted>) -> anyhow::Result<usize> {
     Ok(failed)
 }
 
-async fn attempt(case: &Case, planted: &Arc<Planted>) -> anyhow::Result<String> {
+async fn attempt(case: &Case, planted: &Arc<Planted>, oracle: &Oracle) -> anyhow::Result<String> {
     // One server each: a case may use up a quota, or take a key away.
     let world = World::start(case.quota, planted).await?;
+    let mut resident = Resident::of_this();
     let seen = match tokio::time::timeout(LONGEST, (case.run)(&world)).await {
         Ok(seen) => seen,
         Err(_) => Err(Undecided(format!("not over after {LONGEST:?}")).into()),
+    };
+    let seen = match seen {
+        Ok(said) => oracle::look_at(&mut resident).await.and(oracle.look()).map(|()| said),
+        Err(error) => Err(error),
     };
     world.stop().await?;
     seen

@@ -17,13 +17,14 @@ use belljar_model::NodeNumber;
 use belljar_node::PoolSize;
 use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
-use belljar_testkit::{Postgres, Undecided};
+use belljar_testkit::{Postgres, Resident, Undecided};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Client, HANG_LIMIT};
+use crate::oracle;
 use crate::world::{OPERATIONS, runs};
 
 /// The node that runs sandboxes.
@@ -60,6 +61,7 @@ pub(crate) struct Platform {
     controlling: JoinHandle<()>,
     serving: JoinHandle<Result<(), EngineGone>>,
     staying: JoinHandle<()>,
+    resident: Resident,
     pub(crate) directory: TempDir,
     pub(crate) postgres: Postgres,
 }
@@ -118,7 +120,7 @@ impl Platform {
         let server = Server::behind(actions, bounds, cluster);
         let stopped = async { drop(stopped.await) };
         let serving = tokio::spawn(async move { server.run(vec![private, public], stopped).await });
-        let platform = Self {
+        let mut platform = Self {
             control,
             node_port,
             node,
@@ -132,10 +134,14 @@ impl Platform {
             controlling,
             serving,
             staying,
+            resident: Resident::default(),
             directory,
             postgres,
         };
         platform.ready().await?;
+        let key = std::fs::read_to_string(place.join("node.key"))?;
+        key.lines().filter(|line| !line.starts_with('-')).for_each(oracle::keep_secret);
+        platform.resident = Resident::of_this();
         Ok(platform)
     }
 
@@ -151,7 +157,10 @@ impl Platform {
         Err(Undecided("the platform does not become ready".to_owned()).into())
     }
 
-    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+    /// Ends it, unless it holds what it must not.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        oracle::look_at(&mut self.resident).await?;
+        oracle::look_into(&self.postgres)?;
         self.staying.abort();
         let _ = self.stop.1.send(());
         self.serving.await.context("the node panicked")?.context("the node ended by itself")?;

@@ -3,6 +3,7 @@
 //! own engines on the host.
 
 mod attempt;
+mod captured_log;
 mod case_log;
 #[cfg(feature = "flood")]
 mod flood;
@@ -10,6 +11,7 @@ mod nats;
 mod own_engines;
 mod postgres;
 mod processes;
+mod resident;
 mod s3;
 #[cfg(feature = "server")]
 mod served;
@@ -17,6 +19,7 @@ mod starved;
 mod templates;
 
 pub use attempt::{Attempt, CaseVerdict, MAX_ATTEMPTS, Undecided, print_retry, run_case};
+pub use captured_log::CapturedLog;
 pub use case_log::{CaseLog, CaseOutcome};
 #[cfg(feature = "flood")]
 pub use flood::{Flood, Flooded, Flooding};
@@ -24,6 +27,7 @@ pub use nats::Nats;
 pub use own_engines::{OwnEngines, groups_of_engine, groups_of_sandbox, mounts_of_engines};
 pub use postgres::{Postgres, programs};
 pub use processes::{Process, Processes};
+pub use resident::{GROWTH_FLOOR, Resident};
 pub use s3::S3;
 #[cfg(feature = "server")]
 pub use served::{Served, hook};

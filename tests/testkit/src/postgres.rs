@@ -198,6 +198,18 @@ impl Postgres {
             .arg(&self.dir);
         Ok(psql)
     }
+
+    /// All rows of all schemas, as statements.
+    pub fn dump(&self) -> anyhow::Result<Vec<u8>> {
+        let done = Command::new(programs()?.join("pg_dump"))
+            .args(["--data-only", "--inserts", "--username=postgres", "--dbname=postgres"])
+            .arg("--host")
+            .arg(&self.dir)
+            .output()?;
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        anyhow::ensure!(done.status.success(), "cannot dump the database: {said}");
+        Ok(done.stdout)
+    }
 }
 
 impl Drop for Postgres {

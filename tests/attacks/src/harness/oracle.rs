@@ -2,14 +2,15 @@
 //! this program's own engines made counts; others may run beside them.
 
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_testkit::{OwnEngines, Process};
+use belljar_testkit::{CapturedLog, OwnEngines, Process, Resident};
 
 use crate::harness::canary::Canaries;
 use crate::harness::kernel_log::{KernelLog, is_trouble};
 use crate::harness::stage::Trace;
+use crate::harness::world::CREDENTIAL;
 
 #[derive(Debug)]
 pub(crate) struct Oracle {
@@ -21,6 +22,10 @@ pub(crate) struct Oracle {
     /// Processes that were told of already.
     escaped: Vec<Process>,
     descriptors: usize,
+    /// The node, which is this process, its spawner and gateways.
+    resident: Resident,
+    /// What the engine and the gateway log.
+    captured: CapturedLog,
 }
 
 /// What clean-up has not removed by then is left.
@@ -28,7 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Oracle {
     /// Remembers how things are now, while no sandbox lives.
-    pub(crate) fn new(canaries: Arc<Mutex<Canaries>>, engines: Arc<OwnEngines>) -> Self {
+    pub(crate) fn new(
+        canaries: Arc<Mutex<Canaries>>,
+        engines: Arc<OwnEngines>,
+        captured: CapturedLog,
+    ) -> Self {
         let mounts = engines.mounts();
         Self {
             canaries,
@@ -38,7 +47,44 @@ impl Oracle {
             mounts,
             escaped: Vec::new(),
             descriptors: descriptors(),
+            resident: Resident::of_this(),
+            captured,
         }
+    }
+
+    /// Shows that what it looks for would be found.
+    pub(crate) fn prove(&self) -> anyhow::Result<()> {
+        self.resident.prove()?;
+        let secret = self.canaries().secrets.provider_key.clone();
+        tracing::info!(target: "belljar_attacks", secret, "planted");
+        anyhow::ensure!(self.logged().len() == 1, "a secret in a log is not found");
+        tracing::info!(target: "belljar_attacks", "nothing");
+        anyhow::ensure!(self.logged().is_empty(), "one is found where there is none");
+        Ok(())
+    }
+
+    fn canaries(&self) -> MutexGuard<'_, Canaries> {
+        self.canaries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lines that were logged with a secret since the last time.
+    pub(crate) fn logged(&self) -> Vec<String> {
+        let log = self.captured.take();
+        let secrets = self.canaries().secrets.clone();
+        let has = |line: &&str| {
+            line.contains(CREDENTIAL) || secrets.all().iter().any(|secret| line.contains(secret))
+        };
+        log.lines().filter(has).map(|line| format!("a secret was logged: {line}")).collect()
+    }
+
+    /// What the daemons have kept of a run. After a control, whose attack may have grown them,
+    /// that is how they are from now on.
+    pub(crate) async fn grown(&mut self, is_control: bool) -> Vec<String> {
+        if is_control {
+            self.resident.rebase();
+            return Vec::new();
+        }
+        self.resident.grown(tokio::time::sleep).await
     }
 
     /// What is wrong in a sandbox's own traces: groups and processes left.
@@ -95,8 +141,7 @@ impl Oracle {
 
     /// What attackers touched of the canaries, and what the kernel had to say.
     pub(crate) fn touched(&mut self) -> Vec<String> {
-        let mut canaries = self.canaries.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut wrong = canaries.touched();
+        let mut wrong = self.canaries().touched();
         let news = self.log.iter_mut().flat_map(KernelLog::news);
         wrong.extend(news.filter(|line| is_trouble(line)).map(|line| format!("kernel: {line}")));
         wrong

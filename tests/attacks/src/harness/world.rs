@@ -39,6 +39,9 @@ pub(crate) const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// A row that is not there by then does not come.
 const HANG_LIMIT: Duration = Duration::from_secs(30);
 
+/// How the credentials of operations begin, which only the gateway may know.
+pub(crate) const CREDENTIAL: &str = "sk-upstream-canary-";
+
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) gateway: Gateway,
@@ -91,7 +94,7 @@ impl World {
         let at = |port| SocketAddr::from((address, port));
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let authority = Authority::create(&directory.path().join("authority.pem"))?;
-        let credential = format!("sk-upstream-canary-{}-{}", std::process::id(), address);
+        let credential = format!("{CREDENTIAL}{}-{}", std::process::id(), address);
         let credential = credential.replace('.', "x");
         std::fs::write(directory.path().join("key"), &credential)?;
         let mut watch = wish.watch;
