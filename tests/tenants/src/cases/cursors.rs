@@ -19,7 +19,7 @@ pub(crate) async fn are_ones_own(world: &World) -> anyhow::Result<String> {
     // The control: the cursor gives its owner the next page.
     let second = a.get(&format!("/v1/sandboxes?limit=1&after={next}")).await?.expect(200)?;
     let follows = theirs.iter().any(|id| second.text().contains(id.as_str()));
-    ensure!(follows && second.text() != first.to_string(), "{}", second.text());
+    ensure!(follows && second.value()? != first, "{}", second.text());
     let tampered = [next.clone(), next[..next.len() / 2].to_owned(), format!("{next}a")];
     let hostile =
         ["-1", "99999999999999999999", "%00", "null", "a'--", "%ff%fe", "../../x", "e30="];
