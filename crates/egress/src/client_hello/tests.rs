@@ -266,7 +266,7 @@ fn a_second_greeting_is_read_like_the_first() {
     let mut later = record(&[names(&[b"other.org"])]);
     later[10] = 5;
     after(&first, &later, &Ok(After::Hello(other)));
-    after(&first, &[22, 3, 1, 64, 0, 1, 1, 0, 0, 3, 3], &Err(NotHello::TooLong));
+    after(&first, &[22, 3, 1, 64, 0, 1, 2, 0, 0, 3, 3], &Err(NotHello::TooLong));
 }
 
 #[test]
