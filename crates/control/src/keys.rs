@@ -43,9 +43,10 @@ const LOOKUPS_AT_ONCE: usize = 4;
 /// Unknown keys that wait for that, and for how long.
 const MAX_WAITING: usize = 256;
 const WAITING: Duration = Duration::from_millis(500);
-/// How long a client waits for its refusal when a key was not even looked up: a flood of
-/// many requests at once is as slow as that. And how many of them are held at most.
-const REFUSAL_DELAY: Duration = Duration::from_secs(5);
+/// How long a client waits for its refusal, at least and at most, when a key was not even
+/// looked up: a flood of many requests at once is as slow as that, and does not come in waves.
+/// And how many of them are held at most.
+const REFUSAL_DELAY: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(8));
 const MAX_DELAYED: usize = 4096;
 
 pub(crate) type Hash = [u8; 32];
@@ -184,9 +185,11 @@ impl Proofs {
     }
 
     /// Has a client wait whose key was not looked up.
-    pub(crate) async fn delay_refusal(&self) {
+    pub(crate) async fn delay_refusal(&self, hash: &Hash) {
         if let Some(_delayed) = Waiting::begin(&self.delayed, MAX_DELAYED) {
-            tokio::time::sleep(REFUSAL_DELAY).await;
+            let (least, most) = REFUSAL_DELAY;
+            let part = (most - least) * u32::from(u16::from_be_bytes([hash[0], hash[1]]));
+            tokio::time::sleep(least + part / u32::from(u16::MAX)).await;
         }
     }
 
