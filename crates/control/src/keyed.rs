@@ -72,8 +72,10 @@ pub(crate) async fn answer(
     let caller = match control.proofs().prove(control.store(), &hash, from).await {
         Ok(Proof::Of(caller)) => caller,
         Ok(Proof::Unknown) => return unknown_key(surface),
-        Ok(Proof::TooManyWrong) => return Refusal::too_many_wrong_keys().into_response(surface),
-        Ok(Proof::Busy) => return Refusal::too_many_lookups().into_response(surface),
+        Ok(proof @ (Proof::TooManyWrong | Proof::Busy)) => {
+            control.proofs().delay_refusal(&hash).await;
+            return Refusal::key_not_looked_up(&proof).into_response(surface);
+        }
         Err(error) => return control.database(&error).into_response(surface),
     };
     tracing::Span::current().record("tenant", caller.proven.tenant.as_str());

@@ -7,6 +7,8 @@
 //!   401      answered      database             401                     429          database
 //! ```
 //!
+//! The last two refusals come late, so that a flood waits for them.
+//!
 //! A key that was proven is believed for a second without asking again, so that one that is
 //! taken away is dead within a second or two. Clients with a key that was proven before never
 //! wait behind wrong keys, whatever address those come from.
@@ -14,6 +16,7 @@
 mod limits;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,6 +43,11 @@ const LOOKUPS_AT_ONCE: usize = 4;
 /// Unknown keys that wait for that, and for how long.
 const MAX_WAITING: usize = 256;
 const WAITING: Duration = Duration::from_millis(500);
+/// How long a client waits for its refusal, at least and at most, when a key was not even
+/// looked up: a flood of many requests at once is as slow as that, and does not come in waves.
+/// And how many of them are held at most.
+const REFUSAL_DELAY: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(8));
+const MAX_DELAYED: usize = 4096;
 
 pub(crate) type Hash = [u8; 32];
 
@@ -69,6 +77,7 @@ pub(crate) struct Proofs {
     addresses: Mutex<AddressLimits>,
     lookups: Semaphore,
     waiting: AtomicUsize,
+    delayed: AtomicUsize,
 }
 
 impl Default for Proofs {
@@ -79,6 +88,7 @@ impl Default for Proofs {
             addresses: Mutex::default(),
             lookups: Semaphore::new(LOOKUPS_AT_ONCE),
             waiting: AtomicUsize::new(0),
+            delayed: AtomicUsize::new(0),
         }
     }
 }
@@ -121,10 +131,12 @@ impl Proofs {
         hash: &Hash,
         from: Option<PeerAddress>,
     ) -> Result<Proof, StoreError> {
-        if !self.may_ask(from) {
+        let Some(_pending) = Pending::begin(&self.addresses, from) else {
             return Ok(Proof::TooManyWrong);
-        }
-        let Some(_waiting) = Waiting::begin(&self.waiting) else { return Ok(Proof::Busy) };
+        };
+        let Some(_waiting) = Waiting::begin(&self.waiting, MAX_WAITING) else {
+            return Ok(Proof::Busy);
+        };
         let place = tokio::time::timeout(WAITING, self.lookups.acquire()).await;
         let Ok(Ok(_place)) = place else { return Ok(Proof::Busy) };
         // Others of the same address may have been wrong meanwhile.
@@ -172,6 +184,15 @@ impl Proofs {
         lock(&self.refused).get(hash).is_some_and(|at| at.elapsed() < REFUSED)
     }
 
+    /// Has a client wait whose key was not looked up.
+    pub(crate) async fn delay_refusal(&self, hash: &Hash) {
+        if let Some(_delayed) = Waiting::begin(&self.delayed, MAX_DELAYED) {
+            let (least, most) = REFUSAL_DELAY;
+            let part = (most - least) * u32::from(u16::from_be_bytes([hash[0], hash[1]]));
+            tokio::time::sleep(least + part / u32::from(u16::MAX)).await;
+        }
+    }
+
     fn may_ask(&self, from: Option<PeerAddress>) -> bool {
         let network = from.map(PeerAddress::network);
         network.is_none_or(|network| lock(&self.addresses).may_ask(network, Instant::now()))
@@ -182,13 +203,32 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One that waits for a place, until it is dropped.
+/// An unknown key of an address that is looked up, or waits for that.
+struct Pending<'a>(&'a Mutex<AddressLimits>, Option<IpAddr>);
+
+impl<'a> Pending<'a> {
+    fn begin(addresses: &'a Mutex<AddressLimits>, from: Option<PeerAddress>) -> Option<Self> {
+        let network = from.map(PeerAddress::network);
+        let may = |network| lock(addresses).begin(network, Instant::now());
+        network.is_none_or(may).then(|| Self(addresses, network))
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(network) = self.1 {
+            lock(self.0).end(network);
+        }
+    }
+}
+
+/// One that waits, until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
-    fn begin(count: &'a AtomicUsize) -> Option<Self> {
+    fn begin(count: &'a AtomicUsize, most: usize) -> Option<Self> {
         let waiting = Self(count);
-        (count.fetch_add(1, Ordering::Relaxed) < MAX_WAITING).then_some(waiting)
+        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(waiting)
     }
 }
 

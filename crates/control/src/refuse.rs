@@ -12,6 +12,8 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::keys::Proof;
+
 /// Where an answer of our own API says which request it is to.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -80,14 +82,14 @@ impl Refusal {
             .hint("nothing was done; try again in a moment")
     }
 
-    pub(crate) fn too_many_wrong_keys() -> Self {
+    pub(crate) fn key_not_looked_up(proof: &Proof) -> Self {
+        if *proof == Proof::Busy {
+            let message = "too many keys are looked up at this moment";
+            return Self::busy("too_many_lookups", message);
+        }
         let message = "too many wrong keys came from this address; this one was not looked up";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_keys", message)
             .hint("use the key that you were given; try again in a moment")
-    }
-
-    pub(crate) fn too_many_lookups() -> Self {
-        Self::busy("too_many_lookups", "too many keys are looked up at this moment")
     }
 
     pub(crate) fn database() -> Self {

@@ -2,6 +2,7 @@
 //! of `cargo nextest` that the process belongs to.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -231,6 +232,12 @@ fn sweep() {
         let written = std::fs::read_to_string(entry.path().join("data/postmaster.pid"));
         // One without the file may be about to start.
         let Ok(written) = written else { continue };
+        // So may one whose files were only just made.
+        let is_new = |data: std::fs::Metadata| data.modified()?.elapsed().map_err(io::Error::other);
+        let age = entry.path().join("data").metadata().and_then(is_new);
+        if age.is_ok_and(|age| age < PATIENCE) {
+            continue;
+        }
         let pid = written.lines().next().unwrap_or_default();
         if !Path::new("/proc").join(pid).exists() {
             let _ = std::fs::remove_dir_all(entry.path());

@@ -8,6 +8,8 @@ use std::time::Instant;
 const MAX_WRONG: f64 = 200.0;
 /// And how many of them are forgiven each second.
 const FORGIVEN_PER_SECOND: f64 = 20.0;
+/// Unknown keys of one address that wait to be looked up.
+const MAX_PENDING: usize = 16;
 /// Addresses that are watched.
 const MAX_ADDRESSES: usize = 65_536;
 
@@ -19,6 +21,7 @@ pub(super) struct AddressLimits(HashMap<IpAddr, Wrong>);
 struct Wrong {
     count: f64,
     at: Instant,
+    pending: usize,
 }
 
 impl Wrong {
@@ -35,15 +38,33 @@ impl AddressLimits {
         self.0.get(&network).is_none_or(|wrong| wrong.count(now) < MAX_WRONG)
     }
 
+    /// Counts an unknown key of this address as one that waits, if it may.
+    pub(super) fn begin(&mut self, network: IpAddr, now: Instant) -> bool {
+        let wrong = self.of(network, now);
+        let may = wrong.count(now) < MAX_WRONG && wrong.pending < MAX_PENDING;
+        wrong.pending += usize::from(may);
+        may
+    }
+
+    pub(super) fn end(&mut self, network: IpAddr) {
+        if let Some(wrong) = self.0.get_mut(&network) {
+            wrong.pending = wrong.pending.saturating_sub(1);
+        }
+    }
+
     pub(super) fn was_wrong(&mut self, network: IpAddr, now: Instant) {
+        let wrong = self.of(network, now);
+        (wrong.count, wrong.at) = (wrong.count(now) + 1.0, now);
+    }
+
+    fn of(&mut self, network: IpAddr, now: Instant) -> &mut Wrong {
         if self.0.len() >= MAX_ADDRESSES && !self.0.contains_key(&network) {
-            self.0.retain(|_, wrong| wrong.count(now) > 0.0);
+            self.0.retain(|_, wrong| wrong.count(now) > 0.0 || wrong.pending > 0);
             if self.0.len() >= MAX_ADDRESSES {
                 self.0.clear();
             }
         }
-        let wrong = self.0.entry(network).or_insert(Wrong { count: 0.0, at: now });
-        *wrong = Wrong { count: wrong.count(now) + 1.0, at: now };
+        self.0.entry(network).or_insert(Wrong { count: 0.0, at: now, pending: 0 })
     }
 }
 
@@ -74,6 +95,16 @@ mod tests {
         limits.was_wrong(address(1), later);
         assert!(!limits.may_ask(address(1), later));
         assert!(limits.may_ask(address(1), later + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn few_of_an_address_wait_at_once() {
+        let (mut limits, now) = (AddressLimits::default(), Instant::now());
+        let begun = (0..100).filter(|_| limits.begin(address(1), now)).count();
+        assert_eq!(begun, MAX_PENDING);
+        assert!(limits.begin(address(2), now), "another address");
+        limits.end(address(1));
+        assert!(limits.begin(address(1), now), "one was answered");
     }
 
     #[test]

@@ -99,7 +99,11 @@ pub(crate) async fn subjects_are_ours(_: &World) -> anyhow::Result<String> {
 }
 
 async fn choose_subjects(platform: &Platform) -> anyhow::Result<String> {
-    let sandbox = make_and_end(platform, "a", HOSTILE).await?;
+    let (key, _) = platform.key("a", &EVERYTHING, None).await?;
+    let headers = [("idempotency-key", HOSTILE)];
+    let owner = platform.client(Some(&key));
+    owner.send_with("POST", "/v1/sandboxes", &headers, "{}").await?.expect(422)?;
+    let sandbox = make_and_end(platform, "a", "plain").await?;
     let messages = told(platform, &[&sandbox]).await?;
     for message in &messages {
         let is_plain =
@@ -138,7 +142,7 @@ async fn choose_message_ids(platform: &Platform) -> anyhow::Result<String> {
 async fn make_and_end(platform: &Platform, tenant: &str, text: &str) -> anyhow::Result<String> {
     let (key, _) = platform.key(tenant, &EVERYTHING, None).await?;
     let owner = platform.client(Some(&key));
-    let hostile = format!("{text} \r\nPUB belljar.told 1");
+    let hostile = format!("{HOSTILE} \r\nPUB belljar.told 1");
     let wish = json!({ "metadata": { "name": hostile }, "env": { "NAME": hostile } });
     let headers = [("idempotency-key", text)];
     let made = owner.send_with("POST", "/v1/sandboxes", &headers, wish.to_string()).await?;
@@ -198,13 +202,7 @@ async fn say_odd_text(owner: &Client) -> anyhow::Result<usize> {
         // Bytes that are no text at all.
         let broken = [br#"{"x":""#.as_slice(), &[0xff, 0xfe, 0xc3], br#""}"#.as_slice()].concat();
         let answer = owner.send(method, &path, broken).await?;
-        ensure!(
-            (400..500).contains(&answer.status),
-            "{}: {} {}",
-            sample.name,
-            answer.status,
-            answer.text()
-        );
+        ensure!(answer.status < 500, "{}: {} {}", sample.name, answer.status, answer.text());
         said += 1;
     }
     ensure!(said > 20, "{said} requests");
