@@ -45,8 +45,8 @@ pub(crate) async fn run(
         let mut outcomes = Vec::new();
         run_case(&log, relation.as_str(), tokio::time::sleep, async || {
             let ran = match relation {
-                Relation::Forks => forks::run(&maker, &open, engine).await,
-                _ => pairs::run(&maker, relation, &open, engine).await,
+                Relation::Forks => Box::pin(forks::run(&maker, &open, engine)).await,
+                _ => Box::pin(pairs::run(&maker, relation, &open, engine)).await,
             };
             let mut new = ran.unwrap_or_else(|error| {
                 vec![("relation".to_owned(), Outcome::Broken(format!("{error:#}")))]
