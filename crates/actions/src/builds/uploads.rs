@@ -58,6 +58,11 @@ impl UnderWay {
         fits
     }
 
+    /// Bytes that are under way for the tenant of this directory.
+    fn held(&self, directory: &Path) -> u64 {
+        self.lock().get(directory).copied().unwrap_or(0)
+    }
+
     fn remove(&self, directory: &Path, bytes: u64) {
         let mut all = self.lock();
         if let Some(held) = all.get_mut(directory) {
@@ -197,7 +202,8 @@ impl Upload {
         self.unchecked += count;
         if self.unchecked >= CHECKED_EVERY.min(self.kept / 4) {
             self.unchecked = 0;
-            let made = make_room(&self.partial, self.kept);
+            let left = self.kept.saturating_sub(self.under_way.held(self.directory()));
+            let made = make_room(&self.partial, left);
             made.map_err(|error| Problem::internal("keep an upload", &error))?;
         }
         let written = self.file.write_all(bytes).await;
@@ -214,7 +220,10 @@ impl Upload {
         let cannot = |error: io::Error| Problem::internal("keep an upload", &error);
         self.file.flush().await.map_err(cannot)?;
         fs::rename(&self.partial, &self.target).map_err(cannot)?;
-        make_room(&self.target, self.kept).map_err(cannot)
+        self.under_way.remove(self.directory(), self.most - self.left);
+        self.left = self.most;
+        let left = self.kept.saturating_sub(self.under_way.held(self.directory()));
+        make_room(&self.target, left).map_err(cannot)
     }
 }
 
@@ -226,21 +235,23 @@ impl Drop for Upload {
     }
 }
 
-/// Drops what was used longest ago until the rest fits; never `newest`, nor what is under
-/// way, which counts all the same.
+/// Drops finished uploads, those that were used longest ago first, until the rest has at
+/// most so many bytes; never `newest`.
 fn make_room(newest: &Path, most: u64) -> io::Result<()> {
     let directory = newest.parent().unwrap_or(newest);
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let metadata = entry.metadata()?;
-        files.push((metadata.modified()?, metadata.len(), entry.path()));
+        let path = entry.path();
+        if path.extension().is_none() {
+            let metadata = entry.metadata()?;
+            files.push((metadata.modified()?, metadata.len(), path));
+        }
     }
     files.sort();
     let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
     for (_, bytes, path) in files {
-        let partial = path.extension().is_some();
-        if total > most && path != newest && !partial {
+        if total > most && path != newest {
             fs::remove_file(path)?;
             total -= bytes;
         }

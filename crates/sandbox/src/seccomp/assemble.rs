@@ -113,10 +113,22 @@ fn decide(rule: Rule) -> Vec<Instruction> {
         code.push(op(AND, mask));
     }
     // Cases that look at a further argument carry their code with them.
-    for &(value, rule) in cases.iter().filter(|(_, rule)| matches!(rule, Rule::Switch { .. })) {
+    let nested = || cases.iter().filter(|(_, rule)| matches!(rule, Rule::Switch { .. }));
+    let mut done: Vec<Rule> = Vec::new();
+    for &(_, rule) in nested() {
+        if done.contains(&rule) {
+            continue;
+        }
+        done.push(rule);
         let then = decide(rule);
         let skip = u8::try_from(then.len()).unwrap_or(u8::MAX);
-        code.push(branch(JUMP_EQUAL, value, 0, skip));
+        let values: Vec<u32> =
+            nested().filter(|(_, other)| *other == rule).map(|&(value, _)| value).collect();
+        // Values with the same code: all but the last jump over the comparisons left.
+        for (index, &value) in values.iter().enumerate() {
+            let left = u8::try_from(values.len() - 1 - index).unwrap_or(u8::MAX);
+            code.push(branch(JUMP_EQUAL, value, left, if left == 0 { skip } else { 0 }));
+        }
         code.extend(then);
     }
     // The others jump to an answer that they share with their like.

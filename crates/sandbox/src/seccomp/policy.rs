@@ -428,8 +428,9 @@ const TCP_ZEROCOPY_RECEIVE: u32 = 35;
 
 /// SO_ATTACH_FILTER and its kin load programs into the kernel, TCP_ULP other protocols
 /// (kTLS). SO_ZEROCOPY leaves pages of the program in the network's queues: references
-/// like those of `splice`.
-const SETSOCKOPT: Rule = Switch {
+/// like those of `splice`; TCP_ZEROCOPY_RECEIVE, which is read, maps the network's pages
+/// into the program. One rule for both calls: what may not be set need not be read.
+const SOCKET_OPTIONS: Rule = Switch {
     arg: 1,
     mask: u32::MAX,
     cases: &[
@@ -458,22 +459,6 @@ const SETSOCKOPT: Rule = Switch {
             },
         ),
     ],
-    otherwise: Allow,
-};
-
-/// TCP_ZEROCOPY_RECEIVE maps the network's pages into the program.
-const GETSOCKOPT: Rule = Switch {
-    arg: 1,
-    mask: u32::MAX,
-    cases: &[(
-        SOL_TCP,
-        Switch {
-            arg: 2,
-            mask: u32::MAX,
-            cases: &[(TCP_ZEROCOPY_RECEIVE, Now(EPERM))],
-            otherwise: Allow,
-        },
-    )],
     otherwise: Allow,
 };
 
@@ -509,8 +494,7 @@ pub fn user() -> Policy {
     policy.set(&["socketpair"], SOCKETPAIR);
     policy.set(&["sendto", "recvfrom", "sendmmsg", "recvmmsg"], plain_flags(3));
     policy.set(&["sendmsg", "recvmsg"], plain_flags(2));
-    policy.set(&["setsockopt"], SETSOCKOPT);
-    policy.set(&["getsockopt"], GETSOCKOPT);
+    policy.set(&["setsockopt", "getsockopt"], SOCKET_OPTIONS);
     policy.set(&["ioctl"], IOCTL);
     policy.set(&["prctl"], PRCTL);
     policy.set(&["fcntl"], FCNTL);
