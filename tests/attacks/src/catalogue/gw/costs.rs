@@ -47,9 +47,18 @@ pub(super) async fn hangs_up(stage: Stage, control: bool) -> anyhow::Result<Seen
     for text in ["content_block_stop", "word", "message_start"] {
         let (call, said) = one(&stage, &sandbox, until(text, text)).await?;
         let charge = charge_of(call).await;
-        let paid = charge.as_ref().map_or(0, |charge| charge.nano_dollars);
         let shown = format!("{charge:?}, not {honest:?}: {}", said.brief());
-        findings.expect(paid >= honest.nano_dollars, "who hangs up pays no less", shown);
+        let Some(charge) = charge else {
+            findings.expect(false, "there is a charge", shown);
+            continue;
+        };
+        let words = said.got.matches("word").count() as u64;
+        let is_counted = charge.input >= honest.input && charge.output >= words;
+        findings.expect(is_counted, "the prompt and what arrived are paid", shown.clone());
+        if text == "content_block_stop" {
+            let is_whole = charge.nano_dollars >= honest.nano_dollars;
+            findings.expect(is_whole, "a whole answer costs no less without its end", shown);
+        }
     }
     Ok(findings.seen())
 }
