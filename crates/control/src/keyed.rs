@@ -270,6 +270,9 @@ pub(crate) async fn whole(response: Response) -> Option<(http::response::Parts, 
 
 impl Control {
     pub(crate) fn database(&self, error: &belljar_store::StoreError) -> Refusal {
+        if error.is_unstorable_text() {
+            return Refusal::invalid_text();
+        }
         tracing::error!(error = error as &dyn std::error::Error, "the database does not do it");
         if matches!(error, belljar_store::StoreError::UnknownTenant(_)) {
             return Refusal::unauthenticated();

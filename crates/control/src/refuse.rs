@@ -92,6 +92,12 @@ impl Refusal {
             .hint("use the key that you were given; try again in a moment")
     }
 
+    pub(crate) fn invalid_text() -> Self {
+        let message = "a text of the request holds a character that cannot be stored";
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_text", message)
+            .hint("leave out U+0000")
+    }
+
     pub(crate) fn database() -> Self {
         Self::busy("database_away", "the platform's database does not answer")
     }

@@ -31,6 +31,14 @@ impl StoreError {
         matches!(code.as_deref(), Some("42P01" | "42703"))
     }
 
+    /// Returns true if a text holds what PostgreSQL cannot store, such as U+0000.
+    pub fn is_unstorable_text(&self) -> bool {
+        // PostgreSQL's character_not_in_repertoire and untranslatable_character.
+        let Self::Database(error) = self else { return false };
+        let code = error.as_database_error().and_then(|error| error.code());
+        matches!(code.as_deref(), Some("22021" | "22P05"))
+    }
+
     /// Whether a value breaks a rule of its column, such as how names are written.
     pub fn breaks_a_rule(&self) -> bool {
         let Self::Database(error) = self else { return false };
