@@ -12,7 +12,10 @@
 //! itself, so it goes on after a crash like any other provider.
 
 mod code;
+mod compare;
 mod cover;
+mod lexer;
+mod measure;
 mod names;
 mod plan;
 mod question;

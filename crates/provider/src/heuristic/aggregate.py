@@ -73,10 +73,36 @@ def unit_of(date, unit):
         return f"{year}-W{week:02}"
     return {
         "day": date.isoformat(),
+        "weekday": WEEKDAYS[date.weekday()],
         "month": f"{date.year}-{date.month:02}",
         "quarter": f"{date.year}-Q{(date.month + 2) // 3}",
         "year": str(date.year),
     }[unit]
+
+
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+def in_time(name):
+    """Names sort as text, but the days of a week."""
+    return [WEEKDAYS.index(part) if ASK["unit"] == "weekday" and part == name[-1] else part for part in name]
+
+
+def picked(order):
+    """The part of what is sorted that is shown."""
+    return order[ASK["rank"] - 1 : ASK["rank"]] if ASK["rank"] else order[: ASK["most"]]
+
+
+def is_within(value, limit):
+    first, last = float(limit["numbers"][0]), float(limit["numbers"][-1])
+    return {
+        "over": value > first,
+        "at least": value >= first,
+        "under": value < first,
+        "at most": value <= first,
+        "equal to": value == first,
+        "between": first <= value <= last,
+    }[limit["operator"]]
 
 
 def back(date, count, unit):
@@ -117,7 +143,15 @@ if ASK["join"]:
     if len(rows) < before:
         said.append(f"Warning: {before - len(rows)} of {before} rows had no partner in `{ASK['join']['name']}`.")
 for where in ASK["where"]:
-    rows = [row for row in rows if str(row.get(where["column"])) in where["values"]]
+    if where["not"]:
+        there = [row for row in rows if not is_missing(row.get(where["column"]))]
+        if len(there) < len(rows):
+            said.append(f"{len(rows) - len(there)} of {len(rows)} rows have no `{where['column']}` and were left out.")
+        rows = there
+    rows = [row for row in rows if (str(row.get(where["column"])) in where["values"]) != where["not"]]
+for limit in ASK["limits"]:
+    found = numbers(data, rows, limit["column"])
+    rows = [row for row, value in zip(rows, found) if value is not None and is_within(value, limit)]
 if ASK["period"]:
     rows = within(rows, ASK["period"])
     if not rows:
@@ -133,39 +167,43 @@ elif ASK["rows"]:
     order = [(value, row) for value, row in zip(values, rows) if value is not None]
     order.sort(key=lambda pair: pair[0], reverse=not ASK["ascending"])
     shows = [column for column in data.columns() if column != number_column][:7]
-    table(shows + [number_column], [[row.get(name) for name in shows] + [value] for value, row in order[: ASK["most"]]])
-    print(f"\n{min(len(order), ASK['most'])} of {len(order)} rows, sorted by {number_column}.")
-elif ASK["group"] or ASK["unit"]:
+    table(shows + [number_column], [[row.get(name) for name in shows] + [value] for value, row in picked(order)])
+    print(f"\n{len(picked(order))} of {len(order)} rows, sorted by {number_column}.")
+elif ASK["groups"] or ASK["unit"]:
     groups = {}
     for row, value in zip(rows, values):
-        date = data.date(row, ASK["date"]) if ASK["unit"] else None
-        name = row.get(ASK["group"]) if ASK["group"] else date and unit_of(date, ASK["unit"])
-        if not is_missing(name):
-            groups.setdefault(str(name), []).append(value)
+        name = [row.get(column) for column in ASK["groups"]]
+        if ASK["unit"]:
+            date = data.date(row, ASK["date"])
+            name.append(date and unit_of(date, ASK["unit"]))
+        if not any(map(is_missing, name)):
+            groups.setdefault(tuple(map(str, name)), []).append(value)
     found = {
         name: measures([value for value in group if value is not None], len(group)) for name, group in groups.items()
     }
     names = ["count"] + (["sum", "mean", "median", "min", "max"] if number_column else [])
-    by = ASK["measure"] if ASK["measure"] in names + ["std"] else "count"
-    names = [by] + [name for name in names if name != by]
+    asked = [name for name in ASK["measures"] if name in names + ["std"]] or ["count"]
+    by = asked[0]
+    names = asked + [name for name in names if name not in asked]
     last = float("inf") if ASK["ascending"] else float("-inf")
     order = sorted(sorted(found), key=lambda name: found[name].get(by, last), reverse=not ASK["ascending"])
-    order = sorted(found) if ASK["series"] else order
-    if ASK["names"] and order:
+    order = sorted(found, key=in_time) if ASK["series"] else order
+    if ASK["names"] and order and not ASK["rank"]:
         best = found[order[0]].get(by)
-        first = [f"`{shown(name)}`" for name in order if found[name].get(by) == best]
+        first = [f"`{shown(', '.join(name))}`" for name in order if found[name].get(by) == best]
         have = "has" if len(first) == 1 else "have"
         which = "lowest" if ASK["ascending"] else "highest"
         print(f"{', '.join(first[:5])} {have} the {which} {by}: {shown(best)}.\n")
-    table([ASK["group"] or ASK["unit"]] + names, [[n] + [found[n].get(m) for m in names] for n in order[: ASK["most"]]])
-    print(f"\n{min(len(order), ASK['most'])} of {len(order)} groups, sorted by {ASK['unit'] if ASK['series'] else by}.")
+    head = ASK["groups"] + ([ASK["unit"]] if ASK["unit"] else [])
+    table(head + names, [[*name] + [found[name].get(measure) for measure in names] for name in picked(order)])
+    print(f"\n{len(picked(order))} of {len(order)} groups, sorted by {', '.join(head) if ASK['series'] else by}.")
 else:
     found = measures([value for value in values if value is not None], len(rows))
     if ASK["second"]:
         different = {str(row.get(ASK["second"])) for row in rows if not is_missing(row.get(ASK["second"]))}
-        found["distinct " + ASK["second"]] = len(different)
-    asked = ASK["measure"] if ASK["measure"] in found else None
-    order = ([asked] if asked else []) + [name for name in found if name != asked]
+        found = {"distinct " + ASK["second"]: len(different), **found}
+    asked = [name for name in ASK["measures"] if name in found]
+    order = asked + [name for name in found if name not in asked]
     table(["measure", "value"], [[name, found[name]] for name in order])
 for line in said:
     print("\n" + line)

@@ -43,7 +43,11 @@ pub(super) fn aggregate(question: &Question, plan: &Plan) -> String {
         .as_ref()
         .map(|join| json!({ "name": join.name, "left": join.left, "right": join.right }));
     let filters = plan.filters.iter();
-    let filters = filters.map(|it| json!({ "column": it.column, "values": it.values }));
+    let filters =
+        filters.map(|it| json!({ "column": it.column, "values": it.values, "not": it.is_not }));
+    let limits = plan.limits.iter().map(
+        |it| json!({ "column": it.column, "operator": it.operator.word(), "numbers": it.numbers }),
+    );
     let period = plan.period.as_ref().map(|period| match period {
         Period::Days { from, to } => json!({ "from": from, "to": to }),
         Period::Last { count, unit } => json!({ "last": count, "unit": unit.word() }),
@@ -58,10 +62,13 @@ pub(super) fn aggregate(question: &Question, plan: &Plan) -> String {
         "rows": plan.has_rows,
         "dataset": plan.dataset,
         "measure": plan.measure.word(),
+        "measures": plan.measures(),
+        "limits": limits.collect::<Vec<_>>(),
+        "rank": plan.rank,
         "number": plan.number,
         "second": plan.second,
         "where": filters.collect::<Vec<_>>(),
-        "group": plan.group,
+        "groups": plan.groups,
         "join": join,
         "names": question.wants_names && !is_series,
         "ascending": question.is_ascending,

@@ -3,8 +3,9 @@
 //! A question that is understood in part gets no answer: "revenue in Spain" is not
 //! answered with the revenue of all countries because no row says "Spain".
 
+use super::measure::Measure;
 use super::plan::Plan;
-use super::question::{BY, HIGHEST, LOWEST, Measure, Question, WHICH, WHO};
+use super::question::{BY, HIGHEST, LOWEST, Question, WHICH, WHO};
 use super::words::{is_filler, likeness, split};
 
 /// What is done with goods and money, and what the numbers of it may be called.
@@ -22,30 +23,30 @@ const TRADE: [&str; 12] = [
     "spend",
     "generated",
 ];
-const TRADED: [&str; 14] = [
-    "sale", "revenue", "amount", "unit", "quantity", "qty", "turnover", "income", "profit",
-    "spend", "cost", "total", "order", "volume",
+const TRADED: [&str; 16] = [
+    "gross", "net", "sale", "revenue", "amount", "unit", "quantity", "qty", "turnover", "income",
+    "profit", "spend", "cost", "total", "order", "volume",
 ];
 
 /// Words that play no part in the plan, or another one than the question gives them.
 pub(super) fn unclear(question: &Question, plan: &Plan) -> Vec<String> {
     let names: Vec<String> = plan.names().into_iter().flat_map(split).collect();
     let is_name = |word: &str| names.iter().any(|name| likeness(word, name) > 0);
-    let has_groups = plan.group.is_some() || plan.unit.is_some() || plan.has_rows;
+    let has_groups = plan.has_groups() || plan.has_rows;
     let is_extreme = matches!(plan.measure, Measure::Min | Measure::Max);
     let mut found = Vec::new();
     for (at, word) in question.words.iter().enumerate() {
         let word = word.as_str();
-        let is_compared = HIGHEST.contains(&word) || LOWEST.contains(&word) || word == "first";
-        let is_counted = question.is_most(at);
-        let is_clear = question.time.used.contains(&at)
+        let is_compared = HIGHEST.contains(&word) || LOWEST.contains(&word);
+        let is_counted = question.is_most(at) || question.is_rank(at);
+        let is_clear = plan.used.contains(&at)
             || is_name(word)
             || (is_filler(word) && word != "or")
-            || (word == "or" && has_choice(plan))
             || says_measure(plan, word)
-            || (is_compared && (has_groups || is_extreme))
-            || (has_groups && (WHICH.contains(&word) || WHO.contains(&word)))
+            || (is_compared && (has_groups || is_extreme) && suits(plan, word))
+            || (has_groups && suits(plan, word) && (WHICH.contains(&word) || WHO.contains(&word)))
             || (is_counted && has_groups)
+            || (question.is_order(at) && has_groups)
             || (BY.contains(&word) && (has_groups || plan.number.is_some()))
             || (word == "where" && !plan.filters.is_empty())
             || (TRADE.contains(&word) && is_traded(plan));
@@ -59,8 +60,11 @@ pub(super) fn unclear(question: &Question, plan: &Plan) -> Vec<String> {
     if found.is_empty() && has(&HIGHEST) && has(&LOWEST) {
         found.extend(question.words.iter().filter(|word| LOWEST.contains(&word.as_str())).cloned());
     }
-    // By two things at once.
-    if found.is_empty() && plan.group.is_some() && plan.unit.is_some() {
+    // "Which region by product": of each product, or of all?
+    let parts = plan.groups.len() + usize::from(plan.unit.is_some());
+    let is_short = parts > 2 || (parts > 1 && question.wants_names) || (parts > 0 && plan.has_rows);
+    if found.is_empty() && is_short {
+        found.extend(plan.groups.iter().skip(usize::from(!plan.has_rows)).cloned());
         found.extend(plan.unit.map(|unit| unit.word().to_owned()));
     }
     found
@@ -68,12 +72,23 @@ pub(super) fn unclear(question: &Question, plan: &Plan) -> Vec<String> {
 
 fn says_measure(plan: &Plan, word: &str) -> bool {
     // Rows are shown as they are, whatever is said of their sums.
-    plan.measure.words().contains(&word) && !plan.has_rows
+    let is_said = |measure: &Measure| measure.words().contains(&word);
+    (is_said(&plan.measure) || plan.also.iter().any(is_said)) && !plan.has_rows
 }
 
-/// "Won or lost": values of one column. Of two columns, both would be demanded.
-fn has_choice(plan: &Plan) -> bool {
-    plan.filters.iter().any(|filter| filter.values.len() > 1)
+/// Whether "longest" or "best" can be said of a number that the question does not name.
+fn suits(plan: &Plan, word: &str) -> bool {
+    let lengths =
+        ["duration", "time", "length", "distance", "minute", "hour", "second", "day", "ms"];
+    let prices = ["price", "cost", "fare", "fee"];
+    let number = plan.number.iter().flat_map(|number| split(number)).collect::<Vec<_>>();
+    let is_one = |words: &[&str]| number.iter().any(|part| words.contains(&part.as_str()));
+    match word {
+        "longest" | "shortest" => !plan.is_assumed || is_one(&lengths),
+        "cheapest" => is_one(&prices),
+        "best" | "worst" => !plan.is_assumed,
+        _ => true,
+    }
 }
 
 fn is_traded(plan: &Plan) -> bool {

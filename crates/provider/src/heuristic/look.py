@@ -1,6 +1,7 @@
 MOST_LOOKED_AT = 200_000
 # A column with more values than this is not one that rows are chosen by.
 MOST_VALUES = 50
+YES_AND_NO = [{"yes", "no"}, {"true", "false"}, {"y", "n"}]
 # What is printed must not be cut off.
 MOST_SHAPES, MOST_NOTES = 2600, 1000
 
@@ -14,22 +15,25 @@ def column_of(table, column):
     rows = table.rows[:MOST_LOOKED_AT]
     there = [row for row in rows if not is_missing(row.get(column))]
     values = {str(row[column]) for row in there}
+    missing = len(rows) - len(there)
     different = len(table.rows) if len(values) == MOST_LOOKED_AT else len(values)
     sample = there[:2000]
     if sample and sum(table.number(row, column) is not None for row in sample) >= 0.9 * len(sample):
-        return [column, "number", different, []]
+        return [column, "number", different, [], missing]
     if table.order(column):
         dates = [date for date in (table.date(row, column) for row in there) if date]
         if dates:
-            return [column, "date", different, [min(dates).isoformat(), max(dates).isoformat()]]
+            return [column, "date", different, [min(dates).isoformat(), max(dates).isoformat()], missing]
     meant = []
     if different <= MOST_VALUES:
         meant = sorted(value for value in values if len(value) <= 60 and may_be_meant(value.lower()))[:8]
-    return [column, "word", different, meant]
+    if {value.lower() for value in values} in YES_AND_NO:
+        meant = sorted(values)
+    return [column, "word", different, meant, missing]
 
 
 def relevance(column):
-    name, _, _, meant = column
+    name, _, _, meant, _ = column
     return -sum(word in name.lower() for word in ASK["words"]) - 2 * bool(meant)
 
 

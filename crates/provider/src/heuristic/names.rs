@@ -71,6 +71,15 @@ pub(super) fn is_whole(shape: &Shape, words: &[&str]) -> bool {
     shape.columns.iter().any(|column| split(&column.0).iter().all(is_like))
 }
 
+/// Whether words name a column wholly, but for what says that it names something: `customer_id`.
+pub(super) fn is_named_by(column: &Column, words: &[String]) -> bool {
+    let labels = ["id", "name", "key", "code", "number", "title"];
+    let is_told = |part: &String| {
+        labels.contains(&part.as_str()) || words.iter().any(|word| likeness(part, word) == 100)
+    };
+    split(&column.0).iter().all(is_told)
+}
+
 /// The best of these; several: they are all as good.
 pub(super) fn best<'s>(found: &[Candidate<'s>]) -> Vec<Candidate<'s>> {
     let most = found.first().map_or(0, |first| first.score);
@@ -119,22 +128,24 @@ pub(super) fn dataset<'s>(
     shapes: &'s [Shape],
     values: &[Named<'_>],
 ) -> Option<&'s Shape> {
+    let groups: Vec<&str> = question.grouping().unwrap_or_default().concat();
+    let is_free = |word: &&String| !groups.contains(&word.as_str());
+    let subject: Vec<String> = question.words.iter().filter(is_free).cloned().collect();
     let score = |shape: &Shape| {
         let columns = shape.columns.iter().map(|column| meant(&column.0, &question.words));
         let columns = columns.max().filter(|score| *score >= ENOUGH).unwrap_or(0);
         let values = values.iter().filter(|named| named.shape.name == shape.name).count();
-        (meant(&shape.name, &question.words), columns, values)
+        // "Items per supplier" are items.
+        let is_subject = meant(&shape.name, &subject) >= ENOUGH;
+        (is_subject, meant(&shape.name, &question.words), columns, values)
     };
     let best = shapes.iter().max_by_key(|shape| (score(shape), shape.rows))?;
     let is_only = shapes.len() == 1 && question.counts_rows();
-    (score(best) != (0, 0, 0) || is_only).then_some(best)
+    (score(best) != (false, 0, 0, 0) || is_only).then_some(best)
 }
 
 /// Values of columns that the question names.
 pub(super) fn values<'s>(question: &Question, shapes: &'s [Shape]) -> Vec<Named<'s>> {
-    if question.is_negative() {
-        return Vec::new();
-    }
     let mut found: Vec<Named<'s>> = Vec::new();
     for shape in shapes {
         for column in shape.columns.iter().filter(|column| column.1 == Kind::Word) {
@@ -158,7 +169,12 @@ pub(super) fn doubtful<'s>(
     values: &[Named<'s>],
     chosen: &Named<'s>,
 ) -> Vec<&'s Column> {
-    if meant(&chosen.column.0, &question.words) >= ENOUGH {
+    let role = role(question, chosen.at);
+    if role.is_some_and(|role| role.other().names(chosen.column)) {
+        return vec![chosen.column];
+    }
+    let is_told = role.is_some_and(|role| role.names(chosen.column));
+    if is_told || meant(&chosen.column.0, &question.words) >= ENOUGH {
         return Vec::new();
     }
     let others = values.iter().filter(|other| {
@@ -171,12 +187,16 @@ pub(super) fn doubtful<'s>(
 
 /// One column for each word: that of this dataset, or else the one with the fewest
 /// values. Longer values come first.
-pub(super) fn settled<'s>(
-    question: &Question,
-    values: &[Named<'s>],
-    home: &Shape,
-) -> Vec<Named<'s>> {
-    let mut values = values.to_vec();
+pub(super) fn settled<'s>(question: &Question, all: &[Named<'s>], home: &Shape) -> Vec<Named<'s>> {
+    let mut values = all.to_vec();
+    values.retain(|named| {
+        // "From JFK" is an origin, if there is one.
+        let Some(role) = role(question, named.at) else { return true };
+        let is_same = |other: &Named<'_>| (other.at, other.words) == (named.at, named.words);
+        let others = all.iter().filter(|other| is_same(other) && other.shape.name == home.name);
+        let has_role = others.into_iter().any(|other| role.names(other.column));
+        !has_role || role.names(named.column)
+    });
     let is_named = |column: &Column| meant(&column.0, &question.words) >= ENOUGH;
     values.sort_by_key(|named| {
         let is_away = named.shape.name != home.name;
@@ -194,6 +214,42 @@ pub(super) fn settled<'s>(
         }
     }
     kept
+}
+
+/// Which end of a way a column names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    From,
+    To,
+}
+
+impl Role {
+    fn names(self, column: &Column) -> bool {
+        let words: &[&str] = match self {
+            Self::From => &["from", "origin", "source", "src", "departure", "sender", "start"],
+            Self::To => {
+                &["to", "destination", "dest", "target", "arrival", "recipient", "receiver"]
+            }
+        };
+        split(&column.0).iter().any(|word| words.contains(&word.as_str()))
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::From => Self::To,
+            Self::To => Self::From,
+        }
+    }
+}
+
+/// Which end of a way is meant by the value here.
+fn role(question: &Question, at: usize) -> Option<Role> {
+    let before = question.words[..at].iter().rev().find(|word| *word != "the")?;
+    match before.as_str() {
+        "from" => Some(Role::From),
+        "to" | "into" | "toward" => Some(Role::To),
+        _ => None,
+    }
 }
 
 /// Where words stand in others, one after the other.

@@ -4,16 +4,24 @@
 //! 2. What is measured is the column of numbers that the question names; or else, if a
 //!    measure or "most" needs one, the only one that its dataset has.
 //! 3. Values that the question names, of columns with few of them, choose rows; so do
-//!    times, of the only column of dates.
+//!    times, of the only column of dates, and numbers that a column is compared with.
 //! 4. Groups are made only if it asks for some: "by region", "which region", "by month".
 //! 5. Every word of the question has to be accounted for by one of these.
 //!
 //! Where a rule needs something that the question does not name, or could take one of
 //! several things for it, there is no plan.
 
+mod describe;
+mod groups;
+mod rows;
+
+use std::collections::BTreeSet;
+
+use super::compare::Limit;
 use super::cover;
+use super::measure::Measure;
 use super::names::{self, Candidate, Named};
-use super::question::{Measure, Question};
+use super::question::Question;
 use super::shape::{Column, Kind, Shape};
 use super::time::{Period, Unit};
 use super::words::meant;
@@ -23,28 +31,38 @@ use super::words::meant;
 pub(super) struct Plan {
     pub(super) dataset: String,
     pub(super) measure: Measure,
+    /// More measures, if several are asked for.
+    pub(super) also: Vec<Measure>,
     pub(super) number: Option<String>,
     /// Whether the number was not named, and is the only one.
-    is_assumed: bool,
+    pub(super) is_assumed: bool,
     /// Another number, or the column whose values are counted.
     pub(super) second: Option<String>,
     /// Rows that have one of these values, in all of these columns.
     pub(super) filters: Vec<Filter>,
+    /// Rows whose numbers are such, in all of these columns.
+    pub(super) limits: Vec<Limit>,
     /// The column of dates that rows are chosen or grouped by.
     pub(super) date: Option<String>,
     pub(super) period: Option<Period>,
     /// Groups are made of these units of time.
     pub(super) unit: Option<Unit>,
-    pub(super) group: Option<String>,
+    pub(super) groups: Vec<String>,
     /// The rows themselves are shown, sorted by the number.
     pub(super) has_rows: bool,
+    /// Of rows or groups that are sorted, only this one is shown.
+    pub(super) rank: Option<u64>,
     pub(super) join: Option<Join>,
+    /// Places of words that have played their part.
+    pub(super) used: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) column: String,
     pub(super) values: Vec<String>,
+    /// Rows that have another value.
+    pub(super) is_not: bool,
 }
 
 /// Another dataset whose columns are needed; they get its name before theirs.
@@ -102,8 +120,10 @@ impl<'s> Counted<'s> {
         if words.is_empty() {
             return Ok(Self::Rows(None));
         }
-        let score = |shape: &&Shape| meant(&shape.name, &words);
-        let named = shapes.iter().max_by_key(score).filter(|shape| score(shape) >= 50);
+        let is_noun = |shape: &Shape| words.iter().any(|word| shape.is_noun(word));
+        let score = |shape: &&Shape| (meant(&shape.name, &words), is_noun(shape));
+        let named = shapes.iter().max_by_key(score);
+        let named = named.filter(|shape| meant(&shape.name, &words) >= 50 || is_noun(shape));
         if question.measure == Some(Measure::Count)
             && let Some(shape) = named
         {
@@ -116,6 +136,10 @@ impl<'s> Counted<'s> {
             [one] if question.measure == Some(Measure::Count) && one.column.is_measure() => {
                 Ok(Self::Sum(one))
             }
+            // "Exams" are no different `exam_date`.
+            [one] if !names::is_named_by(one.column, &words) => {
+                Err(Puzzle::Doubt(vec![one.column.0.clone()]))
+            }
             [one] => Ok(Self::Distinct(one)),
             ref several => {
                 Err(Puzzle::Doubt(several.iter().map(|it| it.column.0.clone()).collect()))
@@ -127,6 +151,9 @@ impl<'s> Counted<'s> {
 impl Plan {
     pub(super) fn make(question: &Question, shapes: &[Shape]) -> Result<Self, Puzzle> {
         let plan = Self::draft(question, shapes)?;
+        if let Some(word) = question.second_step() {
+            return Err(Puzzle::Unclear(vec![word.to_owned()]));
+        }
         let unclear = cover::unclear(question, &plan);
         if unclear.is_empty() { Ok(plan) } else { Err(Puzzle::Unclear(unclear)) }
     }
@@ -141,6 +168,18 @@ impl Plan {
             Counted::Rows(_) | Counted::Distinct(_) => Vec::new(),
             Counted::Nothing => names::columns(question, shapes, is_number),
         };
+        let is_compared = |shape: &Shape, column: &Column| {
+            let columns = question.comparisons.iter().map(|it| it.column(question, shape));
+            columns.flatten().any(|compared| std::ptr::eq(compared, column))
+        };
+        let (compared, numbers): (Vec<_>, Vec<_>) =
+            numbers.into_iter().partition(|it| is_compared(it.shape, it.column));
+        // "Total revenue over 100": of each row, or of all?
+        if numbers.is_empty() && !compared.is_empty() {
+            let places = question.comparisons.iter().flat_map(|it| it.at.clone());
+            let words = places.map(|at| question.words[at].clone());
+            return Err(Puzzle::Unclear(words.collect()));
+        }
         let home = match (&counted, numbers.first()) {
             (Counted::Rows(Some(shape)), _) => shape,
             (Counted::Distinct(column), _) => column.shape,
@@ -150,17 +189,23 @@ impl Plan {
         let mut plan = Self {
             dataset: home.name.clone(),
             measure: Measure::Count,
+            also: question.measures.clone(),
             number: None,
             is_assumed: false,
             second: None,
             filters: Vec::new(),
+            limits: Vec::new(),
             date: None,
             period: None,
             unit: None,
-            group: None,
+            groups: Vec::new(),
             has_rows: false,
+            rank: question.rank,
             join: None,
+            used: BTreeSet::new(),
         };
+        let nouns = question.words.iter().enumerate().filter(|(_, word)| home.is_noun(word));
+        plan.used.extend(nouns.map(|(at, _)| at));
         plan.number = plan.numbers(question, &numbers)?;
         plan.measure(question, &counted, home)?;
         plan.choose(question, &values, home)?;
@@ -171,9 +216,10 @@ impl Plan {
         if plan.measure != Measure::Correlation {
             plan.group_by(question, shapes, home)?;
         }
+        plan.compare(question, home)?;
         plan.check_sum(question, home)?;
         let is_aimless = question.measure.is_none() && plan.number.is_none();
-        let has_groups = plan.group.is_some() || plan.unit.is_some();
+        let has_groups = plan.has_groups();
         if is_aimless && !has_groups { Err(Puzzle::Aim) } else { Ok(plan) }
     }
 
@@ -207,7 +253,7 @@ impl Plan {
         home: &Shape,
     ) -> Result<(), Puzzle> {
         let measures: Vec<&Column> = home.measures().collect();
-        let counts = question.counts(&home.name);
+        let counts = question.counts(home);
         // "The most sales" may be rows, or what was paid.
         if counts && home.name.to_lowercase().contains("sale") && !measures.is_empty() {
             return Err(Puzzle::numbers(home));
@@ -233,134 +279,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Only rows with these values.
-    fn choose(
-        &mut self,
-        question: &Question,
-        values: &[Named<'_>],
-        home: &Shape,
-    ) -> Result<(), Puzzle> {
-        for named in names::settled(question, values, home) {
-            let others = names::doubtful(question, values, &named);
-            if !others.is_empty() {
-                let all = [named.column].into_iter().chain(others);
-                return Err(Puzzle::Doubt(all.map(|column| column.0.clone()).collect()));
-            }
-            let Some(column) = self.reach(home, named.shape, named.column) else { continue };
-            let value = named.value.to_owned();
-            match self.filters.iter_mut().find(|filter| filter.column == column) {
-                Some(filter) => filter.values.push(value),
-                None => self.filters.push(Filter { column, values: vec![value] }),
-            }
-        }
-        Ok(())
-    }
-
-    /// Only rows of these times, and groups of them.
-    fn times(&mut self, question: &Question, home: &Shape) -> Result<(), Puzzle> {
-        let mut time = question.time.clone();
-        // A column that is called "month" is meant by that.
-        let word = time.unit_word(&question.words);
-        if word.is_some_and(|word| names::is_whole(home, &[word])) {
-            time.forget_unit();
-        }
-        if time.is_empty() {
-            return Ok(());
-        }
-        let dates: Vec<&Column> = home.columns.iter().filter(|it| it.1 == Kind::Date).collect();
-        let is_named = |column: &&&Column| meant(&column.0, &question.words) >= 50;
-        let named: Vec<&Column> = dates.iter().filter(is_named).copied().collect();
-        let column = match (&named[..], &dates[..]) {
-            ([one], _) | ([], [one]) => *one,
-            (_, []) => return Err(Puzzle::NoDate),
-            _ => return Err(Puzzle::Doubt(dates.iter().map(|it| it.0.clone()).collect())),
-        };
-        let (first, last) = column.range().ok_or(Puzzle::NoDate)?;
-        self.date = Some(column.0.clone());
-        self.unit = time.unit;
-        self.period = match time.spans[..] {
-            [] => None,
-            [span] => Some(span.resolve(first, last).map_err(Puzzle::When)?),
-            _ => return Err(Puzzle::When(vec![])),
-        };
-        Ok(())
-    }
-
-    fn group_by(
-        &mut self,
-        question: &Question,
-        shapes: &[Shape],
-        home: &Shape,
-    ) -> Result<(), Puzzle> {
-        let grouping = question.grouping();
-        let Some(grouping) = grouping.filter(|words| !words.is_empty() || self.unit.is_none())
-        else {
-            self.extreme(question);
-            return Ok(());
-        };
-        let (number, filters) = (self.number.clone(), self.filters.clone());
-        let is_one = |name: &String| {
-            filters.iter().any(|filter| filter.column == *name && filter.values.len() == 1)
-        };
-        let fits = |shape: &Shape, column: &Column| {
-            let is_home = shape.name == home.name;
-            let is_measured = is_home && Some(&column.0) == number.as_ref();
-            let name = if is_home { column.0.clone() } else { joined(shape, column) };
-            !is_measured && !is_one(&name)
-        };
-        let mut strange = None;
-        for words in &grouping {
-            // "Top 5 orders", of orders: the rows themselves, unless they are counted.
-            let of_rows = [words[0].to_owned()];
-            let are_rows = meant(&home.name, &of_rows) > 0 && !names::is_whole(home, words);
-            if are_rows && self.number.is_some() && question.measure.is_none() {
-                self.has_rows = true;
-                continue;
-            }
-            let mut found = names::groups(question, shapes, words, fits);
-            // What a dataset has itself needs no other.
-            found.sort_by_key(|it| (std::cmp::Reverse(it.score), it.shape.name != home.name));
-            let best = names::best(&found);
-            let own = best.iter().filter(|it| it.shape.name == home.name).count();
-            if own > 1 || (own == 0 && best.len() > 1) {
-                let names = best.iter().map(|it| it.column.0.clone());
-                return Err(Puzzle::Doubt(names.collect()));
-            }
-            found.extend(names::subjects(words, shapes));
-            let group = found.iter().find_map(|it| self.reach(home, it.shape, it.column));
-            if group.is_some() {
-                self.group = self.group.take().or(group);
-                continue;
-            }
-            // "The top amount", "deals of the north region, by Anna".
-            let word = [words[0].to_owned()];
-            if !self.names().iter().any(|name| meant(name, &word) > 0) {
-                strange.get_or_insert_with(|| words.join(" "));
-            }
-        }
-        if grouping.is_empty() {
-            // "Who": any column may say.
-            let found = names::columns(question, shapes, fits);
-            self.group = found.iter().find_map(|it| self.reach(home, it.shape, it.column));
-            strange = self.group.is_none().then(|| "who".to_owned());
-        }
-        if let Some(words) = strange {
-            return Err(Puzzle::Group(words));
-        }
-        if self.group.is_none() && self.unit.is_none() && !self.has_rows {
-            self.extreme(question);
-        }
-        Ok(())
-    }
-
-    /// "The highest amount", of all rows.
-    fn extreme(&mut self, question: &Question) {
-        let is_free = question.measure.is_none() && self.unit.is_none();
-        if is_free && question.is_superlative && self.number.is_some() {
-            self.measure = if question.is_ascending { Measure::Min } else { Measure::Max };
-        }
-    }
-
     /// A sum that nobody asked for must be one that means something.
     fn check_sum(&self, question: &Question, home: &Shape) -> Result<(), Puzzle> {
         let is_guessed = question.measure.is_none() && self.measure == Measure::Sum;
@@ -369,8 +287,18 @@ impl Plan {
             Some(column) if is_guessed && !self.has_rows && !column.is_additive() => {
                 Err(Puzzle::Measure(column.0.clone()))
             }
+            // "The highest amount by owner": of one row, or of all?
+            Some(column)
+                if is_guessed && self.has_groups() && question.is_extreme_of(&column.0) =>
+            {
+                Err(Puzzle::Measure(column.0.clone()))
+            }
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn has_groups(&self) -> bool {
+        !self.groups.is_empty() || self.unit.is_some()
     }
 
     /// What a column is called once its dataset is joined, if it can be.
@@ -384,52 +312,6 @@ impl Plan {
         let (left, right) = names::bridge(home, shape)?;
         self.join = Some(Join { name: shape.name.clone(), left, right });
         Some(joined(shape, column))
-    }
-
-    /// Everything in the data that it uses.
-    pub(super) fn names(&self) -> Vec<&str> {
-        let filters = self.filters.iter().flat_map(|filter| {
-            filter.values.iter().map(String::as_str).chain([filter.column.as_str()])
-        });
-        let columns = [&self.number, &self.second, &self.group, &self.date].into_iter().flatten();
-        let join = self.join.iter().map(|join| join.name.as_str());
-        let all = columns.map(String::as_str).chain(join).chain([self.dataset.as_str()]);
-        all.chain(filters).collect()
-    }
-
-    /// For people.
-    pub(super) fn describe(&self) -> String {
-        let of = match (&self.number, &self.second) {
-            (Some(number), _) if self.has_rows => format!("the first rows by `{number}`"),
-            (Some(number), Some(second)) if self.measure == Measure::Correlation => {
-                format!("the correlation of `{number}` and `{second}`")
-            }
-            (Some(number), _) => format!("the {} of `{number}`", self.measure.word()),
-            (None, Some(column)) => format!("how many different `{column}` there are"),
-            (None, None) => "the number of rows".to_owned(),
-        };
-        let mut text = format!("{of} in `{}`", self.dataset);
-        for (index, Filter { column, values }) in self.filters.iter().enumerate() {
-            let word = if index == 0 { "where" } else { "and" };
-            text += &format!(" {word} `{column}` is `{}`", values.join("` or `"));
-        }
-        if let (Some(date), Some(period)) = (&self.date, &self.period) {
-            let word = if self.filters.is_empty() { "where" } else { "and" };
-            text += &format!(" {word} `{date}` is {}", period.describe());
-        }
-        if let Some(group) = &self.group {
-            text += &format!(" for each `{group}`");
-        }
-        if let (Some(date), Some(unit)) = (&self.date, self.unit) {
-            text += &format!(" for each {} of `{date}`", unit.word());
-        }
-        if let Some(Join { name, left, right }) = &self.join {
-            text += &format!(", joined with `{name}` where `{left}` = `{name}.{right}`");
-        }
-        if self.is_assumed {
-            text += " (no column of numbers is named, and this is the only one)";
-        }
-        text
     }
 }
 

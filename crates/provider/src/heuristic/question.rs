@@ -1,29 +1,45 @@
 //! What is asked, as far as rules can tell.
 
+use super::compare::{self, Comparison};
+use super::lexer::tokens;
+use super::measure::Measure;
+use super::shape::Shape;
 use super::time::Time;
 use super::words::{is_filler, is_small, split};
 use crate::conversation::{Block, Conversation, Role};
 
 /// More than one screen of groups is no answer.
 const MOST_GROUPS: u64 = 50;
+/// Of those that are compared, the first ones are.
+const MOST_NAMES: u64 = 10;
 
 /// What follows these is what groups are made of.
 pub(super) const BY: [&str; 6] = ["by", "per", "each", "every", "across", "within"];
 /// The same, and the answer names some of the groups.
 pub(super) const WHICH: [&str; 6] = ["which", "top", "bottom", "best", "worst", "rank"];
 pub(super) const WHO: [&str; 2] = ["who", "whose"];
-/// What number of groups may follow.
-const FIRST: [&str; 5] = ["top", "first", "best", "bottom", "worst"];
+const ORDINALS: [(&str, u64); 8] = [
+    ("second", 2),
+    ("third", 3),
+    ("fourth", 4),
+    ("fifth", 5),
+    ("2nd", 2),
+    ("3rd", 3),
+    ("4th", 4),
+    ("5th", 5),
+];
 
 pub(super) const HIGHEST: [&str; 8] =
     ["most", "highest", "largest", "biggest", "greatest", "best", "top", "longest"];
-pub(super) const LOWEST: [&str; 8] =
-    ["least", "lowest", "smallest", "fewest", "worst", "bottom", "shortest", "minimum"];
-const DIFFERENT: [&str; 3] = ["different", "distinct", "unique"];
+pub(super) const LOWEST: [&str; 9] =
+    ["least", "lowest", "smallest", "fewest", "worst", "bottom", "shortest", "minimum", "cheapest"];
+/// These are said of how many there are, the others of one of them.
+const AMOUNTS: [&str; 3] = ["most", "least", "fewest"];
+pub(super) const DIFFERENT: [&str; 3] = ["different", "distinct", "unique"];
 /// "Most common": what there are most rows of.
 const COMMON: [&str; 2] = ["common", "frequent"];
-/// Rows are chosen by having a value, never by not having it.
-const NOT: [&str; 7] = ["not", "no", "never", "except", "excluding", "without", "besides"];
+/// What rows must not have follows these.
+pub(super) const NOT: [&str; 4] = ["not", "except", "excluding", "without"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Question {
@@ -32,6 +48,8 @@ pub(super) struct Question {
     pub(super) words: Vec<String>,
     /// None: no word says.
     pub(super) measure: Option<Measure>,
+    /// "Average and median": all of them; none unless there are several.
+    pub(super) measures: Vec<Measure>,
     /// "Most", "lowest": something is compared.
     pub(super) is_superlative: bool,
     /// The smallest first.
@@ -40,20 +58,10 @@ pub(super) struct Question {
     pub(super) wants_names: bool,
     /// How many groups or rows to show.
     pub(super) most: u64,
+    /// "The second highest": only that one is shown.
+    pub(super) rank: Option<u64>,
+    pub(super) comparisons: Vec<Comparison>,
     pub(super) time: Time,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measure {
-    Count,
-    Sum,
-    Mean,
-    Median,
-    Min,
-    Max,
-    Std,
-    Distinct,
-    Correlation,
 }
 
 impl Question {
@@ -74,22 +82,65 @@ impl Question {
     }
 
     pub(super) fn of(text: &str) -> Self {
-        let words = split(text);
-        let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
-        let most = words.windows(2).find_map(|pair| match FIRST.contains(&pair[0].as_str()) {
-            true => pair[1].parse().ok(),
-            false => None,
-        });
+        let words = tokens(text);
+        let comparisons = compare::read(&words);
+        // "At least 3" is no superlative, and its number is no year.
+        let mut plain = words.clone();
+        for at in comparisons.iter().flat_map(|comparison| comparison.at.clone()) {
+            plain[at].clear();
+        }
+        let has = |any: &[&str]| plain.iter().any(|word| any.contains(&word.as_str()));
+        let most = (0..plain.len()).find(|at| is_most(&plain, *at));
+        let most = most.and_then(|at| plain[at].parse().ok());
+        let has_best = (0..plain.len()).any(|at| has_best(&plain, at));
+        let wants_names = has(&WHICH) || has(&WHO) || is_common(&plain) || has_best;
+        let usual = if wants_names && !has(&["rank"]) { MOST_NAMES } else { MOST_GROUPS };
         Self {
-            measure: Measure::of(&words),
+            measures: Measure::all(&plain),
             is_superlative: has(&HIGHEST) || has(&LOWEST),
             is_ascending: has(&LOWEST),
-            wants_names: has(&WHICH) || has(&WHO) || is_common(&words),
-            most: most.unwrap_or(10).clamp(1, MOST_GROUPS),
-            time: Time::read(&words),
+            wants_names,
+            most: most.unwrap_or(usual).clamp(1, MOST_GROUPS),
+            rank: plain.windows(2).find_map(|pair| rank(&pair[0], &pair[1])),
+            time: Time::read(&plain),
+            measure: Measure::of(&plain),
             text: text.to_owned(),
+            comparisons,
             words,
         }
+    }
+
+    /// Whether a word is part of a comparison.
+    pub(super) fn is_compared(&self, at: usize) -> bool {
+        self.comparisons.iter().any(|comparison| comparison.at.contains(&at))
+    }
+
+    /// Whether the word at a place says "most", or the like.
+    fn is_extreme(&self, at: usize) -> bool {
+        let word = self.words[at].as_str();
+        (HIGHEST.contains(&word) || LOWEST.contains(&word)) && !self.is_compared(at)
+    }
+
+    /// "The average of the top 5": first these have to be found. "By region, the top 5 first" is
+    /// only an order.
+    pub(super) fn second_step(&self) -> Option<&str> {
+        let measure = self.words.iter().position(|word| Measure::says(word))?;
+        let is_order = |at: usize| at + 1 < self.words.len() && self.is_order(at + 1);
+        let mut later = (measure + 1..self.words.len()).filter(|at| self.is_extreme(*at));
+        let at = later.find(|at| !is_order(*at) && !Measure::says(&self.words[*at]))?;
+        let is_by = |word: &String| BY.contains(&word.as_str());
+        (!self.words[measure..at].iter().any(is_by)).then(|| self.words[at].as_str())
+    }
+
+    /// "The largest deals", "second longest flight": rows themselves are compared.
+    pub(super) fn compares_rows(&self, home: &Shape, number: &str) -> bool {
+        let number = split(number);
+        (0..self.words.len()).any(|at| {
+            let is_one = self.is_extreme(at) && !AMOUNTS.contains(&self.words[at].as_str());
+            let rest = self.words[at + 1..].iter().find(|word| !is_digits(word));
+            // The lowest score of `scores` is a number.
+            is_one && rest.is_some_and(|noun| home.is_noun(noun) && !number.contains(noun))
+        })
     }
 
     /// The words that say what groups are made of: each of "by region", and both of
@@ -98,6 +149,12 @@ impl Question {
         let mut found = Vec::new();
         for (at, word) in self.words.iter().enumerate() {
             let word = word.as_str();
+            if has_best(&self.words, at) && !self.is_compared(at + 1) {
+                let before = self.words[..at].iter().rev().take_while(|word| !is_small(word));
+                let mut before: Vec<&str> = before.take(3).map(String::as_str).collect();
+                before.reverse();
+                found.push(before);
+            }
             let is_common = COMMON.contains(&word) && at > 0 && self.words[at - 1] == "most";
             if BY.contains(&word) || WHICH.contains(&word) || is_common {
                 let rest = (at + 1..self.words.len()).skip_while(|at| {
@@ -105,8 +162,18 @@ impl Question {
                     is_small(word) || is_digits(word)
                 });
                 let rest = rest.take_while(|at| !is_small(&self.words[*at])).take(3);
-                let rest = rest.filter(|at| !self.time.used.contains(at));
-                found.push(rest.map(|at| self.words[at].as_str()).collect());
+                let rest: Vec<usize> = rest.collect();
+                let is_free = |at: &usize| !self.time.used.contains(at) && !self.is_compared(*at);
+                let words = rest.iter().copied().filter(is_free).map(|at| self.words[at].as_str());
+                found.push(words.collect());
+                // "By region and product".
+                let next = rest.last().map_or(self.words.len(), |last| last + 1);
+                if BY.contains(&word) && self.words.get(next).is_some_and(|word| word == "and") {
+                    let more =
+                        (next + 1..self.words.len()).take_while(|at| !is_small(&self.words[*at]));
+                    let more = more.filter(is_free).map(|at| self.words[at].as_str());
+                    found.push(more.take(3).collect());
+                }
             }
         }
         found.retain(|words: &Vec<&str>| !words.is_empty());
@@ -124,17 +191,17 @@ impl Question {
         });
         let Some(start) = follows.next_back() else { return Vec::new() };
         let rest = (start + 1..self.words.len()).skip_while(|at| is_filler(&self.words[*at]));
-        rest.take_while(|at| !is_small(&self.words[*at])).collect()
+        rest.take_while(|at| !is_small(&self.words[*at]) && !self.is_compared(*at)).collect()
     }
 
     /// Whether rows themselves are meant: "how many records", "the most deals".
-    pub(super) fn counts(&self, rows: &str) -> bool {
-        let names = split(rows);
-        let is_meant = |word: &String| names.contains(word);
-        let follows = |pair: &[String]| {
-            ["most", "fewest", "least"].contains(&pair[0].as_str()) && is_meant(&pair[1])
+    pub(super) fn counts(&self, home: &Shape) -> bool {
+        let follows = |at: usize| {
+            let rest = self.words[at + 1..].iter().take_while(|word| !is_small(word)).take(3);
+            let is_amount = self.is_extreme(at) && AMOUNTS.contains(&self.words[at].as_str());
+            is_amount && rest.into_iter().any(|word| home.is_noun(word))
         };
-        self.measure.is_none() && self.words.windows(2).any(follows)
+        self.measure.is_none() && (0..self.words.len()).any(follows)
     }
 
     /// Whether it asks how many rows there are, of whatever.
@@ -144,72 +211,61 @@ impl Question {
             && self.words.iter().any(|word| rows.contains(&word.as_str()))
     }
 
-    pub(super) fn is_negative(&self) -> bool {
-        self.words.iter().any(|word| NOT.contains(&word.as_str()))
-    }
-
     /// Whether the word at a place is how many groups are wanted.
     pub(super) fn is_most(&self, at: usize) -> bool {
-        at > 0 && FIRST.contains(&self.words[at - 1].as_str()) && is_digits(&self.words[at])
+        !self.is_compared(at) && is_most(&self.words, at)
+    }
+
+    /// "The highest amount", where no group is asked for that has it.
+    pub(super) fn is_extreme_of(&self, number: &str) -> bool {
+        let number = split(number);
+        let is_extreme = |at: usize| {
+            let is_amount = AMOUNTS.contains(&self.words[at].as_str());
+            let next = self.words.get(at + 1);
+            self.is_extreme(at) && !is_amount && next.is_some_and(|next| number.contains(next))
+        };
+        !self.wants_names && (0..self.words.len()).any(is_extreme)
+    }
+
+    /// Whether the word at a place only says how to sort: "highest first".
+    pub(super) fn is_order(&self, at: usize) -> bool {
+        self.words[at] == "first" && at > 0 && self.is_extreme(at - 1)
+    }
+
+    /// Whether the word at a place says which of those that are sorted is wanted.
+    pub(super) fn is_rank(&self, at: usize) -> bool {
+        self.words.get(at + 1).is_some_and(|next| rank(&self.words[at], next).is_some())
+    }
+
+    /// The place of the word before this one, other than those that change nothing.
+    pub(super) fn before(&self, at: usize) -> Option<usize> {
+        self.words[..at].iter().rposition(|word| !is_filler(word))
     }
 }
 
-impl Measure {
-    fn of(words: &[String]) -> Option<Self> {
-        let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
-        let pair = |first: &str, second: &str| {
-            words.windows(2).any(|pair| pair[0] == first && pair[1] == second)
-        };
-        Some(match () {
-            () if has(&["correlation", "correlate", "correlated", "pearson"]) => Self::Correlation,
-            () if has(&["average", "mean", "avg", "typical"]) => Self::Mean,
-            () if has(&["median"]) => Self::Median,
-            () if has(&["deviation", "std", "spread"]) => Self::Std,
-            () if has(&DIFFERENT) => Self::Distinct,
-            () if pair("how", "many") || has(&["count", "often", "frequent", "frequency"]) => {
-                Self::Count
-            }
-            () if pair("number", "of") || pair("most", "common") => Self::Count,
-            () if has(&["total", "sum", "overall", "altogether"]) || pair("how", "much") => {
-                Self::Sum
-            }
-            () if has(&["maximum", "max"]) => Self::Max,
-            () if has(&["minimum", "min"]) => Self::Min,
-            () => return None,
-        })
-    }
+/// "Region with the highest revenue".
+fn has_best(words: &[String], at: usize) -> bool {
+    let next = words[at + 1..].iter().find(|word| *word != "the").map(String::as_str);
+    let is_extreme = next.is_some_and(|next| HIGHEST.contains(&next) || LOWEST.contains(&next));
+    words[at] == "with" && is_extreme
+}
 
-    /// Words that say it. "Total" goes with "number of", "how many" with "different".
-    pub(super) fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Count => {
-                &["count", "often", "frequent", "frequency", "number", "common", "total"]
-            }
-            Self::Sum => &["total", "sum"],
-            Self::Mean => &["average", "mean", "avg", "typical"],
-            Self::Median => &["median"],
-            Self::Min => &["minimum", "min"],
-            Self::Max => &["maximum", "max"],
-            Self::Std => &["standard", "deviation", "std", "spread"],
-            Self::Distinct => &["different", "distinct", "unique", "number", "count", "total"],
-            Self::Correlation => &["correlation", "correlate", "correlated", "pearson", "between"],
-        }
-    }
+/// "Top 5", "5 largest".
+fn is_most(words: &[String], at: usize) -> bool {
+    let is_extreme = |word: &String| {
+        let word = word.as_str();
+        let is_amount = AMOUNTS.contains(&word);
+        !is_amount && (HIGHEST.contains(&word) || LOWEST.contains(&word) || word == "first")
+    };
+    let is_before = at > 0 && is_extreme(&words[at - 1]);
+    let is_number = is_digits(&words[at]) && !words[at].is_empty();
+    is_number && (is_before || words.get(at + 1).is_some_and(is_extreme))
+}
 
-    /// As the code calls it.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Sum => "sum",
-            Self::Mean => "mean",
-            Self::Median => "median",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Std => "std",
-            Self::Distinct => "distinct",
-            Self::Correlation => "correlation",
-        }
-    }
+fn rank(word: &str, next: &str) -> Option<u64> {
+    let is_extreme = HIGHEST.contains(&next) || LOWEST.contains(&next);
+    let (_, rank) = ORDINALS.iter().find(|(ordinal, _)| *ordinal == word && is_extreme)?;
+    Some(*rank)
 }
 
 fn is_common(words: &[String]) -> bool {

@@ -17,10 +17,10 @@ const MOST_NEAR: usize = 3;
 const MODEST: &str = "This was computed by fixed rules, without a language model.";
 const UNABLE: &str = "Fixed rules answer questions here, without a language model. They count rows, and \
     add up or average a column of numbers (also its median, minimum, maximum, standard deviation, or \
-    the correlation of two), for all rows or by another column or by month, for rows with a value or \
-    in a time that the question names, and show the top rows by a number. Columns, values and \
-    datasets have to be called what the data calls them. A question is answered only if every word \
-    of it is understood; --model NAME asks a model instead.";
+    the correlation of two), for all rows or by one or two columns or by month, for rows with a value, \
+    a number over or under another, or in a time that the question names, and show the top rows by a \
+    number. Columns, values and datasets have to be called what the data calls them. A question is \
+    answered only if every word of it is understood; --model NAME asks a model instead.";
 
 /// What was found, first of all; none: the computation did not come to its end.
 pub(super) fn answer(plan: &Plan, looked: &str, output: &str) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::words::split;
+use super::words::{likeness, split};
 
 /// One dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -20,6 +20,9 @@ pub(super) struct Column(
     pub(super) Kind,
     pub(super) u64,
     #[serde(default)] pub(super) Vec<String>,
+    /// Of how many rows it has no value.
+    #[serde(default)]
+    pub(super) u64,
 );
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -31,7 +34,11 @@ pub(super) enum Kind {
 }
 
 /// What one adds up without being told to.
-const ADDITIVE: [&str; 32] = [
+const ADDITIVE: [&str; 36] = [
+    "gross",
+    "net",
+    "byte",
+    "debit",
     "amount",
     "revenue",
     "sale",
@@ -66,6 +73,39 @@ const ADDITIVE: [&str; 32] = [
     "download",
 ];
 
+/// What is a share of something, or a number for one of it, is not added up.
+const RATES: [&str; 13] = [
+    "price",
+    "rate",
+    "avg",
+    "average",
+    "mean",
+    "median",
+    "per",
+    "percent",
+    "percentage",
+    "pct",
+    "ratio",
+    "share",
+    "margin",
+];
+
+/// Datasets whose rows are people.
+const PEOPLE: [&str; 12] = [
+    "employee",
+    "people",
+    "person",
+    "staff",
+    "student",
+    "customer",
+    "user",
+    "member",
+    "patient",
+    "passenger",
+    "contact",
+    "participant",
+];
+
 impl Shape {
     /// Finds shapes in what the code printed, whatever stands around them. A line
     /// that was cut in the middle is left out.
@@ -76,6 +116,17 @@ impl Shape {
 
     pub(super) fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.0 == name)
+    }
+
+    /// Whether a word says what its rows are: "orders" of `orders`, or of `sales` by `order_id`.
+    pub(super) fn is_noun(&self, word: &str) -> bool {
+        let own = split(&self.name);
+        let is_own = |noun: &str| own.iter().any(|own| likeness(own, noun) > 0);
+        let is_key = |column: &&Column| self.is_key(column) && column.is_id();
+        let keys = self.columns.iter().filter(is_key).map(|column| split(&column.0));
+        let is_keyed = keys.into_iter().any(|key| key.len() == 2 && key[0] == word);
+        let is_person = ["people", "person", "headcount"].contains(&word);
+        is_own(word) || is_keyed || (is_person && PEOPLE.into_iter().any(is_own))
     }
 
     /// Columns that one would add up, if none is named.
@@ -111,7 +162,24 @@ impl Column {
 
     /// Whether sums of it mean something; of prices and ages they do not.
     pub(super) fn is_additive(&self) -> bool {
-        split(&self.0).iter().any(|word| ADDITIVE.contains(&word.as_str()))
+        let words = split(&self.0);
+        let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
+        // The cost of a unit is none of all units.
+        let is_single = words.len() > 1 && words[0] == "unit";
+        has(&ADDITIVE) && !has(&RATES) && !is_single
+    }
+
+    /// Its value for "yes", and the one for "no", if it has no others.
+    pub(super) fn yes_and_no(&self) -> Option<(&str, &str)> {
+        let [first, second] = &self.3[..] else { return None };
+        let is = |value: &str, any: &[&str]| any.contains(&value.to_lowercase().as_str());
+        let (yes, no) = (["yes", "true", "y"], ["no", "false", "n"]);
+        let is_complete = self.1 == Kind::Word && self.2 == 2;
+        match () {
+            () if is_complete && is(first, &yes) && is(second, &no) => Some((first, second)),
+            () if is_complete && is(first, &no) && is(second, &yes) => Some((second, first)),
+            () => None,
+        }
     }
 
     fn ends_with(&self, words: &[&str]) -> bool {

@@ -8,13 +8,43 @@ const SMALL: &str = "a about all among an and any are as at average avg be been 
     max maximum me mean median min minimum most much my number observation of often on or our overall \
     pearson per please rank record row shortest show smallest spread std sum tell than that the their \
     them there these this to top total typical unique was we were what when where which who whose \
-    with within worst across altogether you your";
+    with within worst across altogether you your came come could just know pls plz see seen thank took \
+    up want would got";
 
 /// Of these, the ones that change nothing, wherever they stand.
 const FILLER: &str = "a about all among an and any are as at be been calculate can compute data \
     dataset did do does find for from get give had has have how i in is it its list me my of on or \
     our please show tell that the their them there these this to was we were what with you your \
-    value row record entry line observation altogether overall much many";
+    value row record entry line observation altogether overall much many came come could just know pls \
+    plz see thank took up want would got display print hi hello";
+
+/// What columns are called to save letters.
+const ABBREVIATIONS: [(&str, &str); 24] = [
+    ("acct", "account"),
+    ("addr", "address"),
+    ("amt", "amount"),
+    ("arr", "arrival"),
+    ("cat", "category"),
+    ("cust", "customer"),
+    ("dep", "departure"),
+    ("dept", "department"),
+    ("dest", "destination"),
+    ("dist", "distance"),
+    ("dur", "duration"),
+    ("emp", "employee"),
+    ("hr", "hour"),
+    ("loc", "location"),
+    ("mgr", "manager"),
+    ("prod", "product"),
+    ("qty", "quantity"),
+    ("rev", "revenue"),
+    ("sec", "second"),
+    ("src", "source"),
+    ("temp", "temperature"),
+    ("txn", "transaction"),
+    ("wt", "weight"),
+    ("yr", "year"),
+];
 
 pub(super) fn is_filler(word: &str) -> bool {
     FILLER.split_whitespace().any(|filler| stem(filler) == word)
@@ -30,7 +60,17 @@ pub(super) fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut was_lower = false;
-    for letter in text.chars() {
+    let text = text.replace('’', "'");
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        // "What's" is "what"; "companies'" are companies.
+        if letter == '\'' && !word.is_empty() && letters.next_if(|next| *next == 's').is_some() {
+            if letters.peek().is_some_and(|next| next.is_alphanumeric()) {
+                words.push(std::mem::take(&mut word));
+                word.push('s');
+            }
+            continue;
+        }
         if !letter.is_alphanumeric() || (letter.is_uppercase() && was_lower) {
             words.push(std::mem::take(&mut word));
         }
@@ -60,6 +100,7 @@ pub(super) fn likeness(first: &str, second: &str) -> u32 {
     let (short, long) = if first.len() <= second.len() { (first, second) } else { (second, first) };
     match () {
         () if first == second => 100,
+        () if ABBREVIATIONS.iter().any(|(brief, full)| *brief == short && *full == long) => 100,
         // "engage" and "engagement", but not "deal" and "dealership".
         () if short.len() >= 4 && long.starts_with(short) && long.len() - short.len() <= 4 => 60,
         () => 0,
@@ -86,6 +127,7 @@ mod tests {
         assert_eq!(split("dealAmount"), ["deal", "amount"]);
         assert_eq!(split("deals.total_amounts"), ["deal", "total", "amount"]);
         assert_eq!(split("Which companies' status?"), ["which", "company", "status"]);
+        assert_eq!(split("What's Anna's share?"), ["what", "anna", "share"]);
         assert_eq!(split(""), Vec::<String>::new());
     }
 

@@ -3,7 +3,7 @@ use super::*;
 fn shape(name: &str, rows: u64, columns: &[(&str, Kind, u64, &[&str])]) -> Shape {
     let columns = columns.iter().map(|(name, kind, many, values)| {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        Column((*name).to_owned(), *kind, *many, values)
+        Column((*name).to_owned(), *kind, *many, values, 0)
     });
     Shape { name: name.to_owned(), rows, columns: columns.collect() }
 }
@@ -145,9 +145,19 @@ fn values_that_are_named_choose_rows() {
         "the sum of `duration_minutes` in `activities` where `deals.owner.region` is `South`, \
          joined with `deals` where `deal_id` = `deals.id`",
     );
-    // Nothing is chosen by what it is not.
-    let not = Puzzle::Unclear(vec!["not".into(), "won".into()]);
-    puzzled(&crm(), "What is the total amount of deals not won?", not);
+    check(
+        "What is the total amount of deals not won or closed lost?",
+        "the sum of `amount` in `deals` where `stage` is not `won` or `closed lost`",
+    );
+    check(
+        "How many deals of the south are not won?",
+        "the number of rows in `deals` where `owner.region` is `South` and `stage` is not `won`",
+    );
+    // Not both, or neither?
+    let not = Puzzle::Unclear(vec!["not".into()]);
+    puzzled(&crm(), "What is the total amount of deals not won or in the south?", not);
+    let not = Puzzle::Unclear(vec!["without".into(), "activity".into()]);
+    puzzled(&crm(), "How many deals are without activity?", not);
 }
 
 #[test]
@@ -237,6 +247,21 @@ fn rows_and_values_are_counted_as_what_they_are() {
         ("How many orders are there?", "the number of rows in `orders`"),
         ("How many units were sold?", "the sum of `units` in `orders`"),
         ("Top 5 orders by revenue", "the first rows by `revenue` in `orders`"),
+        ("The second largest order by revenue", "the row 2 by `revenue` in `orders`"),
+        ("Average revenue per order", "the mean of `revenue` in `orders`"),
+        ("Average and median revenue", "the mean, median of `revenue` in `orders`"),
+        (
+            "How many orders have a price of at least 10?",
+            "the number of rows in `orders` where `price` is at least 10",
+        ),
+        (
+            "Total revenue of orders with fewer than 3 units",
+            "the sum of `revenue` in `orders` where `units` is under 3",
+        ),
+        (
+            "Total revenue by customer and month",
+            "the sum of `revenue` in `orders` for each `customer_id` and month of `order_date`",
+        ),
         (
             "Total revenue by customer country",
             "the sum of `revenue` in `orders` for each `customers.country`, joined with \
@@ -261,8 +286,11 @@ fn what_is_not_wholly_understood_is_not_answered() {
     unclear("Umsatz total revenue nach Region", &["umsatz", "nach", "region"]);
     unclear("Total revenue in Atlantis", &["atlantis"]);
     unclear("Total revenue of orders over 100", &["over", "100"]);
-    unclear("Average and median revenue", &["median"]);
-    unclear("Total revenue by customer and month", &["month"]);
+    unclear("Total revenue over 100", &["over", "100"]);
+    unclear("Revenue by customer with units over 10", &["over", "10"]);
+    unclear("Average revenue of the top 5 orders", &["top"]);
+    unclear("Total revenue of the 5 largest orders", &["largest"]);
+    unclear("Which country has the most orders by month?", &["month"]);
     unclear("Revenue growth by month", &["growth"]);
     let both = |names: &[&str]| Puzzle::Doubt(names.iter().map(|it| (*it).to_owned()).collect());
     puzzled(&orders(), "Total revenue in Spain", both(&["ship_country", "bill_country"]));

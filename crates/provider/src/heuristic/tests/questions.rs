@@ -125,6 +125,19 @@ fn line(dataset: &Dataset, case: &Case, verdict: Verdict, answer: &str) -> Strin
     format!("{:9} {kind:7} {became:7} {:70} {said}\n", dataset.name, case.ask)
 }
 
+/// The first question that README asks is one that the rules answer, whatever numbers there are.
+#[test]
+fn the_question_of_the_readme_is_answered() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let (_, rest) = readme.split_once("belljar ask '").unwrap();
+    let (question, _) = rest.split_once("' --data sales.csv").unwrap();
+    let sales = "day,region,units,revenue,discount\n\
+                 2026-01-05,North,9,100.5,0\n2026-01-06,South,2,300,5\n2026-02-01,North,7,99.5,1\n";
+    let Some(end) = play(question, &[("sales.csv", sales)]) else { return };
+    assert!(end.answer.contains("`South` has the highest sum: 300."), "{}", end.answer);
+}
+
 #[test]
 #[expect(clippy::print_stdout, reason = "the table is read with --nocapture")]
 fn no_question_is_answered_wrongly_and_most_are_answered() {
