@@ -21,6 +21,14 @@ pub(crate) struct Planted {
     directory: PathBuf,
 }
 
+/// With these the C library gives freed memory back at once. What it keeps for later would look
+/// like a leak.
+const EXACT_MEMORY: [(&str, &str); 3] = [
+    ("MALLOC_ARENA_MAX", "1"),
+    ("MALLOC_TRIM_THRESHOLD_", "65536"),
+    ("MALLOC_MMAP_THRESHOLD_", "65536"),
+];
+
 impl Planted {
     /// The place for it; the first time, by starting this program anew.
     pub(crate) fn take() -> anyhow::Result<Self> {
@@ -33,6 +41,7 @@ impl Planted {
             .args(env::args_os().skip(1))
             .env(VARIABLE, directory.join("runc"))
             .env(OURS, &directory)
+            .envs(EXACT_MEMORY)
             .exec();
         let _ = fs::remove_dir_all(directory);
         Err(error).context("cannot start this program anew")
