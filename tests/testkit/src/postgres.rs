@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use rustix::fs::FlockOperation;
@@ -163,7 +163,9 @@ impl Postgres {
     /// If the server does not make one.
     pub fn schema(&self) -> String {
         let number = self.schemas.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test_{}_{number}", std::process::id());
+        // Process ids come again, and the server outlives the process.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        let name = format!("test_{}_{now}_{number}", std::process::id());
         self.run(&format!("create schema {name}")).unwrap_or_else(|error| panic!("{error:#}"));
         let dir = self.dir.display();
         format!("postgres://postgres@localhost/postgres?host={dir}&options[search_path]={name}")

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use belljar_bus::gateway::{FromGateway, ToGateway, decode, encode};
 use belljar_bus::member::{Register, Registered, Sync, Synced};
-use belljar_bus::platform::{Beat, Told};
+use belljar_bus::platform::{Beat, SignedBeat, Told};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,6 +19,7 @@ pub fn messages(input: &[u8]) -> usize {
         again::<Sync>(input),
         again::<Synced>(input),
         again::<Beat>(input),
+        again::<SignedBeat>(input),
         again::<Told>(input),
     ];
     kinds.iter().filter(|is_read| **is_read).count()
