@@ -36,7 +36,7 @@ const QUICK: &[&str] = &[
     "isolation::there_is_no_other_network",
     "ports::a_server_is_reached_wherever_it_listens",
     "copies::any_sandbox_can_be_copied",
-    "snapshots::a_snapshot_is_refused_before_it_takes_memory",
+    "snapshots::snapshots_at_once_take_turns",
     "data::a_dataset_is_read_as_it_is",
     "data::tiers_that_show_nothing_say_so",
     "saved::a_variable_survives_on_disk",
