@@ -250,15 +250,6 @@ impl Root {
         }
     }
 
-    /// The names in a directory, sorted; none if there is no such directory.
-    pub(crate) fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        match self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(directory) => names(&directory),
-            Err(error) if missing(&error) => Ok(vec![]),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Reads a small regular file; `None` if there is none.
     pub(crate) fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         // O_NONBLOCK: opening a fifo must not wait for a writer.

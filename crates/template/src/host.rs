@@ -4,9 +4,8 @@
 //! what any local user can read anyway: no user inside owns it. Of `/etc` only a short list of public
 //! files is copied, and of those only what is readable by everyone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -25,7 +24,7 @@ use crate::template::{Defaults, Template, hold};
 pub const NAME: &str = "host";
 
 /// Raised whenever the skeleton's own content changes.
-const GENERATION: u64 = 2;
+const GENERATION: u64 = 1;
 
 /// Directories that are links into `/usr` on a merged system.
 const USR_LINKS: [&str; 6] = ["bin", "sbin", "lib", "lib64", "lib32", "libx32"];
@@ -130,7 +129,6 @@ fn stamp(host: &Path) -> Result<Digest, Error> {
         fields.add(name).add(link.as_os_str().as_encoded_bytes());
         fields.number(u64::from(host.join(name).is_dir()));
     }
-    fields.all(pythons(host).map_err(at("list the Pythons of", host))?);
     for path in inputs(host)? {
         // Links are followed: it is the content that would be copied.
         let Ok(metadata) = fs::metadata(&path) else { continue };
@@ -167,10 +165,6 @@ fn size(directory: &Path) -> u64 {
     sizes.sum()
 }
 
-fn pythons(host: &Path) -> io::Result<BTreeSet<String>> {
-    skeleton::pythons(&Root::open(host)?)
-}
-
 fn make(host: &Path, target: &Path) -> Result<(), Error> {
     fs::create_dir(target).map_err(at("create", target))?;
     fs::set_permissions(target, fs::Permissions::from_mode(0o755))
@@ -189,9 +183,7 @@ fn make(host: &Path, target: &Path) -> Result<(), Error> {
         let inside = source.strip_prefix(host).unwrap_or(&source).to_owned();
         copy(&root, &source, &inside)?;
     }
-    skeleton::apply(&root)
-        .and_then(|()| skeleton::user_packages(&root, &pythons(host)?))
-        .map_err(at("complete", target))?;
+    skeleton::apply(&root).map_err(at("complete", target))?;
     // `apply` could not see the shell behind the link into the empty `/usr`.
     if host.join("bin/bash").exists() {
         root.remove(Path::new("etc/passwd")).map_err(at("remove", target.join("etc/passwd")))?;

@@ -2,9 +2,8 @@
 //! sandbox's users and their homes, and an identity that tells nothing about
 //! the host.
 
-use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::confined::{Attributes, Root};
 
@@ -31,18 +30,12 @@ const DIRECTORIES: [(&str, u32); 15] = [
 /// may mount a fresh filesystem there.
 pub(crate) const BUILD_MOUNT: &str = "/mnt";
 
-/// Where interpreters of the system keep their libraries.
-const LIBRARIES: [&str; 2] = ["usr/lib", "usr/local/lib"];
-
 const MAX_FILE: u64 = 1 << 20;
 
 const HOSTS: &str = "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost ip6-loopback\n";
 
 const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n\
     networks: files\nprotocols: files\nservices: files\n";
-
-/// apt downloads as a user of its own, which root without capabilities cannot become.
-const APT: &str = "APT::Sandbox::User \"root\";\n";
 
 /// Completes the tree in `root`. An image's own users are kept.
 pub(crate) fn apply(root: &Root) -> io::Result<()> {
@@ -69,40 +62,6 @@ pub(crate) fn apply(root: &Root) -> io::Result<()> {
     root.remove(Path::new("etc/machine-id"))?;
     if !root.exists(Path::new("etc/nsswitch.conf"))? {
         write("etc/nsswitch.conf", NSSWITCH)?;
-    }
-    if root.exists(Path::new("etc/apt/apt.conf.d"))? {
-        write("etc/apt/apt.conf.d/50belljar", APT)?;
-    }
-    Ok(())
-}
-
-/// Versions of Python that a system has, as their directories are called: `python3.13`.
-pub(crate) fn pythons(system: &Root) -> io::Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    for library in LIBRARIES {
-        let names = system.list(Path::new(library))?.into_iter();
-        found.extend(names.filter_map(|name| name.into_string().ok()).filter(|name| {
-            let minor = name.strip_prefix("python3.").unwrap_or_default();
-            !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit())
-        }));
-    }
-    Ok(found)
-}
-
-/// Makes the directories where pip installs packages for the user. Python searches
-/// them only if they exist when it starts: without them, a script could not import a
-/// package that it has just installed.
-pub(crate) fn user_packages(root: &Root, pythons: &BTreeSet<String>) -> io::Result<()> {
-    if root.exists(Path::new("home/user/.local"))? {
-        return Ok(());
-    }
-    let user = Attributes { mode: 0o755, owner: (1000, 1000), modified: None };
-    for python in pythons {
-        let mut path = PathBuf::from("home/user");
-        for name in [".local", "lib", python, "site-packages"] {
-            path.push(name);
-            root.directory(&path, &user)?;
-        }
     }
     Ok(())
 }
@@ -167,27 +126,6 @@ mod tests {
         .assert_eq(&fs::read_to_string(dir.path().join("etc/passwd")).unwrap());
         let mode = fs::metadata(dir.path().join("tmp")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);
-    }
-
-    #[test]
-    fn every_python_has_a_place_for_the_users_packages() {
-        let dir = tempdir().unwrap();
-        for name in [
-            "usr/lib/python3.13",
-            "usr/local/lib/python3.12",
-            "usr/lib/python3",
-            "usr/lib/python3.x",
-        ] {
-            fs::create_dir_all(dir.path().join(name)).unwrap();
-        }
-        let root = Root::open(dir.path()).unwrap();
-        apply(&root).unwrap();
-        user_packages(&root, &pythons(&root).unwrap()).unwrap();
-        let made = fs::read_dir(dir.path().join("home/user/.local/lib")).unwrap();
-        let mut made: Vec<_> = made.map(|entry| entry.unwrap().file_name()).collect();
-        made.sort();
-        assert_eq!(made, ["python3.12", "python3.13"]);
-        assert!(dir.path().join("home/user/.local/lib/python3.13/site-packages").is_dir());
     }
 
     #[test]

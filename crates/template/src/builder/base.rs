@@ -17,7 +17,7 @@ use crate::store::{Layer, Workspace};
 use crate::tree::{Kind, seal};
 
 /// Raised whenever bases come out differently for the same inputs.
-const GENERATION: u64 = 2;
+const GENERATION: u64 = 1;
 
 impl Build<'_> {
     pub(super) fn base_inputs(&mut self) -> Result<Digest, StepError> {
@@ -80,9 +80,7 @@ impl Build<'_> {
             }
         }
         let root = Root::open(&target).map_err(at("open", &target))?;
-        skeleton::apply(&root)
-            .and_then(|()| skeleton::user_packages(&root, &skeleton::pythons(&root)?))
-            .map_err(at("complete", &target))?;
+        skeleton::apply(&root).map_err(at("complete", &target))?;
         Ok(self.builder.store.add_layer(&target, Kind::Base)?)
     }
 }
