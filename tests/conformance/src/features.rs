@@ -142,7 +142,9 @@ impl Fixture {
                 let scoped = self.node.engine().facts().landlock_abi >= 6;
                 when(scoped, Lack::Here("this kernel's Landlock has no scopes"))
             }
-            Feature::OwnAbstractSockets => Ok(()),
+            Feature::OwnAbstractSockets => {
+                own("has no network namespace; the filter allows no socket but a pair")
+            }
             Feature::SizedDisk | Feature::SizedInodes => own("writes to a plain directory"),
             Feature::FilesAreMemory if tier == Tier::Microvm => {
                 Err(Lack::Tier("its files are on a disk of their own"))

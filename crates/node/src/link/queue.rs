@@ -160,6 +160,8 @@ impl State {
             FromGuest::Stdout(bytes) => return self.push_data(Stream::Stdout, bytes),
             FromGuest::Stderr(bytes) => return self.push_data(Stream::Stderr, bytes),
             FromGuest::Data(bytes) => return self.push_data(Stream::Data, bytes),
+            // What was answered may still fail: a connection is reset after it was made.
+            FromGuest::Reply(Err(failure)) if self.unanswered == 0 => Incoming::Reply(Err(failure)),
             FromGuest::Reply(reply) => {
                 let unanswered = self.unanswered.checked_sub(1);
                 self.unanswered = self.judge(unanswered)?;
