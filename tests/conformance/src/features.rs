@@ -134,17 +134,10 @@ impl Fixture {
             Feature::OwnProcesses => own("has no pid namespace"),
             Feature::CallsMeet => own("Landlock keeps calls off the guest, and so off each other"),
             Feature::CallsSeeEachOther => own("procfs hides what Landlock lets no call trace"),
-            Feature::OwnNetwork => {
+            Feature::OwnNetwork | Feature::OwnAbstractSockets => {
                 own("has no network namespace; the filter allows no socket but a pair")
             }
             Feature::OwnIpc => own("has no IPC namespace"),
-            Feature::OwnAbstractSockets if tier == Tier::Process => {
-                let scoped = self.node.engine().facts().landlock_abi >= 6;
-                when(scoped, Lack::Here("this kernel's Landlock has no scopes"))
-            }
-            Feature::OwnAbstractSockets => {
-                own("has no network namespace; the filter allows no socket but a pair")
-            }
             Feature::SizedDisk | Feature::SizedInodes => own("writes to a plain directory"),
             Feature::FilesAreMemory if tier == Tier::Microvm => {
                 Err(Lack::Tier("its files are on a disk of their own"))
