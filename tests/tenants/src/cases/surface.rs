@@ -40,7 +40,7 @@ pub(crate) async fn operators_pages_are_elsewhere(world: &World) -> anyhow::Resu
     let platform = Platform::start().await?;
     let (key, _) = platform.key("a", &EVERYTHING, None).await?;
     let control = [platform.client(Some(&key)), platform.client(None)];
-    let node = Client { address: platform.node, key: Some(key.clone()) };
+    let node = Client { address: platform.public, key: Some(key.clone()) };
     let askers = [&world.a, &world.nobody, &control[0], &control[1], &node];
     let mut asked = 0;
     for who in askers {
