@@ -122,7 +122,7 @@ pub(super) async fn others(stage: Stage, control: bool) -> anyhow::Result<Seen> 
         let said = opened.err().map(|error| format!("{error:#}")).unwrap_or_default();
         findings.expect(said.contains("no cassette"), "another tenant's is not found", said);
         let (said, sandbox) = play(tenant).await?;
-        let refused = said.status() == 502 && !said.has("hello");
+        let refused = said.status() == 502 && said.reason() == "not_recorded";
         findings.expect(refused, "nothing of another tenant's is played", said.brief());
         let rows = world.count(&sandbox, 1, |row| row.reason == Reason::NotRecorded).await;
         findings.expect(rows == 1, "written down", rows);
