@@ -93,6 +93,14 @@ def picked(order):
     return order[ASK["rank"] - 1 : ASK["rank"]] if ASK["rank"] else order[: ASK["most"]]
 
 
+def note_ties(order, value_of, what):
+    """Says if what is shown could as well be another part of what is sorted."""
+    shown_to = ASK["rank"] or ASK["most"]
+    edges = [shown_to] + ([shown_to - 1] if ASK["rank"] else [])
+    if any(0 < edge < len(order) and value_of(order[edge - 1]) == value_of(order[edge]) for edge in edges):
+        said.append(f"Others have the same {what}: which of them are shown is chance.")
+
+
 def is_within(value, limit):
     first, last = float(limit["numbers"][0]), float(limit["numbers"][-1])
     return {
@@ -169,6 +177,7 @@ elif ASK["rows"]:
     shows = [column for column in data.columns() if column != number_column][:7]
     table(shows + [number_column], [[row.get(name) for name in shows] + [value] for value, row in picked(order)])
     print(f"\n{len(picked(order))} of {len(order)} rows, sorted by {number_column}.")
+    note_ties(order, lambda pair: pair[0], number_column)
 elif ASK["groups"] or ASK["unit"]:
     groups = {}
     for row, value in zip(rows, values):
@@ -197,6 +206,8 @@ elif ASK["groups"] or ASK["unit"]:
     head = ASK["groups"] + ([ASK["unit"]] if ASK["unit"] else [])
     table(head + names, [[*name] + [found[name].get(measure) for measure in names] for name in picked(order)])
     print(f"\n{len(picked(order))} of {len(order)} groups, sorted by {', '.join(head) if ASK['series'] else by}.")
+    if not ASK["series"]:
+        note_ties(order, lambda name: found[name].get(by), by)
 else:
     found = measures([value for value in values if value is not None], len(rows))
     if ASK["second"]:

@@ -28,6 +28,28 @@ const TRADED: [&str; 16] = [
     "profit", "spend", "cost", "total", "order", "volume",
 ];
 
+/// Numbers of which more is better.
+const GOOD: [&str; 18] = [
+    "sale",
+    "revenue",
+    "amount",
+    "unit",
+    "quantity",
+    "turnover",
+    "income",
+    "profit",
+    "margin",
+    "gross",
+    "net",
+    "score",
+    "satisfaction",
+    "rating",
+    "point",
+    "view",
+    "click",
+    "download",
+];
+
 /// Words that play no part in the plan, or another one than the question gives them.
 pub(super) fn unclear(question: &Question, plan: &Plan) -> Vec<String> {
     let names: Vec<String> = plan.names().into_iter().flat_map(split).collect();
@@ -86,7 +108,8 @@ fn suits(plan: &Plan, word: &str) -> bool {
     match word {
         "longest" | "shortest" => !plan.is_assumed || is_one(&lengths),
         "cheapest" => is_one(&prices),
-        "best" | "worst" => !plan.is_assumed,
+        // The best rank and the best price are low ones.
+        "best" | "worst" => plan.number.is_none() || (!plan.is_assumed && is_one(&GOOD)),
         _ => true,
     }
 }

@@ -65,21 +65,21 @@ struct End {
 }
 
 /// Does what a turn calls for; the answer, if that is `finish`.
-fn done(turn: &Answer, conversation: &mut Conversation, folder: &Path) -> Option<String> {
+fn done(
+    turn: &Answer,
+    conversation: &mut Conversation,
+    folder: &Path,
+    run: &mut Run<'_>,
+) -> Option<String> {
     let mut results = Vec::new();
     for call in turn.calls() {
         let input: Value = call.input.parse().unwrap();
         match call.name.as_str() {
             "execute_python" => {
-                let python = Command::new("python3")
-                    .args(["-I", "-c", input["code"].as_str().unwrap()])
-                    .env("BELLJAR_DATA", folder.join("data"))
-                    .output()
-                    .unwrap();
-                let text = String::from_utf8([python.stdout, python.stderr].concat()).unwrap();
-                results.push(match python.status.success() {
-                    true => call.answered(text),
-                    false => call.failed(text),
+                let output = run(input["code"].as_str().unwrap(), &folder.join("data"));
+                results.push(match output {
+                    Ok(text) => call.answered(text),
+                    Err(text) => call.failed(text),
                 });
             }
             "write_file" => {
@@ -95,12 +95,28 @@ fn done(turn: &Answer, conversation: &mut Conversation, folder: &Path) -> Option
     None
 }
 
-/// Plays until the end, as the loop would; none without an interpreter.
+/// Runs code on the data in a folder: its output, or that of its failure.
+type Run<'r> = dyn FnMut(&str, &Path) -> Result<String, String> + 'r;
+
+/// Runs code in an interpreter of its own.
+fn run_alone(code: &str, data: &Path) -> Result<String, String> {
+    let mut python = Command::new("python3");
+    let python = python.args(["-I", "-c", code]).env("BELLJAR_DATA", data).output().unwrap();
+    let text = String::from_utf8([python.stdout, python.stderr].concat()).unwrap();
+    if python.status.success() { Ok(text) } else { Err(text) }
+}
+
+/// Plays until the end; none without an interpreter.
 fn play(question: &str, files: &[(&str, &str)]) -> Option<End> {
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln_skipped();
         return None;
     }
+    Some(play_with(question, files, &mut run_alone))
+}
+
+/// Plays until the end, as the loop would.
+fn play_with(question: &str, files: &[(&str, &str)], run: &mut Run<'_>) -> End {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::create_dir(folder.join("data")).unwrap();
@@ -110,13 +126,13 @@ fn play(question: &str, files: &[(&str, &str)]) -> Option<End> {
         let turn = answer(&conversation, ToolChoice::Auto).unwrap();
         conversation.messages.push(turn.message());
         let said = match turn.stop {
-            Stop::ToolCalls => done(&turn, &mut conversation, folder),
+            Stop::ToolCalls => done(&turn, &mut conversation, folder, run),
             _ => Some(turn.text()),
         };
         if let Some(answer) = said {
             assert!(answer.contains("without a language model"), "{answer}");
             let result = std::fs::read_to_string(folder.join("result.md")).ok();
-            return Some(End { stop: turn.stop, answer, turns, result });
+            return End { stop: turn.stop, answer, turns, result };
         }
     }
     panic!("it does not end");

@@ -92,8 +92,8 @@ impl Plan {
                 self.has_rows = true;
                 true
             }
-            // "Top 5 customers by orders".
-            None => !self.groups.is_empty(),
+            // "Top 5 customers by orders", or by the number of them.
+            None | Some(Measure::Count) => !self.groups.is_empty(),
             // The mean of each order is that of all of them.
             Some(Measure::Mean | Measure::Median) => words.len() == 1 && !question.wants_names,
             Some(_) => false,

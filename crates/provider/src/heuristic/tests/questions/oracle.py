@@ -68,6 +68,10 @@ def main(folder):
     datasets = []
     for path in sorted(pathlib.Path(folder).glob("*.toml")):
         dataset = tomllib.loads(path.read_text(encoding="utf-8"))
+        # Further questions on the files of another list.
+        if "file" not in dataset:
+            other = path.parent.parent / path.name
+            dataset["file"] = tomllib.loads(other.read_text(encoding="utf-8"))["file"]
         connection = database(dataset["file"])
         questions = [
             {
