@@ -61,7 +61,7 @@ Examples:
   belljar exec -- sh -c 'echo hello | tr a-z A-Z'
   belljar shell --template python-data
   belljar cells analysis.py
-  belljar ask 'Which region sold most?' --data sales.csv
+  belljar ask 'Which region has the highest revenue?' --data sales.csv
   belljar doctor
 
 Exit status: the program's own; 128 + n if signal n ended it; 115 to 124 if a

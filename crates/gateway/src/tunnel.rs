@@ -17,7 +17,7 @@ use crate::forward::{allowed_by, outcome};
 use crate::front::{self, Front, Pinned, linger};
 use crate::log::Entry;
 use crate::wire::{self, Ahead, Tally};
-use crate::{socks, upstream};
+use crate::{resolve, socks, upstream};
 use hello::Greeting;
 
 /// In which protocol a tunnel was asked for, and is answered.
@@ -111,6 +111,10 @@ async fn pass(mut front: Front, to: Destination, asked: Asked, mut entry: Entry)
 /// was asked for: others are served at the same address. TLS passes as elsewhere.
 async fn plain(mut front: Front, to: Destination, asked: Asked, mut entry: Entry) {
     let connection = Arc::clone(&front.connection);
+    // A name that leads where nothing may go is refused now, while the client can be told why.
+    if let Err(reason) = resolve::addresses(&connection, &to).await {
+        return refuse(front, asked, entry, reason).await;
+    }
     connection.reads(&to);
     if accept(&mut front, asked).await.is_err() {
         return;

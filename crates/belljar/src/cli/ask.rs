@@ -57,7 +57,7 @@ pub(crate) struct Ask {
 
 const EXAMPLES: &str = "\
 Examples:
-  belljar ask 'Which region sold most?' --data sales.csv
+  belljar ask 'Which region has the highest revenue?' --data sales.csv
   belljar ask 'Which deals went quiet this quarter?' --data deals.json emails.json \\
       --gateway gateway.toml --turns 20 --budget-usd 0.50
   belljar ask --resume RUN
