@@ -37,6 +37,13 @@ impl Secret {
         Ok(Self(hex(&bytes)))
     }
 
+    /// Another secret, for one purpose, by which this one cannot be found. Restarts do not
+    /// change it.
+    pub(crate) fn derive(&self, purpose: &str) -> Self {
+        let digest = Sha256::new().chain_update(purpose).chain_update([0]).chain_update(&self.0);
+        Self(hex(&digest.finalize()[..20]))
+    }
+
     pub fn expose(&self) -> &str {
         &self.0
     }

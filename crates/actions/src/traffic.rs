@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::Problem;
 use crate::sandbox::Sandbox;
+use crate::secret::Secret;
 use crate::start::Actions;
 
 /// The most connections to one sandbox at once.
@@ -71,6 +72,13 @@ impl Sandbox {
             (Some(own), Some(token)) if own.is(token) => Ok(()),
             (Some(_), Some(_)) => Err(Barred::WrongToken),
         }
+    }
+
+    /// The token for its ports, which a private sandbox demands on all of them and every one
+    /// on the interpreter's. E2B's SDKs send no other when they manage contexts.
+    pub fn port_token(&self) -> Secret {
+        let facts = self.facts();
+        facts.traffic_token.clone().unwrap_or_else(|| facts.token.derive("port"))
     }
 }
 

@@ -19,7 +19,7 @@ use http_body_util::{BodyExt as _, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::error;
-use crate::proxy::{admit, barred_from};
+use crate::proxy::{TRAFFIC_TOKEN, admit, barred_from};
 
 /// The longest request: code that somebody wrote, and a few variables.
 const LONGEST: usize = 16 << 20;
@@ -120,15 +120,23 @@ async fn answer(
     }
 }
 
-/// Refuses requests without the sandbox's own token: contexts are the owner's, and asking
-/// for them wakes the sandbox.
+/// Refuses requests without a token of the sandbox: contexts are the owner's, and asking for
+/// them wakes the sandbox. SDKs send the sandbox's own token to run code, and the one for its
+/// ports on every route.
 fn check_token(sandbox: &Sandbox, request: &Request<Body>) -> Result<(), Refused> {
-    let given = request.headers().get("x-access-token");
+    let shown = |name: &str| {
+        let value = request.headers().get(name)?;
+        Some(value.to_str().unwrap_or_default().to_owned())
+    };
     let refuse = |why: &str| Err(Refused::plain(StatusCode::UNAUTHORIZED, why));
-    match given.map(HeaderValue::to_str) {
-        None => refuse("the header X-Access-Token is missing"),
-        Some(Ok(token)) if sandbox.facts().token.is(token) => Ok(()),
-        Some(_) => refuse("the token in X-Access-Token is not that of the sandbox"),
+    match (shown("x-access-token"), shown(TRAFFIC_TOKEN)) {
+        (Some(token), _) if sandbox.facts().token.is(&token) => Ok(()),
+        (Some(_), _) => refuse("the token in X-Access-Token is not that of the sandbox"),
+        (None, Some(token)) if sandbox.port_token().is(&token) => Ok(()),
+        (None, Some(_)) => {
+            refuse("the token in E2B-Traffic-Access-Token is not that of the sandbox")
+        }
+        (None, None) => refuse("the header X-Access-Token or E2B-Traffic-Access-Token is missing"),
     }
 }
 

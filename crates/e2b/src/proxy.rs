@@ -21,7 +21,7 @@ use crate::classify::{ENVD_PORT, INTERPRETER_PORT};
 use crate::error;
 
 /// What traffic to a sandbox that is not public must show.
-const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
+pub(crate) const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 
 /// How every key begins.
 const KEYS_BEGIN: &str = "e2b_";

@@ -38,14 +38,14 @@ pub(crate) struct Made {
     alias: String,
     envd_version: &'static str,
     envd_access_token: String,
-    traffic_access_token: Option<String>,
+    /// Of a public sandbox too: its interpreter's routes need it.
+    traffic_access_token: String,
     domain: Option<String>,
 }
 
 impl Made {
     pub(super) fn new(actions: &Actions, sandbox: &Sandbox) -> Self {
         let facts = sandbox.facts();
-        let traffic_token = facts.traffic_token.as_ref();
         Self {
             template: facts.template.clone(),
             id: sandbox.id().to_string(),
@@ -53,7 +53,7 @@ impl Made {
             alias: facts.alias.clone(),
             envd_version: ENVD_VERSION,
             envd_access_token: facts.token.expose().to_owned(),
-            traffic_access_token: traffic_token.map(|token| token.expose().to_owned()),
+            traffic_access_token: sandbox.port_token().expose().to_owned(),
             domain: actions.config().domain.clone(),
         }
     }
