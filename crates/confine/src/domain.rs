@@ -9,14 +9,15 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use belljar_sys::landlock::{Ruleset, Scope, access};
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, StatVfs, StatVfsMountFlags};
 
 use crate::{Attempt, Failure};
 
 /// Where Landlock lets a sandbox write, if owners and mounts do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writable {
-    /// Everywhere but in procfs, `/sys` and `/dev`, without new names in `/`.
+    /// Everywhere but in procfs, `/sys` and `/dev`. New names in `/` only where these are mounted
+    /// read-only: a rule for `/` holds for everything below it.
     Usual,
     /// Template builds install where they like.
     Everywhere,
@@ -77,6 +78,9 @@ pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
     let write = access::WRITE | nodes;
     match writable {
         Writable::Everywhere => allow(Path::new("/"), write)?,
+        Writable::Usual if SPECIAL.iter().all(|path| is_read_only(path)) => {
+            allow(Path::new("/"), write)?;
+        }
         Writable::Usual => {
             allow(Path::new("/"), access::READ)?;
             // The sandbox's own; on the process tier it would be the host's.
@@ -106,6 +110,18 @@ pub fn enter(rules: Rules, work: Option<&Path>) -> Result<(), Failure> {
         allow(Path::new(driven), access::WRITE | access::IOCTL_DEV)?;
     }
     ruleset.restrict_self().doing("restrict files with Landlock")
+}
+
+/// Returns true if no file of the kernel's can be written at `path`: its mount is read-only, or
+/// nothing is mounted there.
+fn is_read_only(path: &str) -> bool {
+    let device = |path: &str| rustix::fs::lstat(path).map(|stat| stat.st_dev);
+    let is_ordinary = match (device(path), device("/")) {
+        (Ok(here), Ok(root)) => here == root,
+        (here, _) => here == Err(rustix::io::Errno::NOENT),
+    };
+    let has_flag = |mount: StatVfs| mount.f_flag.contains(StatVfsMountFlags::RDONLY);
+    is_ordinary || rustix::fs::statvfs(path).is_ok_and(has_flag)
 }
 
 /// What a symbolic link in the place of a directory means.

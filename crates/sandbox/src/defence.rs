@@ -20,6 +20,8 @@ pub enum Defence {
     Capabilities,
     /// `hidepid` and `subset=pid` of procfs.
     ProcHiding,
+    /// Nothing is written to procfs.
+    ReadOnlyProc,
     Keyring,
     NetNamespace,
     IpcNamespace,

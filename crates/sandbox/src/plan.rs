@@ -68,6 +68,7 @@ pub enum Step {
     Home,
     Proc {
         hidden: bool,
+        read_only: bool,
     },
     Devices {
         minimal: bool,
@@ -124,6 +125,8 @@ pub struct Plan {
 /// The guest's uid inside; calls are 1000, or 0 in a template build.
 pub const GUEST_UID: u32 = 999;
 pub const USER_UID: u32 = 1000;
+/// What the OOM killer adds for everything in a sandbox: code is ended before daemons are.
+pub(crate) const OOM_SCORE: &str = "500";
 
 /// Who the guest is, inside.
 pub(crate) fn guest_uid(tier: Tier, weakened: &Weakened) -> u32 {
@@ -194,7 +197,7 @@ impl Plan {
         for (index, bind) in spec.root.binds.iter().enumerate() {
             steps.push(Step::Bind { target: bind.target.clone(), index });
         }
-        steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding) });
+        steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding), read_only: false });
         steps.push(Step::Devices { minimal: true });
         steps.extend([Step::EnterRoot, Step::Hostname, Step::NewKeyring]);
         steps.push(Step::Capabilities { guest_keeps_some: false });
@@ -250,7 +253,10 @@ impl Plan {
             steps.push(Step::Home);
         }
         Self::show(&mut steps, spec);
-        steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding) });
+        steps.push(Step::Proc {
+            hidden: keeps(Defence::ProcHiding),
+            read_only: keeps(Defence::ReadOnlyProc),
+        });
         steps.push(Step::Devices { minimal: keeps(Defence::MinimalDev) });
         steps.push(Step::Terminals);
         steps.push(Step::SharedMemory);
@@ -297,7 +303,8 @@ impl Plan {
             Step::Scratch { bytes: Some(limits.disk_bytes), inodes: Some(limits.inodes) },
             Step::Layers { count: spec.root.layers.len() },
             Step::Overlay { neutral: true },
-            Step::Proc { hidden: true },
+            // Its children set their OOM scores before they enter a sandbox.
+            Step::Proc { hidden: true, read_only: false },
             Step::Devices { minimal: true },
             Step::SharedMemory,
             Step::EnterRoot,

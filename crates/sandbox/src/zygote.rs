@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use crate::cgroup::CallGroup;
 use crate::engine::{Connection, Engine, StartError, sealed_memfd, to_tokio};
 use crate::machine::Machine;
-use crate::plan::USER_UID;
+use crate::plan::{OOM_SCORE, USER_UID};
 use crate::wire::{Ended, FromSpawner, ToSpawner};
 
 /// What to run as a zygote.
@@ -240,7 +240,12 @@ impl Pending {
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         let pidfd = opened.map_err(io::Error::from).map_err(step("hold on to the interpreter"))?;
         match inspect(pid, machine) {
-            Ok(inner) => Ok(Interpreter { pid, inner, pidfd, ended }),
+            Ok(inner) => {
+                // From here: inside, procfs is read-only.
+                std::fs::write(format!("/proc/{pid}/oom_score_adj"), OOM_SCORE)
+                    .map_err(step("set the OOM score"))?;
+                Ok(Interpreter { pid, inner, pidfd, ended })
+            }
             Err(wrong) => {
                 if let Some(group) = group {
                     let _ = group.kill();

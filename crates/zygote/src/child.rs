@@ -51,8 +51,6 @@ fn confine(received: Received) -> Result<(), Failure> {
     caps::set(caps::Set::EMPTY, caps::Set::EMPTY).doing("clear capabilities")?;
     // Its own user may look at it, as at any program that was executed.
     process::set_dumpable(true).doing("open /proc/self")?;
-    let score = rustix::fs::open("/proc/self/oom_score_adj", OFlags::WRONLY, Mode::empty());
-    rustix::io::write(score.doing("open the OOM score")?, b"500").doing("set the OOM score")?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     for &(resource, value) in &entry.rlimits {
         process::limit(resource, value).doing("set a resource limit")?;

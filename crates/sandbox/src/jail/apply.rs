@@ -22,7 +22,7 @@ use super::mounts::{self, container, data};
 use super::{Attempt, Failure};
 use crate::archive;
 use crate::microvm;
-use crate::plan::{Plan, Step};
+use crate::plan::{OOM_SCORE, Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
 
 /// What the child was born with.
@@ -106,7 +106,9 @@ pub(crate) fn become_guest(birth: &Birth<'_>) -> ! {
 fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
     match step {
         Step::JoinGroups => join_groups(&hands.tasks),
-        Step::OomScore => fs::write("/proc/self/oom_score_adj", "500").doing("set the OOM score"),
+        Step::OomScore => {
+            fs::write("/proc/self/oom_score_adj", OOM_SCORE).doing("set the OOM score")
+        }
         Step::CgroupNamespace => process::unshare_cgroups().doing("hide the host's cgroups"),
         Step::AwaitParent => await_parent(birth, hands),
         Step::BecomeSetupRoot => {
@@ -171,7 +173,7 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             data::show(if inside { None } else { Some(birth.first_uid) })
         }
         Step::Home => mounts::home(),
-        Step::Proc { hidden } => mounts::proc(*hidden),
+        Step::Proc { hidden, read_only } => mounts::proc(*hidden, *read_only),
         Step::Devices { minimal } => match birth.program {
             Program::Monitor(microvm::Launch { device: Some(device), .. }) => {
                 mounts::devices_with(device.as_fd(), microvm::KVM)

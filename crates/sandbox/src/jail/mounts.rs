@@ -87,8 +87,10 @@ pub(super) fn scratch(base: &Path, bytes: Option<u64>, inodes: Option<u64>) -> D
     {
         mkdir(name, mode).doing("make a directory of the scratch")?;
     }
-    let shared = Mode::from_raw_mode(0o1777);
-    rustix::fs::chmod(SHARED_MEMORY, shared).doing("open shared memory to all")?;
+    // Its mode is that of `/`: as in `/tmp`, every user makes names there and removes their own.
+    for name in [UPPER, SHARED_MEMORY] {
+        rustix::fs::chmod(name, Mode::from_raw_mode(0o1777)).doing("open a directory to all")?;
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(".", flags, Mode::empty()).doing("open the scratch")
 }
@@ -166,7 +168,7 @@ pub(super) fn home() -> Done {
     attach(tree.as_fd(), &inside(Path::new("/home/user"))).doing("attach the home")
 }
 
-pub(super) fn proc(hidden: bool) -> Done {
+pub(super) fn proc(hidden: bool, read_only: bool) -> Done {
     let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).doing("open procfs")?;
     fsconfig_set_string(&fs, "source", "proc").doing("name procfs")?;
     if hidden {
@@ -174,9 +176,10 @@ pub(super) fn proc(hidden: bool) -> Done {
         fsconfig_set_string(&fs, "subset", "pid").doing("reduce procfs to processes")?;
     }
     fsconfig_create(&fs).doing("make procfs")?;
-    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+    let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    flags.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
     let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount procfs")?;
     attach(mount.as_fd(), &inside(Path::new("/proc"))).doing("attach procfs")
 }

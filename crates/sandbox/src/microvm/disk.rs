@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -45,6 +46,8 @@ fn format(work: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
     for name in ["files/upper", "files/work"] {
         fs::create_dir_all(work.join(name))?;
     }
+    // The mode of `/`: as in `/tmp`, every user makes names there and removes their own.
+    fs::set_permissions(work.join("files/upper"), fs::Permissions::from_mode(0o1777))?;
     let disk = work.join("disk");
     let run = |program: &str| {
         Command::new(program)

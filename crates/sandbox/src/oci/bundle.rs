@@ -112,6 +112,9 @@ fn mounts(spec: &Spec, gvisor: bool, weakened: &Weakened, ground: Ground<'_>) ->
     if hidden {
         proc.extend(["hidepid=2", "subset=pid"]);
     }
+    if !gvisor && weakened.keeps(Defence::ReadOnlyProc) {
+        proc.push("ro");
+    }
     let own = ground.shared.join("own");
     let mut list = vec![mount("/proc", "proc", Path::new("proc"), &proc)];
     for (index, Bind { target, .. }) in spec.root.binds.iter().enumerate() {

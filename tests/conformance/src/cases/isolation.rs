@@ -27,6 +27,7 @@ cases!["isolation":
     the_hosts_files_are_not_there,
     a_new_sandbox_is_fresh,
     the_base_is_as_it_was needs [RootUser],
+    names_in_the_root_directory_can_be_made needs [OwnRoot, RootUser],
 ];
 
 async fn files_are_its_own(f: &Fixture) -> anyhow::Result<()> {
@@ -231,5 +232,24 @@ async fn the_base_is_as_it_was(f: &Fixture) -> anyhow::Result<()> {
     let second = f.sandbox().await?;
     let seen = run(&second, "cat /etc/services; ls /etc/new").await?.stdout.text();
     ensure!(!seen.contains("changed") && !seen.contains("new\n"), "the base was changed");
+    Ok(())
+}
+
+/// Programs keep their work in `/workspace` and the like. What is there from the template stays
+/// root's, and the kernel's own files stay closed.
+async fn names_in_the_root_directory_can_be_made(f: &Fixture) -> anyhow::Result<()> {
+    let sandbox = f.sandbox().await?;
+    let script = "mkdir /workspace && echo kept > /workspace/file && cat /workspace/file; \
+                  mv /etc /other 2>/dev/null || echo no; rm -r /workspace && echo removed; \
+                  (echo 1000 > /proc/self/oom_score_adj) 2>/dev/null || echo no";
+    same!(output(&sandbox, script).await?, "kept\nno\nremoved\nno\n", "what the user does");
+    let own = "mkdir /own && echo root > /own/file && cat /own/file";
+    let command = Command { user: User::Root, ..Command::shell(own) };
+    same!(sandbox.execute(&command).await?.stdout.text(), "root\n", "what root does");
+    let theirs =
+        run(&sandbox, "rm -r /own 2>/dev/null; echo x > /own/file || cat /own/file").await?;
+    same!(theirs.stdout.text(), "root\n", "what is root's");
+    let listing = sandbox.list(User::User, b"/", 1).await?;
+    ensure!(listing.entries.iter().any(|entry| entry.path == b"/own"), "it is not listed");
     Ok(())
 }

@@ -65,7 +65,8 @@ pub(super) fn build() -> Done<Root> {
     let groups = groups()?;
     let places = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let disk = rustix::fs::open("/disk", places, Mode::empty()).doing("open the disk")?;
-    mount("proc", "/root/proc", "proc", QUIET, c"hidepid=2,subset=pid").doing("mount procfs")?;
+    let flags = QUIET | MountFlags::RDONLY;
+    mount("proc", "/root/proc", "proc", flags, c"hidepid=2,subset=pid").doing("mount procfs")?;
     devices()?;
     Ok(Root { groups, disk })
 }
