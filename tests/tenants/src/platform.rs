@@ -103,7 +103,6 @@ impl Platform {
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let actions = Actions::start(config(&directory, opening)?, Keys::elsewhere()).await?;
-        actions.warm_up().await;
         let place = directory.path().join("identity");
         let identity = enrol(&store, node_port, &place, NODE).await?;
         let cluster = Cluster::new(identity.clone());

@@ -115,7 +115,6 @@ impl World {
         config.engine_state = Some(engine.clone());
         config.pool = PoolSize { least: 0, ..config.pool };
         let actions = Actions::start(config, Keys::read(&keys)?).await?;
-        actions.warm_up().await;
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
         let address = listener.address().context("the server has no address")?;
         let (stop, stopped) = oneshot::channel();
