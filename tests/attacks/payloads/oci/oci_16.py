@@ -13,21 +13,28 @@ if sys.argv[1:] == ["own"]:
     own.listen(1)
 known = ["docker", "containerd", "podman", "crio", "buildkit", "libpod"]
 sockets, names, looked = [], [], 0
-for top, folders, files in os.walk("/", onerror=lambda error: None):
-    if top == "/":
+places = ["/"]
+while places:
+    top = places.pop()
+    try:
+        entries = list(os.scandir(top))
+    except OSError:
+        continue
+    for entry in entries:
         # No directory of the kernel's has sockets with a path.
-        folders[:] = [name for name in folders if name not in ("proc", "sys")]
-    for name in files + folders:
+        if entry.path in ("/proc", "/sys"):
+            continue
         looked += 1
-        path = os.path.join(top, name)
+        is_known = entry.name.endswith(".sock") and any(word in entry.name for word in known)
         try:
-            info = os.lstat(path)
+            if entry.is_dir(follow_symlinks=False):
+                places.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                names.extend([entry.path] if is_known else [])
+            elif stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
+                sockets.append(entry.path)
         except OSError:
             continue
-        if stat.S_ISSOCK(info.st_mode):
-            sockets.append(path)
-        elif name.endswith(".sock") and any(word in name for word in known):
-            names.append(path)
 for place in ["/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock"]:
     s = socket.socket(socket.AF_UNIX)
     try:

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use belljar_model::{Bind, Runtime, Tier, User};
@@ -163,12 +164,17 @@ pub(super) async fn sharing_flags(_: Stage) -> anyhow::Result<Seen> {
     Ok(Seen::Breach("each of these is found".to_owned()))
 }
 
+/// How long a search of the whole tree may take.
+const SEARCH: Duration = Duration::from_secs(120);
+
 /// Looks for the sockets of container engines.
 pub(super) async fn sockets(stage: Stage, own: bool) -> anyhow::Result<Seen> {
     let args: &[&str] = if own { &["own"] } else { &[] };
-    let sandbox = stage.sandbox(|_| {}).await?;
+    // Every name of a template, by way of gVisor's file server.
+    let sandbox = stage.sandbox(|spec| spec.limits.wall = SEARCH).await?;
     let mut command = stage.place(&sandbox, "oci/oci_16.py", args).await?;
     command.user = User::Root;
+    command.wall = Some(SEARCH);
     let ran = stage.exec(&sandbox, &command).await?;
     verdict(&ran).context("the search")
 }
