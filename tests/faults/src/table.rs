@@ -9,24 +9,31 @@ use crate::invariants::Invariant;
 const HEAD: &str = "\
 # Faults
 
-What breaks, what is done to break it, and what must hold afterwards. `just faults` tries all of them on one machine: real
-PostgreSQL, three real NATS servers, control and nodes as processes in network namespaces of their own. `just faults F-37` tries
-one, `just faults --control F-50` the same without its defence, which must fail; `just faults --random 1800 --seed 7` breaks things
-at random under load. This page is written by the suite (`just faults --table`), and checked by its tests.
+This page lists the failures that the suite causes, and the invariants that must hold afterwards. You can repeat them on one
+machine: real PostgreSQL, three real NATS servers, control and nodes as processes in their own network namespaces.
+
+| Command | Does |
+|---|---|
+| `just faults` | tries all faults |
+| `just faults F-37` | tries one |
+| `just faults --control F-50` | tries one without its defence; this must fail |
+| `just faults --random 1800 --seed 7` | breaks parts at random under load |
+
+The suite writes this page (`just faults --table`), and a test compares it.
 
 ";
 
 pub(crate) fn page() -> String {
     let mut page = HEAD.to_owned();
-    page += "## What must hold\n\n| Invariant | In words |\n|---|---|\n";
+    page += "## Invariants\n\n| Invariant | Meaning |\n|---|---|\n";
     for invariant in Invariant::ALL {
         let (number, words) = invariant.name().split_once(' ').unwrap_or_default();
         let _ = writeln!(page, "| {number} | {words} |");
     }
-    page += "\nEach is a function over what clients were told, the whole database, and what is on the hosts; each was shown a \
-             planted violation\n(`tests/faults/src/invariants/planted.rs`).\n";
+    page += "\nEach invariant is a function over the responses to clients, the whole database and the state of the hosts. Each \
+             detects a\nplanted violation (`tests/faults/src/invariants/planted.rs`).\n";
     let _ = writeln!(page, "\n## Tried: {}\n", ALL.len());
-    page += "| Fault | | What is done | Must hold | Control |\n|---|---|---|---|---|\n";
+    page += "| Fault | | Action | Invariants | Control |\n|---|---|---|---|---|\n";
     for fault in ALL {
         let invariants: Vec<_> = fault.invariants.iter().map(|it| it.number()).collect();
         let control = if fault.control.is_some() { "yes" } else { "" };
@@ -40,7 +47,7 @@ pub(crate) fn page() -> String {
         );
     }
     let _ = writeln!(page, "\n## Not tried: {}\n", ABSENT.len());
-    page += "| Fault | | Why |\n|---|---|---|\n";
+    page += "| Fault | | Reason |\n|---|---|---|\n";
     for (id, title, why) in ABSENT {
         let _ = writeln!(page, "| {id} | {title} | {why} |");
     }
