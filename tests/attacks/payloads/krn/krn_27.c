@@ -92,6 +92,12 @@ static void ports(void) {
     close(s);
 }
 
+// As /tmp is: everyone makes names there, and nobody touches another's.
+static bool is_shared(const char *dir) {
+    struct stat st;
+    return stat(dir, &st) == 0 && (st.st_mode & S_ISVTX) && (st.st_mode & S_IWOTH);
+}
+
 static void files(void) {
     const char *ws = writable_dir();
     char a[256];
@@ -128,6 +134,7 @@ static void files(void) {
                                  "/proc/self/cwd/../usr", "/proc/1/root", NULL};
     for (int i = 0; dirs[i]; i++) {
         char b[256], what[300];
+        if (is_shared(dirs[i])) continue;
         snprintf(b, sizeof b, "%s/krn27.%d", dirs[i], (int)getpid());
         snprintf(what, sizeof what, "rename into %s", dirs[i]);
         if (!denied(what, rename(a, b), EACCES, EXDEV, EPERM, EROFS, ENOENT, 0)) rename(b, a);
@@ -140,6 +147,10 @@ static void files(void) {
         }
     }
     unlink(a);
+    char moved[256];
+    snprintf(moved, sizeof moved, "/krn27.etc.%d", (int)getpid());
+    if (!denied("rename /etc", rename("/etc", moved), EACCES, EXDEV, EPERM, EROFS, EBUSY, 0))
+        rename(moved, "/etc");
 
     // The kernel's own knobs: nothing of procfs is ours to write.
     fd = open("/proc/self/comm", O_WRONLY | O_CLOEXEC);

@@ -4,7 +4,8 @@ use anyhow::ensure;
 use belljar_model::{Owners, Spec, User};
 use belljar_node::Command;
 use belljar_node::Defence::{
-    Landlock, MinimalDev, NetNamespace, NeutralNames, NoDev, ProcHiding, Rlimits, Seccomp, UidSplit,
+    Landlock, MinimalDev, NetNamespace, NeutralNames, NoDev, ProcHiding, ReadOnlyProc, Rlimits,
+    Seccomp, UidSplit,
 };
 
 use crate::attack::{Act, Attack, Control, Payload, Seen, payload, verdict};
@@ -23,7 +24,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| {
                 Box::pin(async move {
                     let root = payload("sys/sys_02.c").call(|call| call.user = User::Root);
-                    root.run(&stage.without(&[ProcHiding, Landlock])).await
+                    root.run(&stage.without(&[ProcHiding, ReadOnlyProc, Landlock])).await
                 })
             }),
         ),
@@ -56,7 +57,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             payload("sys/sys_11.c").args_from(|_| vec![processors().to_string()]),
             // The kernel wants capabilities for the rest; only the OOM score is
             // ours to guard.
-            Control::Without(&[Landlock]),
+            Control::Without(&[Landlock, ReadOnlyProc]),
         ),
         one(
             "SYS-12",
