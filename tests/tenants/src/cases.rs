@@ -39,6 +39,8 @@ pub(crate) struct Case {
     pub(crate) title: &'static str,
     /// How many sandboxes a tenant may have.
     pub(crate) quota: usize,
+    /// Whether it makes contexts on the server.
+    pub(crate) warm: bool,
     pub(crate) run: for<'a> fn(&'a World) -> Run<'a>,
 }
 
@@ -48,15 +50,24 @@ macro_rules! case {
     ($id:literal, $title:literal, $run:path) => {
         case!($id, $title, $run, PLENTY)
     };
+    (warm $id:literal, $title:literal, $run:path) => {
+        Case { warm: true, ..case!($id, $title, $run) }
+    };
     ($id:literal, $title:literal, $run:path, $quota:expr) => {
-        Case { id: $id, title: $title, quota: $quota, run: |world| Box::pin($run(world)) }
+        Case {
+            id: $id,
+            title: $title,
+            quota: $quota,
+            warm: false,
+            run: |world| Box::pin($run(world)),
+        }
     };
 }
 
 pub(crate) const ALL: &[Case] = &[
-    case!("API-01", "another's id on every route", strangers::not_yours_is_no_such),
+    case!(warm "API-01", "another's id on every route", strangers::not_yours_is_no_such),
     case!("API-01/platform", "another's id, by control", authorization::not_yours_is_no_such),
-    case!("API-01/hosts", "two hosts in one request", hosts::differ_on_a_server),
+    case!(warm "API-01/hosts", "two hosts in one request", hosts::differ_on_a_server),
     case!("API-01/hosts/platform", "the same, by control", hosts::differ_by_control),
     case!(
         "API-01/hosts/node",
@@ -67,13 +78,13 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),
     case!("API-04", "a cursor of another tenant", cursors::are_ones_own),
-    case!("API-05", "fields that nobody described", bodies::unknown_fields),
+    case!(warm "API-05", "fields that nobody described", bodies::unknown_fields),
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-07", "SQL in every text field", database::texts_stay_texts),
     case!("API-08", "every route without a key", strangers::no_key_no_answer),
     case!("API-08/platform", "every route, every kind of key", authorization::matrix),
     case!("API-08/node", "speaking in control's name", identity::forged::nobody_speaks_for_control),
-    case!("API-08/token", "a sandbox's token for all else", token::opens_its_sandbox_alone),
+    case!(warm "API-08/token", "a sandbox's token for all else", token::opens_its_sandbox_alone),
     case!(
         "API-08/token/platform",
         "the same, by control and without",
@@ -92,7 +103,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-14/once", "one idempotency key for two paths", books::keys_are_for_one_path),
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
     case!("API-15", "slow, large and idle connections", floods::connections_are_bounded),
-    case!("API-16", "a weaker or a missing tier", tiers::none_is_replaced),
+    case!(warm "API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-17", "one connection to the database for all", database::nothing_stays_behind),
     case!("API-18", "a repeated key in a JSON object", surface::twice_is_refused),

@@ -115,6 +115,9 @@ async fn run(args: &Args, planted: &Arc<Planted>) -> anyhow::Result<usize> {
 async fn attempt(case: &Case, planted: &Arc<Planted>, oracle: &Oracle) -> anyhow::Result<String> {
     // One server each: a case may use up a quota, or take a key away.
     let world = World::start(case.quota, planted).await?;
+    if case.warm {
+        world.warm_up().await;
+    }
     let mut resident = Resident::of_this();
     let seen = match tokio::time::timeout(LONGEST, (case.run)(&world)).await {
         Ok(seen) => seen,

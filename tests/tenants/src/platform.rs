@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) bounds: Settings,
     /// A port of this host that sandboxes may reach.
     pub(crate) opening: Option<SocketAddr>,
+    /// For cases that make contexts, which take seconds each without.
+    pub(crate) warm: bool,
 }
 
 pub(crate) struct Platform {
@@ -72,8 +74,13 @@ impl Platform {
         Self::start_with(Options::default()).await
     }
 
+    /// One whose interpreters are warm.
+    pub(crate) async fn start_warm() -> anyhow::Result<Self> {
+        Self::start_with(Options { warm: true, ..Options::default() }).await
+    }
+
     pub(crate) async fn start_with(options: Options) -> anyhow::Result<Self> {
-        let Options { bounds, opening } = options;
+        let Options { bounds, opening, warm } = options;
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
         let database = postgres.schema();
         let schema = database.rsplit('=').next().context("no schema")?.to_owned();
@@ -103,6 +110,9 @@ impl Platform {
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
         let actions = Actions::start(config(&directory, opening)?, Keys::elsewhere()).await?;
+        if warm {
+            actions.warm_up().await;
+        }
         let place = directory.path().join("identity");
         let identity = enrol(&store, node_port, &place, NODE).await?;
         let cluster = Cluster::new(identity.clone());

@@ -40,6 +40,7 @@ pub(crate) struct World {
     /// Where the engine keeps what belongs to sandboxes that run.
     pub(crate) engine: PathBuf,
     keys: PathBuf,
+    actions: Actions,
     stop: oneshot::Sender<()>,
     server: JoinHandle<Result<(), EngineGone>>,
     _directory: TempDir,
@@ -128,7 +129,7 @@ impl World {
                 async move { inside.answer(request).await }
             }))
         });
-        let server = Server::new(actions, Settings::default()).with_runs(runs);
+        let server = Server::new(actions.clone(), Settings::default()).with_runs(runs);
         let server =
             tokio::spawn(
                 async move { server.run(vec![listener], async { drop(stopped.await) }).await },
@@ -141,10 +142,16 @@ impl World {
             planted: planted.clone(),
             engine,
             keys,
+            actions,
             stop,
             server,
             _directory: directory,
         })
+    }
+
+    /// Warms interpreters up: for cases that make contexts, which take seconds each without.
+    pub(crate) async fn warm_up(&self) {
+        self.actions.warm_up().await;
     }
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {

@@ -22,7 +22,7 @@ pub(crate) const EVERYTHING: [Scope; 2] = [Scope::Sandboxes, Scope::Templates];
 
 /// API-08/platform: every route × every kind of key.
 pub(crate) async fn matrix(_: &World) -> anyhow::Result<String> {
-    let platform = Platform::start().await?;
+    let platform = Platform::start_warm().await?;
     let seen = Box::pin(ask_all(&platform)).await;
     platform.stop().await?;
     seen
@@ -31,7 +31,7 @@ pub(crate) async fn matrix(_: &World) -> anyhow::Result<String> {
 /// API-01/platform: what is not yours looks exactly like what does not exist, on
 /// whichever node.
 pub(crate) async fn not_yours_is_no_such(_: &World) -> anyhow::Result<String> {
-    let platform = Platform::start().await?;
+    let platform = Platform::start_warm().await?;
     let (a, _) = platform.key("a", &EVERYTHING, None).await?;
     let (b, _) = platform.key("b", &EVERYTHING, None).await?;
     let (a, b) = (platform.client(Some(&a)), platform.client(Some(&b)));

@@ -101,7 +101,7 @@ pub(crate) async fn never_route_what_control_signed(_: &World) -> anyhow::Result
 async fn on_platform(
     act: impl AsyncFnOnce(&Platform, Attacker, Victim) -> anyhow::Result<String>,
 ) -> anyhow::Result<String> {
-    let platform = Platform::start().await?;
+    let platform = Platform::start_warm().await?;
     let seen = Box::pin(async {
         let (a, _) = platform.key("a", &EVERYTHING, None).await?;
         let (b, _) = platform.key("b", &EVERYTHING, None).await?;

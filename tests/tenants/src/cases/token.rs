@@ -19,7 +19,7 @@ pub(crate) async fn opens_its_sandbox_alone(world: &World) -> anyhow::Result<Str
 
 /// API-08/token/platform: by control, and on the node itself.
 pub(crate) async fn opens_its_sandbox_on_its_node(_: &World) -> anyhow::Result<String> {
-    let platform = Platform::start().await?;
+    let platform = Platform::start_warm().await?;
     let (a, _) = platform.key("a", &super::authorization::EVERYTHING, None).await?;
     let (b, _) = platform.key("b", &super::authorization::EVERYTHING, None).await?;
     let (a, b) = (platform.client(Some(&a)), platform.client(Some(&b)));
