@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use belljar_model::{Spec, Tier};
 use belljar_node::Defence::{
-    Keyring, Landlock, NoNewPrivs, NoSuid, ProcHiding, Seccomp, UidSplit, UsernsLimit,
+    Keyring, Landlock, NoNewPrivs, NoSuid, ProcHiding, ReadOnlyProc, Seccomp, UidSplit, UsernsLimit,
 };
 use belljar_node::{Command, PtySize};
 use belljar_sandbox::seccomp::numbers;
@@ -77,7 +77,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
         driven("KRN-24", |stage| Box::pin(sweep(stage)), FILTER),
         driven("KRN-25", |stage| Box::pin(dirty_arguments(stage)), FILTER),
         one("KRN-26", payload("krn/krn_26.c"), FILTER),
-        driven("KRN-27", |stage| Box::pin(landlock(stage)), Control::Without(&[Landlock])),
+        driven(
+            "KRN-27",
+            |stage| Box::pin(landlock(stage)),
+            Control::Without(&[Landlock, ReadOnlyProc]),
+        ),
         driven("KRN-28", |stage| page_cache(stage, "krn/krn_28.c"), FILTER),
         one(
             "KRN-29",
