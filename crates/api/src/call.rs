@@ -78,7 +78,7 @@ pub struct Call {
     pub argv: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How the call ended. Absent while it runs.
+    /// The end of the call. Absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<CallEnd>,
 }
