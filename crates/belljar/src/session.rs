@@ -212,7 +212,7 @@ impl Session {
             let why = why.unwrap_or_else(|| format!("it exited with status {}", end.status()));
             let error = anyhow::anyhow!("{why}").context(format!("setup failed: `{script}`"));
             return Err(match end.reason {
-                EndReason::TimeoutWall => hinted(error, "--install-timeout is its limit"),
+                EndReason::TimeoutWall => hinted(error, "raise its limit with --setup-timeout"),
                 _ => error,
             });
         }

@@ -68,7 +68,7 @@ impl NetworkWish {
                 format!("the network `{asked}` was asked for; this server gives `{most}` at most");
             let problem = Problem::new(Kind::Unsupported, "network_not_offered", message);
             return Err(
-                problem.hint("its operator can offer more with `belljar serve --network-most`")
+                problem.hint("its operator can offer more with `belljar serve --max-network`")
             );
         }
         let rules = match &self.policy.reach {

@@ -113,7 +113,7 @@ async fn a_key_opens_what_it_says_until_it_is_revoked() {
 async fn keys_have_no_more_than_is_usual_and_may_end() {
     let office = Office::new();
     office.run(&["tenant", "put", "acme"]).expect_status(0);
-    let made = office.document(&["key", "add", "acme", "--lives", "1ms"]);
+    let made = office.document(&["key", "add", "acme", "--expires-in", "1ms"]);
     assert_eq!(made["scopes"], serde_json::json!(["read", "sandboxes", "templates"]));
     let key = made["key"].as_str().unwrap();
     assert_eq!(office.store().await.prove(&sha256(key)).await.unwrap(), None, "its time is up");
@@ -123,7 +123,7 @@ async fn keys_have_no_more_than_is_usual_and_may_end() {
 #[test]
 fn a_tenant_keeps_what_nobody_changes() {
     let office = Office::new();
-    let put = ["tenant", "put", "acme", "--sandboxes", "5", "--longest-life", "90m"];
+    let put = ["tenant", "put", "acme", "--sandboxes", "5", "--max-lifetime", "90m"];
     let made = office.document(&[&put[..], &["--floor", "gvisor"]].concat());
     assert_eq!(
         (&made["longest_life_seconds"], &made["floor"]),

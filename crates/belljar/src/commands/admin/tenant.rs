@@ -46,7 +46,7 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
     };
     if quota.longest_life < Duration::from_secs(1) {
         let error = anyhow::anyhow!("a sandbox that lives less than a second is of no use");
-        return Err(hinted(error, "give --longest-life as 90s, 30m or 24h"));
+        return Err(hinted(error, "give --max-lifetime as 90s, 30m or 24h"));
     }
     let floor = wanted.floor.map_or(floor, |Floor(floor)| floor);
     office.store.put_tenant(name, floor, quota).await.map_err(|error| {
