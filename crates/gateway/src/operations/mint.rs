@@ -40,7 +40,7 @@ pub(crate) fn mint(session: &Arc<Session>, grant: Grant) -> Result<Minted, MintE
         sandbox.id = %session.subject.sandbox,
         agent = grant.agent.as_deref().unwrap_or_default(),
         operations = ?grant.operations,
-        "made a token"
+        "token created"
     );
     let path = |name: &String| (name.clone(), format!("{}{name}", super::PREFIX));
     let paths = grant.operations.iter().map(path).collect();

@@ -115,7 +115,7 @@ impl Model {
             .map_err(|why| Refusal::Invalid(why.to_string()))?;
         let rewritten = Rewritten::new(&request, &self.rules).map_err(Refusal::Rewrite)?;
         for change in &rewritten.changes {
-            tracing::debug!(%change, "changed a request");
+            tracing::debug!(%change, "request changed");
         }
         let Rewritten { body, model, max_output, drop_usage, size, .. } = rewritten;
         let body = body.map_or_else(|| bytes.clone(), Bytes::from);
