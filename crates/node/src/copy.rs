@@ -290,8 +290,11 @@ fn is_forked(context: &Context) -> bool {
 
 fn was_executed(context: &Context) -> ContextError {
     let language = context.options().language.as_str();
-    let why =
-        format!("context {} ({language}) was executed, not forked; delete it first", context.id());
+    let why = format!(
+        "context {} ({language}) was cold-started and cannot be copied; delete it, or recreate the \
+         sandbox once the server is warm",
+        context.id()
+    );
     ContextError::Copy(why)
 }
 
