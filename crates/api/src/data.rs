@@ -14,7 +14,7 @@ use crate::bounds::DateTime;
 pub struct Sha256(String);
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a SHA-256 is 64 digits of 0-9 and a-f")]
+#[error("a SHA-256 has 64 digits of 0-9 and a-f")]
 pub struct NoSha256;
 
 impl Sha256 {

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 pub enum TrustError {
     #[error("cannot read the authorities in `{path}`")]
     Read { path: PathBuf, source: rustls_pki_types::pem::Error },
-    #[error("an authority in `{path}` cannot be used")]
+    #[error("invalid authority in `{path}`")]
     Authority { path: PathBuf, source: rustls::Error },
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),

@@ -197,12 +197,16 @@ fn rule(asked: &Rule) -> Result<model::Rule, InvalidNetwork> {
     };
     for method in &asked.methods {
         if !method.as_str().bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-') {
-            return refuse("reach.allow.methods", method.as_str(), "a method has capitals only");
+            return refuse(
+                "reach.allow.methods",
+                method.as_str(),
+                "a method must be in upper case",
+            );
         }
     }
     for path in &asked.paths {
         if !path.as_str().starts_with('/') {
-            return refuse("reach.allow.paths", path.as_str(), "a path begins with `/`");
+            return refuse("reach.allow.paths", path.as_str(), "a path must begin with `/`");
         }
     }
     let texts = |texts: &[Text<1, 32>]| texts.iter().map(|text| text.as_str().to_owned()).collect();

@@ -12,13 +12,13 @@ use crate::tokens::{self, Scope};
 /// Why no token was made.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    #[error("`{0}` is not an operation that is configured")]
+    #[error("the operation `{0}` is not configured")]
     Unknown(String),
-    #[error("`{0}` is not among the operations of this sandbox")]
+    #[error("this sandbox does not have the operation `{0}`")]
     NotTheirs(String),
-    #[error("a token without operations opens nothing")]
+    #[error("the token has no operations")]
     Nothing,
-    #[error("cannot make a token: {0}")]
+    #[error("cannot create a token: {0}")]
     Tokens(String),
 }
 

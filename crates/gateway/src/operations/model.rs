@@ -48,9 +48,9 @@ pub(crate) struct Model {
 pub(crate) enum InvalidModel {
     #[error("`dialects` is missing or empty")]
     Dialects,
-    #[error("its rules contradict themselves")]
+    #[error("its rules contradict each other")]
     Rules(#[source] InvalidRules),
-    #[error("`pin` holds something that JSON cannot")]
+    #[error("`pin` has a value that JSON cannot represent")]
     Pin(#[source] serde_json::Error),
     #[error("cannot read the prices in `{path}`")]
     Read { path: PathBuf, source: std::io::Error },
