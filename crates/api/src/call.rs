@@ -27,7 +27,7 @@ pub struct RunCall {
     /// User to run as. Default: the template's.
     #[serde(default)]
     pub user: Option<User>,
-    /// Standard input, which ends after it.
+    /// Content of standard input, which then ends.
     #[serde(default)]
     pub stdin: Option<String>,
     /// Keep standard input open for more input.

@@ -56,7 +56,7 @@ pub struct Checkpoint {
     pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Id of the sandbox it was taken of.
+    /// Sandbox that the checkpoint was made from.
     pub sandbox: String,
     pub taken_at: DateTime,
     /// Tier of that sandbox. Sandboxes made from the checkpoint have the same tier.

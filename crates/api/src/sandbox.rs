@@ -177,7 +177,7 @@ pub struct ResumeSandbox {
     pub timeout_seconds: Option<Seconds>,
 }
 
-/// Forks of a sandbox to create.
+/// Forks to create from a sandbox.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForkSandbox {

@@ -30,7 +30,7 @@ pub struct ListConnections {
 pub enum Decision {
     /// Forwarded to the upstream.
     Allowed,
-    /// Denied; nothing left the sandbox.
+    /// Denied; nothing was forwarded.
     Denied,
     /// Answered from a cassette or the package cache; nothing was forwarded.
     Played,

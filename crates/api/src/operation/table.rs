@@ -242,7 +242,7 @@ operations! {
     GetRun: Get "/v1/runs/{run}" "runs" "Shows a run: its state, usage, files and end." {
         answers: &[Answer::Json(200, shape!(run::Run))],
     };
-    ChangeRun: Patch "/v1/runs/{run}" "runs" "Changes a run's budget before its next turn." {
+    ChangeRun: Patch "/v1/runs/{run}" "runs" "Changes a run's budget. It applies before the next turn." {
         content: Content::Json(shape!(run::ChangeRun)),
         answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
     };
@@ -289,7 +289,7 @@ operations! {
     Health: Get "/v1/health" "server" "Liveness probe." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))],
     };
-    Ready: Get "/v1/ready" "server" "Readiness probe. 503 while the server is stopping and creates no sandboxes." {
+    Ready: Get "/v1/ready" "server" "Readiness probe. 503 while no sandbox can be created." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))], also: &[503],
     };
     Document: Get "/v1/openapi.json" "server" "This document as JSON." {
