@@ -143,9 +143,7 @@ fn parameter(name: &str) -> &'static str {
         "sandbox" => "Sandbox id.",
         "call" => "Call id.",
         "context" => "Context id.",
-        "checkpoint" => {
-            "Checkpoint id, or a name, which selects the newest checkpoint of that name."
-        }
+        "checkpoint" => "Checkpoint id or name. A name selects the newest with that name.",
         "run" => "Run id.",
         "file" => "Name of a file that the run made.",
         "data" => "SHA-256 of the file's content.",
