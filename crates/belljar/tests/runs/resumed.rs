@@ -111,7 +111,7 @@ pub(crate) async fn a_budget_of_nothing_and_a_name_of_nobody_are_refused(world: 
     let place = tempfile::tempdir_in(world.directory.path()).unwrap();
     let place = place.path();
     for (words, why) in [
-        (["runs", "budget", "abcd"], "nothing was said"),
+        (["runs", "budget", "abcd"], "no budget option is given"),
         (["runs", "pause", "abcd"], "there is no run `abcd`"),
     ] {
         let refused = belljar(place, &words).await;

@@ -28,7 +28,8 @@ pub(super) fn read(options: &Hosting, file: &File, config: &Config) -> anyhow::R
     let default = wish(preset);
     if default.height() > most {
         let (default, most) = (default.height().as_str(), most.as_str());
-        let error = anyhow::anyhow!("the network `{default}` is more than `{most}`, the most");
+        let error =
+            anyhow::anyhow!("the default network access `{default}` exceeds the maximum `{most}`");
         bail!(hinted(error, "see the flags --network and --max-network"));
     }
     let gateway = options.gateway.clone().or_else(|| file.gateway.clone());
@@ -50,7 +51,7 @@ pub(crate) async fn try_gateway(actions: &Actions) -> anyhow::Result<()> {
         return Ok(());
     }
     let started = actions.start_gateway().await;
-    started.hint("--gateway names its configuration; docs/network.md has one")
+    started.hint("pass the gateway configuration with --gateway; docs/network.md has an example")
 }
 
 #[cfg(test)]
