@@ -10,6 +10,7 @@ mod layers;
 mod planted;
 mod size;
 mod unsafety;
+mod words;
 mod workspace;
 
 use std::env;
@@ -36,6 +37,8 @@ cargo xtask nightly --list    print the names of the nightly's stages
 cargo xtask planted [CRATE...]  break a line in each crate and check that the gate catches it
 cargo xtask target            print the folder that cargo builds into
 cargo xtask size              print the size of the guest binary
+cargo xtask words             count wording that users should not meet, and where it is
+cargo xtask words --all       print each of them
 cargo xtask datasets DIR      write made-up data for `just measure-datasets` (0.6 GB)
 cargo xtask datasets DIR --large  and a file of 10 GB";
 
@@ -80,6 +83,8 @@ fn run() -> Result<()> {
         }
         ["nightly", ..] => gate::nightly(root, &arguments[1..]),
         ["planted", ..] => planted::run(root, &target_folder()?, &arguments[1..]),
+        ["words"] => words::print(root, false),
+        ["words", "--all"] => words::print(root, true),
         ["target"] => {
             println!("{}", target_folder()?.display());
             Ok(())

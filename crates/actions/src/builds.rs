@@ -76,7 +76,7 @@ enum StepError {
     /// Words for whoever wrote the step.
     #[error("{0}")]
     Told(String),
-    #[error("the build is to stop")]
+    #[error("the build was stopped")]
     Stopped(Stop),
     #[error(transparent)]
     Ours(#[from] Problem),
@@ -176,7 +176,7 @@ impl Actions {
         let mine = |known: &&Arc<Known>| known.tenant == *tenant && Arc::strong_count(known) > 1;
         let most = self.config().builds.per_tenant;
         if self.builds().lock().values().filter(mine).count() >= most {
-            let message = format!("you have reached the maximum of {most} builds at once");
+            let message = format!("your quota of {most} concurrent builds is used up");
             return Err(Problem::new(Kind::TooMany, "too_many_builds", message));
         }
         let own = self.templates().own();
@@ -200,7 +200,7 @@ impl Actions {
                 async move { actions.work(&known, record, build, told).await }
             });
             if let Err(error) = working.await {
-                tracing::error!(%error, "a build broke off");
+                tracing::error!(%error, "build task failed");
             }
             actions.builds().active.send_modify(|active| *active -= 1);
         });

@@ -76,7 +76,7 @@ impl From<Moment> for String {
 
 /// Why a text is not a moment.
 #[derive(Debug, thiserror::Error)]
-#[error("a moment is written as RFC 3339, for example 2026-01-31T12:00:00Z")]
+#[error("not a time in RFC 3339 format, such as 2026-01-31T12:00:00Z")]
 pub struct NotAMoment;
 
 impl TryFrom<String> for Moment {

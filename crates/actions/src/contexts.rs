@@ -113,7 +113,7 @@ impl Interpreters {
     fn add(&self, slot: Slot) -> Result<Arc<Slot>, Problem> {
         let mut slots = self.lock();
         if slots.len() >= MOST {
-            let message = format!("the sandbox has {MOST} contexts already");
+            let message = format!("the sandbox already has {MOST} contexts");
             return Err(
                 Problem::new(Kind::TooMany, "too_many_contexts", message).hint("delete one first")
             );
@@ -152,7 +152,7 @@ impl Contexts {
     ) -> Result<ContextInfo, Problem> {
         // Whether the template has it is known before anything is made.
         self.options(language, None)?;
-        let id = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
+        let id = Secret::random().map_err(|error| Problem::internal("generate an id", &error))?;
         let info = ContextInfo {
             id: id.expose()[..32].to_owned(),
             language,
@@ -168,7 +168,8 @@ impl Contexts {
             }
             started
         });
-        let started = started.await.map_err(|error| Problem::internal("make a context", &error))?;
+        let started =
+            started.await.map_err(|error| Problem::internal("create a context", &error))?;
         started.map_err(|error| self.not_made(&error, cwd))?;
         Ok(info)
     }

@@ -105,7 +105,8 @@ impl Actions {
         let id = wish.id.clone().unwrap_or_else(|| machine.id().clone());
         let rows = self.rows_for(&id);
         self.connect_or_end(&machine, tenant, &network, &rows).await?;
-        let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
+        let token =
+            || Secret::random().map_err(|error| Problem::internal("generate a token", &error));
         let facts = Facts {
             tenant: tenant.clone(),
             template: template.id().to_owned(),
@@ -186,7 +187,7 @@ impl Actions {
             Some(Repeated { sandbox: Some(id), .. }) => Ok(Some(id.clone())),
             Some(_) => conflict(
                 "idempotency_in_progress",
-                "a request with this idempotency key is being worked on",
+                "a request with this idempotency key is in progress",
             ),
             None => {
                 let repeated = Repeated { request, at: Instant::now(), sandbox: None };
@@ -211,7 +212,7 @@ impl Actions {
     async fn machine(&self, tenant: &Tenant, wish: &Create) -> Result<Begun, Problem> {
         if let Some(snapshot) = self.snapshots().find(tenant, &wish.template) {
             if !wish.data.is_empty() {
-                return Err(Problem::invalid("a copy is shown the datasets of its original"));
+                return Err(Problem::invalid("a fork has the datasets of its original"));
             }
             let tier = self.keep_tier(tenant, wish.tier, snapshot.tier)?;
             let template = snapshot.template.clone();

@@ -15,9 +15,9 @@ impl Actions {
     ) -> Result<Data, Problem> {
         let Some((_, first)) = wanted.first() else { return Ok(Data::default()) };
         if !tier.shows_files() {
-            let message = format!("sandboxes of the tier `{tier}` cannot be shown datasets");
+            let message = format!("sandboxes of the tier `{tier}` cannot mount datasets");
             let problem = Problem::new(Kind::Unsupported, "datasets_not_shown", message);
-            return Err(problem.hint("write them into the sandbox"));
+            return Err(problem.hint("write them into the sandbox as files"));
         }
         let names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
         Data::check(&names).map_err(|unfit| Problem::invalid(unfit.to_string()))?;
@@ -37,6 +37,7 @@ impl Actions {
 }
 
 fn unknown(digest: &Digest) -> Problem {
-    let message = format!("there is no dataset {digest} here");
-    Problem::new(Kind::NotFound, "dataset_not_found", message).hint("write it into the sandbox")
+    let message = format!("dataset {digest} not found");
+    Problem::new(Kind::NotFound, "dataset_not_found", message)
+        .hint("write it into the sandbox as a file")
 }

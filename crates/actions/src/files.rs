@@ -69,7 +69,7 @@ impl Files<'_> {
         let machine = &self.live.machine;
         let wanted = Some(METADATA.as_bytes());
         let found = self.attempt(|user| machine.stat_with(user, path.as_bytes(), wanted)).await;
-        found.map_err(|error| problem("look at the file", "file not found", path, &error))
+        found.map_err(|error| problem("inspect the file", "file not found", path, &error))
     }
 
     /// What is in a directory, and below it as deep as asked.
@@ -89,9 +89,9 @@ impl Files<'_> {
                 Err(problem) => return Err(problem),
             };
             if !listing.complete || all.len() > MOST_LISTED {
-                let message = format!("there are too many files in '{path}' to list them all");
+                let message = format!("'{path}' has too many files for one list");
                 return Err(Problem::new(Kind::Invalid, "too_many_files", message)
-                    .hint("list the directories in it, or use `find`"));
+                    .hint("list its subdirectories, or run `find`"));
             }
             let inner = listing.entries.iter().filter(|entry| entry.kind == EntryKind::Directory);
             if level < depth {
@@ -125,10 +125,10 @@ impl Files<'_> {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 Err(self.already_there(path).await)
             }
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                Err(Problem::invalid(format!("a file is in the way of the directory: {path}")))
-            }
-            Err(error) => Err(problem("make the directory", "path not found", path, &error)),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => Err(Problem::invalid(
+                format!("cannot create the directory, a file has that name: {path}"),
+            )),
+            Err(error) => Err(problem("create the directory", "path not found", path, &error)),
         }
     }
 
@@ -150,7 +150,9 @@ impl Files<'_> {
         let machine = &self.live.machine;
         if let Some(parent) = path::parent_of(to) {
             let made = self.attempt(|user| machine.make_dir(user, parent.as_bytes())).await;
-            made.map_err(|error| problem("make the directory", "path not found", parent, &error))?;
+            made.map_err(|error| {
+                problem("create the directory", "path not found", parent, &error)
+            })?;
         }
         let (old, new) = (from.as_bytes(), to.as_bytes());
         let moved = self.attempt(|user| machine.rename(user, old, new)).await;
@@ -213,9 +215,9 @@ impl Files<'_> {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 Problem::new(Kind::NoSpace, "no_space", "not enough disk space available")
             }
-            ErrorKind::NotADirectory => {
-                Problem::invalid(format!("a file is in the way of the directories of {path}"))
-            }
+            ErrorKind::NotADirectory => Problem::invalid(format!(
+                "cannot create the directories of {path}: a file has such a name"
+            )),
             _ => problem("write the file", "path not found", path, &error),
         })
     }

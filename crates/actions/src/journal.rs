@@ -67,9 +67,9 @@ pub(crate) const RECORD_VERSION: u32 = 1;
 /// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
-    #[error("it is of version {0}; this server reads up to {RECORD_VERSION}")]
+    #[error("the record has version {0}; this server reads versions up to {RECORD_VERSION}")]
     Newer(u32),
-    #[error("it is damaged, or of another version: {0}")]
+    #[error("the record is damaged or has another version: {0}")]
     Damaged(serde_json::Error),
 }
 

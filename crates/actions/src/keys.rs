@@ -51,9 +51,9 @@ pub enum KeyError {
     Write { path: PathBuf, source: io::Error },
     #[error("line {line} of `{path}` is not `KEY TENANT` or `KEY TENANT floor=TIER`")]
     Line { path: PathBuf, line: usize },
-    #[error("the floor in line {line} of `{path}` is none")]
+    #[error("line {line} of `{path}`: unknown tier in `floor=`")]
     Floor { path: PathBuf, line: usize, source: UnknownTier },
-    #[error("there is no key in `{0}`")]
+    #[error("no key in `{0}`")]
     Empty(PathBuf),
 }
 

@@ -141,7 +141,7 @@ impl Actions {
         }
         self.take_last_rows(sandbox);
         if let Err(error) = self.journal().end(sandbox.id(), sandbox.facts(), reason) {
-            tracing::error!(sandbox.id = %sandbox.id(), %error, "cannot record an end");
+            tracing::error!(sandbox.id = %sandbox.id(), %error, "cannot record sandbox end");
         }
         if self.config().is_member {
             self.news().ended(sandbox, reason);
@@ -209,7 +209,7 @@ impl Actions {
         match tokio::time::timeout(PATIENCE, root).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
-                let message = format!("the guest of sandbox \"{id}\" does not answer");
+                let message = format!("the guest of sandbox \"{id}\" does not respond");
                 Err(Problem::new(Kind::Busy, "guest_unresponsive", message))
             }
         }

@@ -124,7 +124,7 @@ pub(crate) fn page<T>(
 }
 
 fn parse_token(token: &str) -> Result<(i128, String), Problem> {
-    let wrong = || Problem::invalid("this page token is none of ours");
+    let wrong = || Problem::invalid("invalid page token");
     let (micros, id) = token.split_once('.').ok_or_else(wrong)?;
     Ok((micros.parse().map_err(|_| wrong())?, id.to_owned()))
 }

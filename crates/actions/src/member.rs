@@ -101,8 +101,8 @@ impl Actions {
         if !self.config().is_member || ids.len() >= count {
             return Ok(());
         }
-        let message = "this node makes only what control has placed on it";
-        Err(Problem::new(Kind::Conflict, "not_placed", message).hint("ask control"))
+        let message = "this node creates only sandboxes that control has placed on it";
+        Err(Problem::new(Kind::Conflict, "not_placed", message).hint("send the request to control"))
     }
 
     /// Everything that is here, for whoever tells control.

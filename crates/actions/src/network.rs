@@ -134,14 +134,14 @@ impl Actions {
         let fits = |name: &String| (1..=64).contains(&name.len()) && name.bytes().all(plain);
         if operations.len() > MOST_OPERATIONS || !operations.iter().all(fits) {
             let message = format!(
-                "operations are at most {MOST_OPERATIONS} names of letters, digits and - _ . :"
+                "operations can be at most {MOST_OPERATIONS} names of letters, digits and - _ . :"
             );
             return Err(Problem::invalid(message));
         }
         if !operations.is_empty() && self.config().networks.gateway.is_none() {
             let message = "this server has no operations: its gateway is not configured";
             let problem = Problem::new(Kind::Unsupported, "network_not_offered", message);
-            return Err(problem.hint("its operator names them in the file of --gateway"));
+            return Err(problem.hint("the operator configures them in the file of --gateway"));
         }
         Ok(())
     }

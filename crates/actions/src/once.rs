@@ -110,7 +110,7 @@ impl Asked {
     ) -> Result<Self, Problem> {
         check_key(key)?;
         let what = serde_json::to_vec(what);
-        let what = what.map_err(|error| Problem::internal("look at a request", &error))?;
+        let what = what.map_err(|error| Problem::internal("read a request", &error))?;
         let request = Sha256::new().chain_update(operation).chain_update([0]).chain_update(what);
         Ok(Self { key: key.to_owned(), request: request.finalize().into(), generation })
     }
@@ -178,9 +178,10 @@ impl Once {
             return Ok((known, Entered::Before));
         }
         if table.running() >= MOST_RUNNING {
-            let message = format!("{MOST_RUNNING} calls with keys run in the sandbox already");
+            let message =
+                format!("{MOST_RUNNING} calls with an Idempotency-Key already run in the sandbox");
             let problem = Problem::new(Kind::TooMany, "too_many_keyed_calls", message);
-            return Err(problem.hint("wait for one to end"));
+            return Err(problem.hint("wait until one ends"));
         }
         let kept = begin()?;
         table.make_room();
@@ -212,7 +213,7 @@ impl Table {
         match self.generation {
             Some(highest) if asked < highest => {
                 let message = format!(
-                    "generation {asked} was replaced: generation {highest} acts in this sandbox"
+                    "generation {asked} is stale: generation {highest} drives this sandbox"
                 );
                 Err(Problem::new(Kind::Conflict, "stale_generation", message))
             }

@@ -65,7 +65,7 @@ impl Problem {
 
     /// For surfaces: nothing answers to this.
     pub fn no_route(method: &str, path: &str) -> Self {
-        Self::new(Kind::NotFound, "route_not_found", format!("there is no {method} {path}"))
+        Self::new(Kind::NotFound, "route_not_found", format!("no such route: {method} {path}"))
     }
 
     /// Something that nobody asked for. The whole chain is logged here, once; it
@@ -78,9 +78,9 @@ impl Problem {
             chain.push_str(&cause.to_string());
             source = cause.source();
         }
-        tracing::error!(attempted, error = chain, "cannot {attempted}: {chain}");
+        tracing::error!(attempted, error = chain, "operation failed");
         Self::new(Kind::Internal, "internal", format!("cannot {attempted}"))
-            .hint("the server's log says why")
+            .hint("the server's log has the reason")
     }
 
     #[must_use]

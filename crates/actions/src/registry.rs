@@ -64,14 +64,14 @@ impl Registry {
     ) -> Result<Place, Problem> {
         let mut inner = self.write();
         if slots.is_some_and(|slots| inner.places.values().sum::<usize>() >= slots) {
-            let message = "this node has no free place";
-            return Err(Problem::new(Kind::Busy, "node_full", message).hint("try again later"));
+            let message = "this node has no free slot";
+            return Err(Problem::new(Kind::Busy, "node_full", message).hint("retry later"));
         }
         let taken = inner.places.entry(tenant.clone()).or_default();
         if *taken >= most {
-            let message = format!("you have reached the maximum of {most} sandboxes at once");
+            let message = format!("your quota of {most} sandboxes is used up");
             return Err(Problem::new(Kind::TooMany, "too_many_sandboxes", message)
-                .hint("kill some, or let their timeout pass"));
+                .hint("end some, or wait for their deadlines"));
         }
         *taken += 1;
         Ok(Place { registry: self.clone(), tenant: Some(tenant.clone()) })
@@ -82,7 +82,7 @@ impl Registry {
         if self.write().making.insert(id.clone()) {
             return Ok(TakenId { registry: self.clone(), id: id.clone() });
         }
-        let message = "a sandbox is being made under this id";
+        let message = "a sandbox with this id is being created";
         Err(Problem::new(Kind::Conflict, "idempotency_in_progress", message))
     }
 

@@ -252,8 +252,7 @@ impl Sandbox {
             State::Running(live) => Ok(live),
             State::Paused(_) => {
                 let message = format!("sandbox \"{}\" is paused", self.id);
-                Err(Problem::new(Kind::Conflict, "sandbox_paused", message)
-                    .hint("connect to it, or resume it, first"))
+                Err(Problem::new(Kind::Conflict, "sandbox_paused", message).hint("resume it first"))
             }
             State::Ended(_) => Err(Problem::unknown_sandbox(self.id.as_str())),
         }

@@ -93,7 +93,7 @@ impl Secrets {
 
     fn write(&self, stored: &Stored) -> Result<(), Problem> {
         let written = private::write(&self.path(&stored.id), stored);
-        written.map_err(|error| Problem::internal("keep the secret", &error))
+        written.map_err(|error| Problem::internal("store the secret", &error))
     }
 
     fn create(
@@ -109,14 +109,15 @@ impl Secrets {
         let mut known = self.lock();
         let own = || known.values().filter(|stored| stored.tenant == *tenant);
         if own().any(|stored| stored.name == name) {
-            let message = format!("there is a secret '{name}' already");
+            let message = format!("secret '{name}' already exists");
             return Err(Problem::new(Kind::Conflict, "secret_exists", message));
         }
         if own().count() >= MOST {
-            let message = format!("you have reached the maximum of {MOST} secrets");
+            let message = format!("your quota of {MOST} secrets is used up");
             return Err(Problem::new(Kind::TooMany, "too_many_secrets", message));
         }
-        let random = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
+        let random =
+            Secret::random().map_err(|error| Problem::internal("generate an id", &error))?;
         let at = now();
         let stored = Stored {
             id: format!("{PREFIX}{}", &random.expose()[..24]),
@@ -190,7 +191,9 @@ fn check_name(name: &str) -> Result<String, Problem> {
         return Err(Problem::invalid(message));
     }
     if small.starts_with(PREFIX) {
-        return Err(Problem::invalid(format!("{PREFIX} is what ids of secrets begin with")));
+        return Err(Problem::invalid(format!(
+            "a secret's name cannot start with {PREFIX}: ids do"
+        )));
     }
     Ok(small)
 }

@@ -120,7 +120,7 @@ impl Snapshots {
         let most = quota.snapshots;
         let own = self.lock().values().filter(|other| other.tenant == *tenant).count();
         if own + taking.iter().filter(|other| *other == tenant).count() >= most {
-            return Err(too_many(&format!("{most} snapshots")));
+            return Err(too_many(&format!("{most} checkpoints")));
         }
         taking.push(tenant.clone());
         Ok(Place { snapshots: self, tenant })
@@ -193,7 +193,7 @@ impl Drop for Place<'_> {
 }
 
 fn too_many(most: &str) -> Problem {
-    let message = format!("you have reached the maximum of {most}");
+    let message = format!("your quota of {most} is used up");
     Problem::new(Kind::TooMany, "too_many_snapshots", message).hint("delete some first")
 }
 
@@ -249,13 +249,14 @@ impl Actions {
         let tenant = &sandbox.facts().tenant;
         let quota = &self.config().quota;
         let _place = self.snapshots().reserve(tenant, quota)?;
-        let random = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
+        let random =
+            Secret::random().map_err(|error| Problem::internal("generate an id", &error))?;
         let id = format!("snap{}", &random.expose()[..20]);
         let most = quota.snapshot_bytes;
         let (taken, _room) = self.take(sandbox, mode, Some((tenant.clone(), most))).await?;
         // What a tier puts on disk is known only now.
         if self.snapshots().bytes(tenant).saturating_add(taken.bytes()) > most {
-            return Err(too_many(&format!("{most} bytes of snapshots")));
+            return Err(too_many(&format!("{most} bytes of checkpoints")));
         }
         let taken =
             taken.kept_at(&self.snapshots().files(&id), &self.snapshots().memory(&id)).await?;
@@ -295,7 +296,7 @@ impl Actions {
             data: snapshot.data.clone(),
         };
         private::write(&self.snapshots().record(&snapshot.id), &record)
-            .map_err(|error| Problem::internal("write the snapshot down", &error))
+            .map_err(|error| Problem::internal("record the checkpoint", &error))
     }
 
     /// Knows a snapshot of the last server again. Its files may be gone: then it is too. What it
@@ -361,7 +362,7 @@ impl Actions {
         let found = found.ok_or_else(|| Problem::not_found("snapshot", id))?;
         self.snapshots().lock().remove(&found.id);
         let removed = self.snapshots().remove_from_disk(&found.id);
-        removed.map_err(|error| Problem::internal("remove the snapshot", &error))
+        removed.map_err(|error| Problem::internal("remove the checkpoint", &error))
     }
 }
 

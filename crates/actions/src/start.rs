@@ -30,11 +30,11 @@ use crate::volumes::Volumes;
 /// Why nothing could be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot keep records in `{path}`")]
+    #[error("cannot store records in `{path}`")]
     State { path: PathBuf, source: io::Error },
     #[error("cannot open the templates")]
     Store(#[source] StoreError),
-    #[error("cannot open the objects that nodes share")]
+    #[error("cannot open the object store")]
     Objects(#[source] belljar_objects::OpenError),
     #[error("cannot start the sandbox engine")]
     Node(#[source] NodeError),
@@ -143,7 +143,7 @@ impl Actions {
             (Some(_), Err(problem), ..) | (Some(_), _, Err(problem), _) => {
                 Some(problem.to_string())
             }
-            (.., Err(error)) => Some(format!("which calls it had cannot be read: {error}")),
+            (.., Err(error)) => Some(format!("cannot read the record of its calls: {error}")),
         };
         if let Some(why) = why {
             self.journal().set_aside(&id, &why)?;
@@ -170,7 +170,7 @@ impl Actions {
 
     pub(crate) fn refuse_when_draining(&self) -> Result<(), Problem> {
         if self.is_draining() {
-            return Err(Problem::new(Kind::Busy, "draining", "the server is about to stop"));
+            return Err(Problem::new(Kind::Busy, "draining", "the server is stopping"));
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Actions {
                 Ok(true) => self.end_orphans().await,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, "the keys stay as they were");
+                    tracing::error!(error, "cannot reload keys; keeping the old ones");
                 }
             }
         }
@@ -322,9 +322,9 @@ impl Actions {
 fn not_written(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            tracing::error!(%error, "cannot write the sandbox down");
+            tracing::error!(%error, "cannot record sandbox");
             Problem::new(Kind::NoSpace, "no_space", "the server's disk is full")
         }
-        _ => Problem::internal("write the sandbox down", error),
+        _ => Problem::internal("record the sandbox", error),
     }
 }

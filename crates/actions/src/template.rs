@@ -65,7 +65,10 @@ impl Known {
     pub fn context(&self, language: Language) -> Result<ContextOptions, Problem> {
         let name = language.interpreter();
         let interpreter = self.template.languages.get(name).cloned().ok_or_else(|| {
-            Problem::unsupported(format!("the template `{}` has no {name}", self.template.name))
+            Problem::unsupported(format!(
+                "the template `{}` does not support {name}",
+                self.template.name
+            ))
         })?;
         Ok(ContextOptions { language, interpreter, cwd: None, env: self.template.env.clone() })
     }
@@ -269,8 +272,7 @@ impl Templates {
                     template = template.name,
                     %tier,
                     error = &error as &dyn std::error::Error,
-                    "cannot warm up `{}`",
-                    template.name
+                    "template warm-up failed"
                 ),
             }
         }

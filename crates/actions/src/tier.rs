@@ -38,15 +38,15 @@ pub struct Tiers {
 /// Why a server cannot work with such settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TiersError {
-    #[error("the `{0}` tier has no root of its own, so no sandbox of a template can have it")]
+    #[error("the tier `{0}` has no root filesystem of its own, so sandboxes cannot use it")]
     Rootless(Tier),
-    #[error("the default tier `{0}` is not among those that are offered")]
+    #[error("the default tier `{0}` is not offered")]
     DefaultNotOffered(Tier),
-    #[error("no tier that is offered is as strong as the floor `{0}`")]
+    #[error("no offered tier is as strong as the floor `{0}`")]
     FloorNotOffered(Tier),
-    #[error("template builds cannot run in the `{0}` tier, whose disk the host never mounts")]
+    #[error("template builds cannot run in the tier `{0}`: the host never mounts its disk")]
     CannotBuild(Tier),
-    #[error("the tier of template builds, `{builds}`, is weaker than the floor `{floor}`")]
+    #[error("the build tier `{builds}` is weaker than the floor `{floor}`")]
     BuildsBelowFloor { builds: Tier, floor: Tier },
 }
 
@@ -230,24 +230,24 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::TooWeak { named, by, floor } => {
                 let who = match by {
-                    By::Session => "was asked for",
-                    By::Template => "is the template's",
-                    By::Original => "is that of the original",
-                    By::Builds => "is that of template builds",
+                    By::Session => "of the request",
+                    By::Template => "of the template",
+                    By::Original => "of the original",
+                    By::Builds => "of template builds",
                 };
                 let message =
-                    format!("the tier `{named}` {who}, and you must have at least `{floor}`");
+                    format!("the tier `{named}` {who} is weaker than your floor `{floor}`");
                 let problem = Self::new(Kind::Unsupported, "tier_too_weak", message);
                 match by {
-                    By::Original => problem.hint("make a new sandbox"),
+                    By::Original => problem.hint("create a new sandbox"),
                     By::Session | By::Template => problem.hint("ask for a stronger tier"),
                     By::Builds => problem.hint(WITHOUT_COMMANDS),
                 }
             }
             Refusal::CannotBuild { tier } => {
                 let message = format!(
-                    "commands of a template build cannot run in the tier `{tier}`, and none that \
-                     is weaker is allowed for them"
+                    "commands of a template build cannot run in the tier `{tier}`, and no weaker \
+                     tier is allowed for them"
                 );
                 let problem = Self::new(Kind::Unsupported, "tier_too_weak", message);
                 problem.hint(WITHOUT_COMMANDS)
@@ -257,14 +257,13 @@ impl From<Refusal> for Problem {
                 Self::new(Kind::Unsupported, "tier_not_offered", message)
             }
             Refusal::NothingOffered { floor } => {
-                let message = format!(
-                    "you must have at least the tier `{floor}`, and this server offers none"
-                );
+                let message =
+                    format!("this server offers no tier that reaches your floor `{floor}`");
                 Self::new(Kind::Unsupported, "tier_not_offered", message)
             }
             Refusal::Fixed { asked, original } => {
                 let message = format!(
-                    "the tier `{asked}` was asked for, and a copy has that of its original, \
+                    "the tier `{asked}` was requested, but a fork has the tier of its original, \
                      `{original}`"
                 );
                 Self::new(Kind::Unsupported, "tier_fixed", message)
@@ -281,11 +280,12 @@ const WITHOUT_COMMANDS: &str = "copy files instead of running commands, or ask t
 /// run a tier names what is the host's: that is for the log.
 pub(crate) fn not_made(error: &NodeError) -> Problem {
     let NodeError::Start(StartError::Unsupported { tier, why }) = error else {
-        return Problem::internal("make a sandbox", error);
+        return Problem::internal("create a sandbox", error);
     };
-    tracing::error!(%tier, why, "this host cannot run the `{tier}` tier: {why}");
+    tracing::error!(%tier, why, "tier unavailable on this host");
     let message = format!("this server cannot run the tier `{tier}`");
-    Problem::new(Kind::Unsupported, "tier_unavailable", message).hint("the server's log says why")
+    Problem::new(Kind::Unsupported, "tier_unavailable", message)
+        .hint("the server's log has the reason")
 }
 
 impl Actions {

@@ -21,13 +21,13 @@ pub const MOST_CONNECTIONS: usize = 1000;
 /// Why nothing gets through.
 #[derive(Debug, thiserror::Error)]
 pub enum Barred {
-    #[error("the sandbox is secured with a traffic token, and none was shown")]
+    #[error("the sandbox requires a traffic token and the request has none")]
     NoToken,
-    #[error("the sandbox is secured with another traffic token")]
+    #[error("the traffic token is wrong")]
     WrongToken,
     #[error("the sandbox cannot be reached")]
     Gone(#[source] Problem),
-    #[error("the sandbox has {MOST_CONNECTIONS} connections already")]
+    #[error("the sandbox already has {MOST_CONNECTIONS} connections")]
     TooMany,
     #[error("nothing answers on port {0}")]
     Closed(u16),

@@ -91,10 +91,11 @@ impl Volumes {
             return Err(Problem::new(Kind::Conflict, "volume_exists", message));
         }
         if own().count() >= most {
-            let message = format!("you have reached the maximum of {most} volumes");
+            let message = format!("your quota of {most} volumes is used up");
             return Err(Problem::new(Kind::TooMany, "too_many_volumes", message));
         }
-        let random = || Secret::random().map_err(|error| Problem::internal("make an id", &error));
+        let random =
+            || Secret::random().map_err(|error| Problem::internal("generate an id", &error));
         let record = Record {
             id: format!("vol{}", &random()?.expose()[..20]),
             tenant: tenant.clone(),
@@ -104,7 +105,7 @@ impl Volumes {
         };
         let made = private::write(&self.dir.join(format!("{}.json", record.id)), &record)
             .and_then(|()| Volume::open(&self.dir, record, self.most_bytes));
-        let made = made.map_err(|error| Problem::internal("make a volume", &error))?;
+        let made = made.map_err(|error| Problem::internal("create a volume", &error))?;
         let made = Arc::new(made);
         known.insert(made.record.id.clone(), made.clone());
         Ok(made)
@@ -133,7 +134,7 @@ fn unknown(id: &str) -> Problem {
 }
 
 fn full(of: &str) -> Problem {
-    let message = format!("the volume is full: it holds at most {of}");
+    let message = format!("the volume is full: its limit is {of}");
     Problem::new(Kind::NoSpace, "volume_full", message)
 }
 

@@ -120,13 +120,13 @@ impl Live {
     /// Watches a directory and keeps what happens until somebody asks.
     pub async fn create_watcher(&self, wish: WatchWish) -> Result<String, Problem> {
         let watch = self.watch(wish).await?;
-        let id = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
+        let id = Secret::random().map_err(|error| Problem::internal("generate an id", &error))?;
         let id = format!("w{}", &id.expose()[..20]);
         let mut known = self.watchers.lock();
         if known.len() >= MOST_WATCHERS {
-            let message = format!("a sandbox has at most {MOST_WATCHERS} watchers");
+            let message = format!("a sandbox can have at most {MOST_WATCHERS} watchers");
             return Err(Problem::new(Kind::TooMany, "too_many_watchers", message)
-                .hint("remove those that are not needed any more"));
+                .hint("remove watchers that are no longer needed"));
         }
         let (requests, inbox) = mpsc::channel(1);
         tokio::spawn(keep(watch, inbox));

@@ -11,11 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// What does not fit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum OutOfBounds {
-    #[error("a number between {least} and {most} is expected, not {given}")]
+    #[error("expected a number between {least} and {most}, not {given}")]
     Number { given: u64, least: u64, most: u64 },
-    #[error("a text of {least} to {most} characters is expected, not of {given}")]
+    #[error("expected a text of {least} to {most} characters, not {given}")]
     Text { given: usize, least: usize, most: usize },
-    #[error("a text must not contain the character NUL")]
+    #[error("a text must not contain NUL")]
     Nul,
     #[error(
         "a name has letters, digits, `.`, `_`, `-`, `:` and `/`, and begins with a letter or digit"

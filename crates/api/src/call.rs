@@ -6,117 +6,117 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::{Millis, Number, Pairs, Path, Script, Text, pairs};
 
-/// A command: `argv` or `script`, one of the two.
+/// A command to run. Give either `argv` or `script`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunCall {
-    /// The program and its arguments; nothing interprets them.
+    /// The program and its arguments, executed without a shell.
     #[serde(default)]
     #[schemars(length(max = 10_000))]
     pub argv: Vec<Text<0, 131_071>>,
     /// A script for the sandbox's shell.
     #[serde(default)]
     pub script: Option<Script>,
-    /// Added to the sandbox's own environment.
+    /// Environment variables, added to the sandbox's.
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub env: Pairs,
-    /// The template's own, or the home directory, if nothing is said.
+    /// Working directory. Default: the template's, or else the home directory.
     #[serde(default)]
     pub cwd: Option<Path>,
-    /// The template's own if nothing is said.
+    /// User to run as. Default: the template's.
     #[serde(default)]
     pub user: Option<User>,
-    /// What it reads from its standard input, which then ends.
+    /// Content of standard input, which then ends.
     #[serde(default)]
     pub stdin: Option<String>,
-    /// Whether more input can be sent later; then it does not end.
+    /// Keep standard input open for more input.
     #[serde(default)]
     pub stdin_open: bool,
-    /// How long it may take. If nothing is said: the sandbox's own limit, or as
-    /// long as the sandbox in the background.
+    /// Wall-clock limit. Default: the sandbox's limit, or the sandbox's lifetime for a
+    /// background call.
     #[serde(default)]
     pub timeout_ms: Option<Millis>,
-    /// How much CPU time it may use, if the sandbox does not allow less.
+    /// CPU-time limit, at most the sandbox's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<Millis>,
-    /// Answers at once; the call goes on, and so do processes that outlive it.
+    /// Return at once. The call continues, and so do processes that outlive it.
     #[serde(default)]
     pub background: bool,
-    /// How output is written.
+    /// Encoding of the output.
     #[serde(default)]
     pub output: Encoding,
 }
 
-/// Who the code is, inside. Neither has any capability.
+/// User inside the sandbox. Neither has any capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum User {
-    /// Owner of the home directory.
+    /// Owns the home directory.
     User,
-    /// Owner of the template's files: may install packages.
+    /// Owns the template's files and may install packages.
     Root,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
-    /// As text; what is not UTF-8 is replaced.
+    /// Text. Invalid UTF-8 is replaced.
     #[default]
     Text,
-    /// As base 64, to the byte.
+    /// Base64 of the exact bytes.
     Base64,
 }
 
-/// One call.
+/// A call.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Call {
-    /// Its main process's pid inside the sandbox.
+    /// Process id of its main process inside the sandbox.
     pub id: u32,
-    /// What rows of its traffic call it.
+    /// Number of the call in the sandbox's connections.
     pub number: u32,
     pub argv: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How it ended; none: it runs.
+    /// The end of the call. Absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<CallEnd>,
 }
 
-/// A call that is over, with what was kept of its output.
+/// A finished call with its recorded output.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Finished {
     pub id: u32,
-    /// What rows of its traffic call it.
+    /// Number of the call in the sandbox's connections.
     pub number: u32,
     pub stdout: Captured,
     pub stderr: Captured,
     pub end: CallEnd,
 }
 
-/// What was kept of one stream: all of it, or its beginning and its end.
+/// Recorded output of one stream: all of it, or its beginning and its end.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Captured {
     pub data: String,
     pub encoding: Encoding,
-    /// Bytes in the middle that were not kept. As text, a line says so there.
+    /// Bytes in the middle that were not recorded. In text output, a line marks the gap.
     pub omitted_bytes: u64,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CallEnd {
-    /// From the kernel's counters and our own timers, never from what was printed.
+    /// End reason, from kernel counters and Belljar's timers, never from output.
     #[schemars(schema_with = "reasons")]
     pub reason: EndReason,
-    /// The exit status, when the main process exited by itself.
+    /// Exit status, if the main process exited by itself.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended the main process.
     pub signal: Option<i32>,
     pub usage: Usage,
 }
 
-/// What was used, as the kernel counted it.
+/// Resource usage, as counted by the kernel.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     pub wall_ms: u64,
@@ -152,29 +152,29 @@ pub(crate) fn reasons(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": EndReason::ALL.map(EndReason::as_str) })
 }
 
-/// What a call does, as server-sent events; the name of an event is its `type`.
+/// An event of a call, sent as a server-sent event. The event's name is its `type`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CallEvent {
-    /// It runs; rows of its traffic name `number`.
+    /// The call has started. `number` is its number in the sandbox's connections.
     Started {
         id: u32,
         number: u32,
     },
     Stdout(Chunk),
     Stderr(Chunk),
-    /// Of a call with a key: so much was said here, and is not kept.
+    /// Output at this point that was not recorded. Only for calls with an `Idempotency-Key`.
     Omitted(Omitted),
-    /// It is over; nothing follows.
+    /// The last event.
     End(CallEnd),
 }
 
-/// Bytes that were said and are not kept.
+/// Bytes of output that were not recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Omitted {
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
-    /// Of displays, results and errors.
+    /// Bytes of displays, results and errors.
     pub shown_bytes: u64,
 }
 
@@ -186,14 +186,14 @@ impl std::ops::AddAssign for Omitted {
     }
 }
 
-/// A piece of output.
+/// A chunk of output.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Chunk {
     pub data: String,
     pub encoding: Encoding,
 }
 
-/// Calls that run.
+/// Running calls.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CallList {
     pub items: Vec<Call>,
@@ -202,25 +202,25 @@ pub struct CallList {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignalCall {
-    /// A signal's number, as Linux has it: 2 interrupts, 15 asks to end.
+    /// Linux signal number, for example 2 (`SIGINT`) or 15 (`SIGTERM`).
     pub signal: Number<1, 64>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteStdin {
-    /// What to write.
+    /// Data to write.
     #[serde(default)]
     pub data: String,
-    /// Whether `data` is base 64.
+    /// Encoding of `data`.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Whether the input ends after it.
+    /// Close standard input after `data`.
     #[serde(default)]
     pub close: bool,
 }
 
-/// How to write the output of a call that is listened to.
+/// Options for following a call.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FollowCall {

@@ -10,7 +10,7 @@ use crate::sandbox::Keep;
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCheckpoint {
-    /// A name to find it by; several may bear the same.
+    /// Name of the checkpoint. Several checkpoints can share a name.
     #[serde(default)]
     pub name: Option<Name>,
     #[serde(default)]
@@ -20,51 +20,51 @@ pub struct CreateCheckpoint {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListCheckpoints {
-    /// Only those of this sandbox.
+    /// Only checkpoints of this sandbox.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// Only those of this name.
+    /// Only checkpoints with this name.
     #[serde(default)]
     pub name: Option<String>,
-    /// At most as many; 100 if nothing is said.
+    /// Maximum number of entries. Default: 100.
     #[serde(default)]
     pub limit: Option<PageSize>,
-    /// The `next` of the page before.
+    /// `next` of the previous page.
     #[serde(default)]
     pub after: Option<String>,
 }
 
-/// A sandbox made from a checkpoint.
+/// A sandbox to create from a checkpoint.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForkCheckpoint {
-    /// How long it lives; five minutes if nothing is said.
+    /// Seconds until the sandbox's deadline. Default: 300.
     #[serde(default)]
     pub timeout_seconds: Option<Seconds>,
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub metadata: Pairs,
-    /// Environment of every call that is made in it.
+    /// Environment variables of every call in it.
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub env: Pairs,
 }
 
-/// A moment of a sandbox that was kept.
+/// A checkpoint of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
     pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Of which sandbox.
+    /// Sandbox that the checkpoint was made from.
     pub sandbox: String,
     pub taken_at: DateTime,
-    /// What that sandbox was kept in; what is made from this is kept in the same.
+    /// Tier of that sandbox. Sandboxes made from the checkpoint have the same tier.
     #[schemars(schema_with = "crate::sandbox::tiers")]
     pub tier: Tier,
 }
 
-/// One page of checkpoints, the newest first.
+/// A page of checkpoints, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointPage {
     pub items: Vec<Checkpoint>,

@@ -10,21 +10,21 @@ use serde_json::{Map, Value};
 use crate::bounds::{Millis, Name, Pairs, Path, Script, pairs};
 use crate::call::{Omitted, Usage};
 
-/// A context to be made.
+/// A context to create.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateContext {
-    /// `python`, `javascript`, `typescript`, `bash`, `r` or `java`, as far as the
-    /// template has it; Python if nothing is said.
+    /// `python`, `javascript`, `typescript`, `bash`, `r` or `java`, if the template has it.
+    /// Default: `python`.
     #[serde(default)]
     pub language: Option<Name>,
-    /// The home directory if nothing is said.
+    /// Working directory. Default: the home directory.
     #[serde(default)]
     pub cwd: Option<Path>,
 }
 
-/// One context. Those of a template's first languages are there from the start,
-/// under the names of the languages.
+/// A context. Every sandbox starts with one for each of the template's first languages, named
+/// after the language.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Context {
     pub id: String,
@@ -32,25 +32,25 @@ pub struct Context {
     pub cwd: String,
 }
 
-/// Contexts of a sandbox.
+/// The contexts of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ContextList {
     pub items: Vec<Context>,
 }
 
-/// A cell.
+/// A cell to run.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunCell {
     pub code: Script,
-    /// Variables that are set while it runs.
+    /// Environment variables that are set while the cell runs.
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub env: Pairs,
-    /// How long it may take, instead of the sandbox's own limit.
+    /// Wall-clock limit. Default: the sandbox's limit.
     #[serde(default)]
     pub timeout_ms: Option<Millis>,
-    /// How much CPU time it may use, if the sandbox does not allow less.
+    /// CPU-time limit, at most the sandbox's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<Millis>,
 }
@@ -58,35 +58,35 @@ pub struct RunCell {
 /// One value in several representations, by MIME type.
 pub type Bundle = BTreeMap<String, Value>;
 
-/// A cell that is over, with everything it showed.
+/// A finished cell with its output.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// The so-manieth that its interpreter ran.
+    /// Execution count; 1 for the interpreter's first cell.
     pub count: Option<u64>,
-    /// What rows of its traffic call it.
+    /// Number of the call in the sandbox's connections.
     pub number: Option<u32>,
     pub stdout: String,
     pub stderr: String,
     pub displays: Vec<Display>,
     /// The value of the last expression.
     pub result: Option<Bundle>,
-    /// An exception that nothing caught.
+    /// The uncaught exception, if any.
     pub error: Option<CellError>,
     pub end: CellEnd,
-    /// What of it is not kept, if it was run with a key and said too much.
+    /// Output that was not recorded. Only for cells with an `Idempotency-Key` and much output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Omitted>,
 }
 
-/// Something shown: a chart, a table, an image.
+/// A rich output of a cell: a chart, a table or an image.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Display {
     pub data: Bundle,
     pub metadata: Map<String, Value>,
-    /// Under which id it may be shown again.
+    /// Id for later updates of this display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub display_id: Option<String>,
-    /// Whether it replaces what was shown under the same id.
+    /// True if it replaces the earlier display with the same id.
     pub update: bool,
 }
 
@@ -99,33 +99,33 @@ pub struct CellError {
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct CellEnd {
-    /// `done` when the cell came to its end, with an exception or without.
+    /// End reason. `done` if the cell ran to its end, with or without an exception.
     #[schemars(schema_with = "crate::call::reasons")]
     pub reason: EndReason,
-    /// Whether it ended without an exception.
+    /// True if the cell ended without an exception.
     pub ok: bool,
     pub usage: Usage,
     pub origin: Origin,
 }
 
-/// How an interpreter came to be: what a cell may find in it depends on it.
+/// Origin of an interpreter. It determines the state that a cell can find in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A program that was executed.
+    /// Started as a new process.
     Executed,
-    /// Forked from a warm interpreter that nobody's code had run in.
+    /// Forked from a warm interpreter that had run no tenant's code.
     Forked,
-    /// A copy of another context's memory.
+    /// Copied from another context's memory.
     Copied,
 }
 
-/// What a cell does, as server-sent events; the name of an event is its `type`.
+/// An event of a cell, sent as a server-sent event. The event's name is its `type`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CellEvent {
-    /// It has begun, as the so-manieth of its interpreter; rows of its traffic
-    /// name `number`.
+    /// The cell has started. `count` is its execution count, `number` its number in the
+    /// sandbox's connections.
     Begun {
         count: u64,
         number: u32,
@@ -142,8 +142,8 @@ pub enum CellEvent {
         data: Bundle,
     },
     Error(CellError),
-    /// Of a cell with a key: so much was said here, and is not kept.
+    /// Output at this point that was not recorded. Only for cells with an `Idempotency-Key`.
     Omitted(Omitted),
-    /// It is over; nothing follows.
+    /// The last event.
     End(CellEnd),
 }

@@ -14,7 +14,7 @@ use crate::bounds::DateTime;
 pub struct Sha256(String);
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a SHA-256 is 64 digits of 0-9 and a-f")]
+#[error("a SHA-256 has 64 digits of 0-9 and a-f")]
 pub struct NoSha256;
 
 impl Sha256 {
@@ -61,7 +61,7 @@ impl JsonSchema for Sha256 {
     }
 }
 
-/// A file that is kept for runs. What it is called is up to each run.
+/// A stored file for runs. Each run gives it a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Data {
     pub sha256: Sha256,
@@ -69,13 +69,13 @@ pub struct Data {
     pub kept_at: DateTime,
 }
 
-/// All that you have, the newest first.
+/// All your files, newest first.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DataList {
     pub items: Vec<Data>,
-    /// Of all together.
+    /// Total size of all files.
     pub bytes: u64,
-    /// How much it may be.
+    /// Quota for the total size.
     pub most_bytes: u64,
 }
 

@@ -25,7 +25,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Belljar",
             "version": "1",
-            "summary": "Runs code that nobody has read, under glass.",
+            "summary": "Run untrusted code in isolated sandboxes.",
             "description": DESCRIPTION,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -45,22 +45,22 @@ pub fn document() -> Value {
 }
 
 const DESCRIPTION: &str = "\
-Every answer has the header `x-request-id`. Every error is a `Problem`: its `code` is stable, \
-and all of them are explained in `docs/errors.md`. What belongs to another tenant is answered \
-exactly as what does not exist. A field that is not described here is refused.";
+Every response has the header `x-request-id`. Every error is a `Problem` with a stable `code`; \
+`docs/errors.md` explains each. A resource of another tenant gives the same error as one that does \
+not exist. Unknown fields are refused.";
 
 pub(crate) const TAGS: [(&str, &str); 11] = [
-    ("sandboxes", "One isolated machine each, with hard limits."),
+    ("sandboxes", "Isolated environments with hard limits."),
     ("calls", "Commands in a sandbox."),
     ("contexts", "Interpreters that keep their state from cell to cell."),
-    ("files", "Files of a sandbox, handled inside it."),
-    ("network", "What a sandbox may reach, and what became of it."),
-    ("checkpoints", "Moments of sandboxes, kept to make others from."),
+    ("files", "Files in a sandbox."),
+    ("network", "Network policies, connections and tokens of sandboxes."),
+    ("checkpoints", "Stored states of sandboxes, to fork from."),
     ("runs", "Questions about data, answered by code that a model writes."),
     ("data", "Files that runs work on."),
-    ("templates", "What sandboxes are made from."),
-    ("events", "What happens, as it happens."),
-    ("server", "The server itself; needs no key."),
+    ("templates", "Bases for sandboxes."),
+    ("events", "Live events of sandboxes."),
+    ("server", "Health and reference. These routes need no key."),
 ];
 
 fn operation(generator: &mut SchemaGenerator, route: &Route) -> Value {
@@ -140,14 +140,14 @@ fn header(name: &str) -> Value {
 
 fn parameter(name: &str) -> &'static str {
     match name {
-        "sandbox" => "A sandbox's id.",
-        "call" => "A call's id.",
-        "context" => "A context's id.",
-        "checkpoint" => "A checkpoint's id, or its name: then the newest of that name.",
-        "run" => "A run's id.",
-        "file" => "The name of a file that the run made.",
-        "data" => "The SHA-256 of a file's content.",
-        "template" => "A template's name, or `name:version`.",
+        "sandbox" => "Sandbox id.",
+        "call" => "Call id.",
+        "context" => "Context id.",
+        "checkpoint" => "Checkpoint id or name. A name selects the newest with that name.",
+        "run" => "Run id.",
+        "file" => "Name of a file that the run made.",
+        "data" => "SHA-256 of the file's content.",
+        "template" => "Template name, or `name:version`.",
         _ => "",
     }
 }
@@ -180,7 +180,7 @@ fn query_parameters(generator: &mut SchemaGenerator, shape: crate::operation::Sh
 fn responses(generator: &mut SchemaGenerator, route: &Route) -> Value {
     let mut all: Map<String, Value> = Map::new();
     let headers = json!({
-        "x-request-id": { "description": "Names this request.", "schema": { "type": "string" } },
+        "x-request-id": { "description": "Id of the request.", "schema": { "type": "string" } },
     });
     for answer in route.answers {
         let (status, content) = match answer {
@@ -219,23 +219,23 @@ fn schema(generator: &mut SchemaGenerator, shape: crate::operation::Shape) -> Va
 
 fn meaning(status: u16) -> &'static str {
     match status {
-        200 => "Done.",
-        201 => "Made.",
-        202 => "Written down; whoever works on it does it next.",
-        204 => "Done; there is nothing to say.",
-        400 => "The request cannot be read.",
-        401 => "No key, or none of this server.",
+        200 => "Success.",
+        201 => "Created.",
+        202 => "Accepted. The run's worker applies it next.",
+        204 => "Success, no content.",
+        400 => "The request could not be parsed.",
+        401 => "The key is missing or invalid.",
         403 => "On a platform: the key lacks the scope that the message names.",
-        404 => "It does not exist, or is not yours.",
-        405 => "There is no such method here.",
-        409 => "It is not in a state in which that can be done.",
+        404 => "The resource does not exist or belongs to another tenant.",
+        405 => "The path does not support this method.",
+        409 => "The resource is in the wrong state.",
         413 => "The body is too large.",
-        422 => "It was understood and refused: out of bounds, or unknown.",
-        429 => "More than you may have at once.",
-        502 => "On a platform: a node broke off, and nobody knows whether it was done.",
-        503 => "Not now: the server is full or about to stop, or what it needs is away.",
-        507 => "No room is left.",
-        _ => "The server failed; its log says why under the request's id.",
+        422 => "A value is unknown, invalid or out of bounds.",
+        429 => "A quota or rate limit is reached.",
+        502 => "On a platform: connection to the node was lost; the outcome is unknown.",
+        503 => "Temporarily unavailable: the server is full or stopping, or a dependency is down.",
+        507 => "No space is left.",
+        _ => "The server failed. Its log has the reason under the request id.",
     }
 }
 

@@ -6,14 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::{DateTime, Number, Path};
 use crate::call::User;
 
-/// Which file, and who asks.
+/// A file and the user whose permissions apply.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileQuery {
-    /// Relative to the home directory unless it begins with `/`.
+    /// Path. Relative paths start at the home directory.
     pub path: Path,
-    /// Whose rights count, and nobody else's. If nothing is said: those of the
-    /// template's own user, or else of the other one.
+    /// User whose permissions apply. Default: the template's user, or else the other one.
     #[serde(default)]
     pub user: Option<User>,
 }
@@ -21,14 +20,13 @@ pub struct FileQuery {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListQuery {
-    /// A directory; the home directory if nothing is said.
+    /// Directory to list. Default: the home directory.
     #[serde(default)]
     pub path: Option<Path>,
-    /// Whose rights count, and nobody else's. If nothing is said: those of the
-    /// template's own user, or else of the other one.
+    /// User whose permissions apply. Default: the template's user, or else the other one.
     #[serde(default)]
     pub user: Option<User>,
-    /// How many levels below it; one if nothing is said.
+    /// Levels of subdirectories to list. Default: 1.
     #[serde(default)]
     pub depth: Option<Number<1, 64>>,
 }
@@ -36,10 +34,9 @@ pub struct ListQuery {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MakeDirectory {
-    /// It is made with all its parents; one that is there already is a conflict.
+    /// Directory to create, with all its parents. It is an error if it exists.
     pub path: Path,
-    /// Whose rights count, and nobody else's. If nothing is said: those of the
-    /// template's own user, or else of the other one.
+    /// User whose permissions apply. Default: the template's user, or else the other one.
     #[serde(default)]
     pub user: Option<User>,
 }
@@ -48,33 +45,32 @@ pub struct MakeDirectory {
 #[serde(deny_unknown_fields)]
 pub struct MoveFile {
     pub from: Path,
-    /// Directories above it are made.
+    /// New path. Missing parent directories are created.
     pub to: Path,
-    /// Whose rights count, and nobody else's. If nothing is said: those of the
-    /// template's own user, or else of the other one.
+    /// User whose permissions apply. Default: the template's user, or else the other one.
     #[serde(default)]
     pub user: Option<User>,
 }
 
-/// What was written.
+/// The written file.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Written {
     pub path: String,
     pub bytes: u64,
 }
 
-/// One file, directory or link.
+/// A file, directory or link.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     pub path: String,
     pub kind: EntryKind,
     pub bytes: u64,
-    /// Permissions, in octal digits.
+    /// Permissions in octal.
     pub mode: String,
     pub uid: u32,
     pub gid: u32,
     pub modified_at: DateTime,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
@@ -90,7 +86,7 @@ pub enum EntryKind {
     Device,
 }
 
-/// Entries of a directory: all of them, or there is an error.
+/// All entries of a directory. A list is never partial.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EntryList {
     pub items: Vec<Entry>,

@@ -84,8 +84,8 @@ pub struct Route {
 
 const FENCE: (&str, &str) = (
     "Run-Generation",
-    "Whoever drives the sandbox for a run says how often the run has changed hands. A lower number \
-     than the sandbox has seen is refused.",
+    "Fencing token of the worker that drives the sandbox. A lower number than the sandbox has \
+     seen is refused.",
 );
 
 impl Route {

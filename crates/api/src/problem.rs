@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a request was not done. `docs/errors.md` explains every code.
+/// An error. `docs/errors.md` explains every code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct Envelope {
-    /// Stable: programs decide by this.
+    /// Stable error code for programs.
     pub code: String,
-    /// A sentence for people; it may change.
+    /// Message for people. It may change.
     pub message: String,
-    /// What to do next, where there is something.
+    /// The next step, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The same as the header `x-request-id`; the server's log has it too.
+    /// Id of the request, also in the header `x-request-id` and in the server's log.
     pub request_id: String,
 }
 

@@ -37,7 +37,7 @@ fn render(document: &Value) -> String {
         &mut html,
         format_args!(
             "<main><header><h1>{} API</h1><p class=\"quiet\">{}</p><p>{}</p>{FIRST}\
-             <p>The same as data: <a href=\"/v1/openapi.json\">openapi.json</a></p></header>",
+             <p>As JSON: <a href=\"/v1/openapi.json\">openapi.json</a></p></header>",
             text("/info/title"),
             text("/info/summary"),
             schema::words(document.pointer("/info/description")),
@@ -50,9 +50,7 @@ fn render(document: &Value) -> String {
         }
         html.push_str("</section>");
     }
-    html.push_str(
-        "<section><h2 id=\"types\">Types</h2><p>What requests and answers are made of.</p>",
-    );
+    html.push_str("<section><h2 id=\"types\">Types</h2><p>Schemas of requests and responses.</p>");
     let types = document.pointer("/components/schemas").and_then(Value::as_object);
     for (name, described) in types.into_iter().flatten() {
         schema::named(&mut html, name, described);
@@ -126,7 +124,7 @@ fn article(html: &mut String, operation: &Described<'_>) {
         html.push_str("<p class=\"quiet\">Needs no key.</p>");
     }
     if ways.is_some_and(|ways| ways.iter().any(|way| way.get("sandbox").is_some())) {
-        html.push_str("<p class=\"quiet\">The sandbox's own token does as well as a key.</p>");
+        html.push_str("<p class=\"quiet\">Accepts the sandbox's own token instead of a key.</p>");
     }
     let parameters = body["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !parameters.is_empty() {
@@ -151,7 +149,7 @@ fn article(html: &mut String, operation: &Described<'_>) {
         html.push_str("<h4>Body</h4>");
         bodies(html, content);
     }
-    html.push_str("<h4>Answers</h4><div class=\"tables\"><table>");
+    html.push_str("<h4>Responses</h4><div class=\"tables\"><table>");
     for (status, response) in body["responses"].as_object().into_iter().flatten() {
         put(
             html,

@@ -14,89 +14,89 @@ use crate::network::OperationName;
 /// What JavaScript can tell apart.
 type Count = Number<0, 9_007_199_254_740_991>;
 
-/// A run to be made.
+/// A run to create.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateRun {
     pub question: Text<1, { Question::MOST }>,
-    /// Files that it is about: JSON, JSON Lines, CSV, Parquet. Others can be read by code.
+    /// Files for the run. JSON, JSON Lines, CSV and Parquet are described; code can read
+    /// others too.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub data: Vec<RunData>,
-    /// What its sandboxes are made of; what the server says, if nothing is said.
+    /// Template of the run's sandboxes. Default: the server's.
     #[serde(default)]
     pub template: Option<Name>,
-    /// The gateway's operation that reaches the model; the only one, if nothing is said.
-    /// Where there is none, fixed rules answer.
+    /// Gateway operation that reaches the model. Default: the only one. Without any
+    /// operation, fixed rules answer.
     #[serde(default)]
     pub operation: Option<OperationName>,
-    /// The first of the operation, if nothing is said.
+    /// Model to use. Default: the first one of the operation.
     #[serde(default)]
     pub model: Option<Text<1, 128>>,
     #[serde(default)]
     pub budget: RunBudget,
-    /// What "now" means in this run; the moment of its creation, if nothing is said.
+    /// Current time, as the run sees it. Default: its creation time.
     #[serde(default)]
     pub now: Option<DateTime>,
 }
 
-/// A file of a run: one that was brought before, or its text.
+/// A file of a run: the digest of an uploaded file, or the content itself.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunData {
-    /// What it is called in the sandbox, without directories; its ending says how it is
-    /// read.
+    /// File name in the sandbox, without directories. The extension selects the format.
     pub name: Text<1, 255>,
-    /// Of what `POST /v1/data` answered.
+    /// Digest of a file uploaded with `POST /v1/data`.
     #[serde(default)]
     pub sha256: Option<Sha256>,
-    /// All of it, instead.
+    /// The whole content, instead of `sha256`.
     #[serde(default)]
     pub content: Option<String>,
 }
 
-/// How much a run may use; what is left out has no bound, except for turns.
+/// Budget of a run. An absent field is not bounded, except `turns`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunBudget {
-    /// Answers of the model with tools; 30 if nothing is said.
+    /// Model turns. Default: 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Number<1, 1000>>,
-    /// Since its creation, pauses included.
+    /// Wall-clock time since the run's creation, including pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<Count>,
-    /// Of all kinds together.
+    /// Model tokens of all kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Count>,
-    /// Billionths of a dollar.
+    /// Cost, in billionths of a dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nano_dollars: Option<Count>,
-    /// Of all code together.
+    /// Output of all code, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<Count>,
-    /// Of all code together.
+    /// CPU time of all code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<Count>,
 }
 
-/// Another budget for a run that is not over.
+/// A new budget for an unfinished run.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRun {
-    /// What is left out stays as it is.
+    /// Bounds to change. Absent fields stay unchanged.
     pub budget: RunBudget,
 }
 
-/// Which runs to show: the newest first.
+/// Filters for the list of runs, newest first.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRuns {
     #[serde(default)]
     pub state: Option<RunState>,
-    /// At most as many; 20 if nothing is said.
+    /// Maximum number of entries. Default: 20.
     #[serde(default)]
     pub limit: Option<PageSize>,
-    /// `next` of the page before.
+    /// `next` of the previous page.
     #[serde(default)]
     pub after: Option<String>,
 }
@@ -104,7 +104,7 @@ pub struct ListRuns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Nobody has worked on it yet.
+    /// No worker has claimed the run yet.
     Waiting,
     Running,
     Paused,
@@ -114,29 +114,29 @@ pub enum RunState {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RunPage {
     pub items: Vec<RunLine>,
-    /// Where the next page begins; none: this was the last.
+    /// Pass this as `after` to get the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A run, from afar.
+/// A run in a list.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RunLine {
-    /// 26 characters.
+    /// Id of the run, 26 characters.
     #[schemars(length(equal = 26))]
     pub id: String,
     pub state: RunState,
-    /// The beginning of the question.
+    /// The start of the question.
     pub title: String,
     pub made_at: DateTime,
-    /// How many events it has.
+    /// Number of events so far.
     pub events: u64,
 }
 
-/// One run.
+/// A run.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// 26 characters.
+    /// Id of the run, 26 characters.
     #[schemars(length(equal = 26))]
     pub id: String,
     pub state: RunState,
@@ -147,27 +147,26 @@ pub struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     pub model: String,
-    /// What "now" means in it.
+    /// Current time, as the run sees it.
     pub now: DateTime,
     pub made_at: DateTime,
-    /// How many events it has.
+    /// Number of events so far.
     pub events: u64,
     pub budget: RunBudget,
     pub used: RunUsed,
-    /// What somebody wants of it that was not done yet, in order: `pause`, `resume`,
-    /// `cancel`, `budget`.
+    /// Pending requests to steer the run, in order: `pause`, `resume`, `cancel` or `budget`.
     pub asked: Vec<String>,
-    /// Where its code runs; its variables, files and processes can be looked at there.
+    /// Sandbox in which its code runs. Its variables, files and processes can be inspected there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// What it made so far.
+    /// Files that the run has made so far.
     pub files: Vec<RunFile>,
-    /// How it ended; there is always a result then.
+    /// The end of the run, with its result. Absent until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<RunEnd>,
 }
 
-/// A file that a run works on, or made.
+/// A file that a run reads or has made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFile {
     pub name: String,
@@ -178,13 +177,13 @@ pub struct RunFile {
     pub media_type: Option<String>,
 }
 
-/// What a run has used.
+/// The usage of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunUsed {
     pub turns: u32,
     pub tokens: u64,
     pub nano_dollars: u64,
-    /// Tool calls.
+    /// Number of tool calls.
     pub calls: u64,
     pub output_bytes: u64,
     pub cpu_ms: u64,
@@ -192,11 +191,12 @@ pub struct RunUsed {
     pub call_ms: u64,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RunEnd {
     pub outcome: RunOutcome,
-    /// What failed: `model`, `sandbox`, `data`, `no_result`, `runtime_crash`, `internal`.
+    /// The part that failed: `model`, `sandbox`, `data`, `no_result`, `runtime_crash` or
+    /// `internal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,31 +209,31 @@ pub struct RunEnd {
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     Answered,
-    /// A budget ended before the work did; what there was is the result.
+    /// A budget was used up. The partial output is the result.
     Exhausted,
     Cancelled,
     Failed,
 }
 
-/// From where to tell a run's events.
+/// The first event to send.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FollowRun {
-    /// The first one to be told; 1 if nothing is said.
+    /// Sequence number of the first event to send. Default: 1.
     #[serde(default)]
     pub from: Option<Count>,
 }
 
-/// One thing that happened in a run, as a server-sent event; its name is its `kind`, its
-/// id its `seq`. What it tells besides depends on the kind.
+/// An event of a run, sent as a server-sent event. The event's name is its `kind` and its id
+/// its `seq`. Further fields depend on the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunEvent {
-    /// 1, 2, 3, without gaps.
+    /// Sequence number, from 1, without gaps.
     pub seq: u64,
     pub at: DateTime,
-    /// For example `llm_responded`, `tool_finished`, `finished`; more may come.
+    /// For example `llm_responded`, `tool_finished` or `finished`. New kinds may be added.
     pub kind: String,
-    /// Which shape of this kind it is.
+    /// Version of this kind's format.
     pub v: u32,
     #[serde(flatten)]
     pub told: BTreeMap<String, Value>,

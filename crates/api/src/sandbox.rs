@@ -8,59 +8,58 @@ use crate::bounds::{DateTime, Name, Number, PageSize, Pairs, Seconds, Text, pair
 use crate::network::{Network, OperationName};
 use crate::problem::Envelope;
 
-/// A sandbox to be made.
+/// A sandbox to create.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSandbox {
-    /// A template's name, or a checkpoint's id or name.
+    /// Template name, or a checkpoint's id or name.
     #[serde(default = "base")]
     pub template: Name,
-    /// How long it lives; five minutes if nothing is said.
+    /// Seconds until the sandbox's deadline. Default: 300.
     #[serde(default)]
     pub timeout_seconds: Option<Seconds>,
-    /// For the owner's own use; lists can be filtered by it.
+    /// Pairs for the client's own use. Lists can be filtered by them.
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub metadata: Pairs,
-    /// Environment of every call and every context.
+    /// Environment variables of every call and context.
     #[serde(default)]
     #[schemars(schema_with = "pairs")]
     pub env: Pairs,
-    /// What becomes of it when its time is up.
+    /// Action at the deadline.
     #[serde(default)]
     pub on_timeout: OnTimeout,
-    /// Whether traffic to it resumes it when it is paused.
+    /// Resume the sandbox on traffic to it while it is paused.
     #[serde(default)]
     pub auto_resume: bool,
-    /// Whether traffic to its ports must show the token that is answered.
+    /// Require the `traffic_token` of the response for traffic to its ports.
     #[serde(default)]
     pub private_traffic: bool,
-    /// What it is kept in; what the template or the server says, if nothing is
-    /// said. A tier that this server lacks, or that is weaker than you must have,
-    /// is refused; none is ever replaced by a weaker one.
+    /// Isolation tier. Default: the template's, or else the server's. A tier that the server
+    /// does not offer, or that is below your floor, is refused. Another tier is never used
+    /// instead.
     #[serde(default)]
     pub tier: Option<TierName>,
-    /// What it may reach; what its checkpoint reached, or what the server gives, if
-    /// nothing is said.
+    /// Network policy. Default: the checkpoint's, or else the server's.
     #[serde(default)]
     pub network: Option<Network>,
-    /// Operations of the gateway that its tokens can be given.
+    /// Gateway operations that the sandbox's tokens may use.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub operations: Vec<OperationName>,
-    /// Datasets of the server's that it is shown, read-only, in `/mnt/data`.
+    /// Datasets of the server to mount read-only in `/mnt/data`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub data: Vec<ShownDataset>,
 }
 
-/// A dataset that a sandbox is shown.
+/// A dataset to mount into a sandbox.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShownDataset {
-    /// What the file is called there.
+    /// File name in `/mnt/data`.
     pub name: Text<1, 255>,
-    /// The SHA-256 of what is in it, in lower-case hexadecimal digits.
+    /// SHA-256 of the content, in lower-case hexadecimal digits.
     pub sha256: Text<64, 64>,
 }
 
@@ -91,33 +90,33 @@ fn base() -> Name {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
-    /// It ends.
+    /// End the sandbox.
     #[default]
     Kill,
-    /// It is paused, with its memory.
+    /// Pause it and keep its memory.
     Pause,
-    /// It is paused, and only its files are kept.
+    /// Pause it and keep only its files.
     PauseFiles,
 }
 
-/// What can stand between a sandbox and its host, from the weakest up.
+/// Isolation tiers, from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TierName {
     /// Namespaces, cgroups, seccomp and Landlock; shares the host's kernel.
     Jail,
-    /// A container of crun; shares the host's kernel.
+    /// A crun container; shares the host's kernel.
     #[serde(rename = "oci/crun")]
     Crun,
-    /// A container of runc; shares the host's kernel.
+    /// A runc container; shares the host's kernel.
     #[serde(rename = "oci/runc")]
     Runc,
-    /// gVisor: a kernel of its own, in user space.
+    /// gVisor: a separate kernel in user space.
     #[serde(rename = "oci/runsc")]
     Runsc,
-    /// Another name of `oci/runsc`.
+    /// Alias of `oci/runsc`.
     Gvisor,
-    /// A virtual machine with a kernel of its own.
+    /// A virtual machine with its own kernel.
     Microvm,
 }
 
@@ -140,14 +139,14 @@ pub(crate) fn tiers(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": names })
 }
 
-/// A new end of a sandbox: one of the two.
+/// A new deadline for a sandbox. Give one of the two fields.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSandbox {
-    /// This long from now, be it more or less than it had.
+    /// Seconds from now until the new deadline, which may be earlier or later than the old one.
     #[serde(default)]
     pub timeout_seconds: Option<Seconds>,
-    /// At this moment.
+    /// The new deadline.
     #[serde(default)]
     pub deadline: Option<DateTime>,
 }
@@ -159,59 +158,59 @@ pub struct PauseSandbox {
     pub keep: Keep,
 }
 
-/// What a pause, or a checkpoint, keeps.
+/// The state that a pause or a checkpoint keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// Memory and processes: they stand still.
+    /// Memory, processes and files.
     #[default]
     Memory,
-    /// Files only: what ran is gone.
+    /// Files only. Processes end.
     Files,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeSandbox {
-    /// How long it lives from now; five minutes if nothing is said.
+    /// Seconds from now until the sandbox's deadline. Default: 300.
     #[serde(default)]
     pub timeout_seconds: Option<Seconds>,
 }
 
-/// Copies of a sandbox as it is now.
+/// Forks to create from a sandbox.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForkSandbox {
-    /// How many; one if nothing is said.
+    /// Number of forks. Default: 1.
     #[serde(default)]
     pub count: Option<Number<1, 20>>,
-    /// How long they live; 15 seconds if nothing is said.
+    /// Seconds until the forks' deadline. Default: 15.
     #[serde(default)]
     pub timeout_seconds: Option<Seconds>,
 }
 
-/// Which sandboxes to show.
+/// Filters for the list of sandboxes.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListSandboxes {
-    /// Running or paused; both if nothing is said.
+    /// Only sandboxes in this state. Default: both.
     #[serde(default)]
     pub state: Option<State>,
-    /// A JSON object: all of these pairs, for example `{"team":"red"}`.
+    /// Only sandboxes with all these pairs: a JSON object, for example `{"team":"red"}`.
     #[serde(default)]
     pub metadata: Option<String>,
-    /// A template's name.
+    /// Only sandboxes of this template.
     #[serde(default)]
     pub template: Option<String>,
-    /// Those that were started after this moment.
+    /// Only sandboxes started after this time.
     #[serde(default)]
     pub started_after: Option<DateTime>,
     #[serde(default)]
     pub order: Order,
-    /// At most as many; 100 if nothing is said.
+    /// Maximum number of entries. Default: 100.
     #[serde(default)]
     pub limit: Option<PageSize>,
-    /// The `next` of the page before.
+    /// `next` of the previous page.
     #[serde(default)]
     pub after: Option<String>,
 }
@@ -231,39 +230,40 @@ pub enum Order {
     OldestFirst,
 }
 
-/// One sandbox.
+/// A sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Sandbox {
-    /// 26 characters, 128 random bits.
+    /// Id of the sandbox: 26 characters, 128 random bits.
     #[schemars(length(equal = 26))]
     pub id: String,
     pub state: State,
-    /// The template that it stands on, and the name that was asked for.
+    /// Template that the sandbox was made from. `asked_for` is the name in the request.
     pub template: String,
     pub asked_for: String,
     pub metadata: Pairs,
     pub started_at: DateTime,
-    /// When it ends or is paused, unless somebody extends it.
+    /// Time at which the sandbox ends or is paused, unless it is extended.
     pub deadline: DateTime,
     pub on_timeout: OnTimeout,
     pub auto_resume: bool,
-    /// What it is kept in.
+    /// Isolation tier.
     #[schemars(schema_with = "tiers")]
     pub tier: Tier,
     pub limits: Limits,
-    /// What traffic to its ports must show, if anything.
+    /// Token that traffic to its ports must carry. Absent if none is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic_token: Option<String>,
-    /// Opens what is inside of it (calls, contexts, files), and no other sandbox:
+    /// Token for the calls, contexts and files of this sandbox only, sent as
     /// `X-Access-Token`. The same as E2B's `envdAccessToken`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_token: Option<String>,
-    /// Where that token is taken without a detour, if the platform says so.
+    /// Address of the sandbox's node, which accepts `access_token`. Absent if the platform
+    /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_url: Option<String>,
 }
 
-/// What a sandbox may use at most.
+/// Limits of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     pub memory_bytes: u64,
@@ -271,28 +271,28 @@ pub struct Limits {
     pub cpu_millis: u32,
     pub pids: u32,
     pub disk_bytes: u64,
-    /// Output of one call.
+    /// Output of one call, in bytes.
     pub output_bytes: u64,
-    /// Wall time of one call, unless the call says otherwise.
+    /// Default wall-clock limit of one call.
     pub wall_ms: u64,
 }
 
-/// One page of sandboxes.
+/// A page of sandboxes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxPage {
     pub items: Vec<Sandbox>,
-    /// Where the next page begins; none: this was the last.
+    /// Pass this as `after` to get the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// One answer for each copy that was asked for, in order.
+/// One entry for each requested fork, in order.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Forks {
     pub items: Vec<Fork>,
 }
 
-/// A copy, or why there is none.
+/// A new sandbox, or the reason that it could not be created.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fork {
@@ -300,22 +300,22 @@ pub enum Fork {
     Problem(Envelope),
 }
 
-/// Which sandboxes that have ended to show.
+/// Filters for the list of ended sandboxes.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListEnded {
-    /// At most as many, the newest; 100 if nothing is said.
+    /// Maximum number of entries, newest first. Default: 100.
     #[serde(default)]
     pub limit: Option<PageSize>,
 }
 
-/// The newest ends.
+/// The latest ended sandboxes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EndedList {
     pub items: Vec<Ended>,
 }
 
-/// How a sandbox ended.
+/// An ended sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
     pub id: String,
@@ -324,7 +324,7 @@ pub struct Ended {
     pub ended_at: DateTime,
     #[schemars(schema_with = "crate::call::reasons")]
     pub reason: EndReason,
-    /// What it was kept in. Absent if it ended before its node reported it.
+    /// Isolation tier. Absent if the sandbox ended before its node reported it.
     #[schemars(schema_with = "tiers")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,

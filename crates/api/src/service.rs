@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// It answers, and which version of it does.
+/// Status and version of the server.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     pub status: Status,

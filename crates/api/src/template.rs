@@ -6,18 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Limits;
 
-/// What sandboxes are made from.
+/// A base for sandboxes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Template {
     pub name: String,
     pub version: String,
-    /// Languages that contexts can have.
+    /// Languages of its contexts.
     pub languages: Vec<String>,
     pub limits: Limits,
-    /// Whether an interpreter of it can wait warm.
+    /// True if the template has a warm interpreter.
     pub warm: bool,
-    /// What its sandboxes are kept in unless they say otherwise; left out: what the
-    /// server says.
+    /// Default tier of its sandboxes. Absent if the server's default applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::sandbox::tiers")]
     pub tier: Option<Tier>,

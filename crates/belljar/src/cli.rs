@@ -15,6 +15,8 @@ use crate::output::{Printer, Volume};
 
 mod admin;
 mod agent;
+#[cfg(test)]
+mod aliases;
 mod ask;
 mod bench;
 mod cassette;
@@ -67,15 +69,15 @@ Examples:
 Exit status: the program's own; 128 + n if signal n ended it; 115 to 124 if a
 limit ended it (--json names the limit); 125 if belljar itself failed.";
 
-/// Runs code that nobody has read, in a sandbox of its own.
+/// Run untrusted code in isolated sandboxes.
 #[derive(Debug, Parser)]
 #[command(name = "belljar", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
-    /// Where templates are kept [env: BELLJAR_STORE]
+    /// Directory of templates [env: BELLJAR_STORE]
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub(crate) store: Option<PathBuf>,
-    /// Where running engines keep their state [env: BELLJAR_STATE]
+    /// Directory for the state of running sandboxes [env: BELLJAR_STATE]
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
     pub(crate) state: Option<PathBuf>,
     #[command(subcommand)]
@@ -105,52 +107,52 @@ pub(crate) enum Command {
     Bench(Bench),
 }
 
-/// Run a file of cells (`# %%`) in one interpreter that keeps its state
+/// Run a file of cells (`# %%`) in one stateful interpreter
 #[derive(Debug, Args)]
 #[command(after_help = CELLS_EXAMPLE)]
 pub(crate) struct Cells {
-    /// Python, or JavaScript if it ends in .js
+    /// File of Python cells, or of JavaScript cells if its name ends in .js
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// A template with IPython, or Node.js
+    /// Template to use; it needs IPython, or Node.js for JavaScript
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
-    /// How strong the wall is: jail, gvisor, ... [default: the template's, or jail]
+    /// Isolation tier: jail, gvisor, ... [default: the template's, or jail]
     #[arg(long, value_parser = parse_tier)]
     pub(crate) tier: Option<Tier>,
-    /// Print one JSON document a line: outputs, rich results, errors, ends
+    /// Print JSON lines: outputs, rich results, errors and end reasons
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 const CELLS_EXAMPLE: &str = "\
-A file:
+Example file:
   x = 1
   # %% checkpoint one        keep the state after this cell
   x += 1
   # %%
   x = 'changed'
-  # %% at one                run this cell in a copy of the sandbox as it was then
+  # %% at one                run this cell in a fork of that checkpoint
   print(x)";
 
-/// Run a script or a piece of code in a new sandbox
+/// Run a script or code in a new sandbox
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
-    /// A script, or `-` to read one from standard input
+    /// Script to run, or `-` for standard input
     #[arg(value_name = "FILE", required_unless_present = "code")]
     pub(crate) file: Option<PathBuf>,
-    /// The code itself; Python unless --lang says otherwise
+    /// Code to run; Python unless --lang is given
     #[arg(short = 'c', long, value_name = "CODE", conflicts_with = "file")]
     pub(crate) code: Option<String>,
-    /// The language, when the file's name does not tell: python, javascript, bash, sh, ruby, ...
+    /// Language: python, javascript, bash, sh, ruby, ... [default: by the file's extension]
     #[arg(short, long, value_name = "LANGUAGE")]
     pub(crate) lang: Option<String>,
     #[command(flatten)]
     pub(crate) sandbox: Sandbox,
     #[command(flatten)]
     pub(crate) call: Call,
-    /// Arguments of the program
+    /// Arguments for the program
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<OsString>,
 }
@@ -172,7 +174,7 @@ pub(crate) struct Exec {
     pub(crate) sandbox: Sandbox,
     #[command(flatten)]
     pub(crate) call: Call,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -189,7 +191,7 @@ Examples:
 pub(crate) struct Shell {
     #[command(flatten)]
     pub(crate) sandbox: Sandbox,
-    /// What to run instead of the shell
+    /// Command to run instead of the shell
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -200,7 +202,7 @@ Examples:
   belljar shell --template python-data -- python3
   belljar shell --in project/ --memory 4G";
 
-/// Say what this host can run, and what stands in the way
+/// Show which tiers this host can run, and how to enable the others
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print one JSON document
@@ -208,79 +210,79 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// What the sandbox is like; shared by run, exec, shell and agent run.
+/// Options of the sandbox, shared by run, exec, shell and agent run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sandbox {
-    /// How strong the wall is: jail, oci/crun, oci/runc, gvisor, microvm, or process (weak; read
-    /// what it prints) [default: the template's, or jail]
+    /// Isolation tier: jail, oci/crun, oci/runc, gvisor, microvm, or process (weak; prints a
+    /// warning) [default: the template's, or jail]
     #[arg(long, value_parser = parse_tier, help_heading = "Sandbox")]
     pub(crate) tier: Option<Tier>,
-    /// What the sandbox stands on: NAME or NAME@VERSION
+    /// Template to use: NAME or NAME@VERSION
     #[arg(long, short, default_value = "host", help_heading = "Sandbox")]
     pub(crate) template: String,
-    /// A variable of the program's environment; may be repeated
+    /// Environment variable for the program; may be repeated
     #[arg(long, short, value_name = "K=V", value_parser = parse_pair, help_heading = "Sandbox")]
     pub(crate) env: Vec<(String, String)>,
-    /// The directory to start in, inside the sandbox
+    /// Working directory inside the sandbox [default: the home directory]
     #[arg(long, value_name = "DIR", help_heading = "Sandbox")]
     pub(crate) workdir: Option<PathBuf>,
-    /// A shell command to run before, under its own timeout; may be repeated
+    /// Shell command to run first, limited by --setup-timeout; may be repeated
     #[arg(long, value_name = "COMMAND", help_heading = "Sandbox")]
     pub(crate) setup: Vec<String>,
-    /// Print nothing but errors and what the code prints
+    /// Print only errors and the program's output
     #[arg(long, short, help_heading = "Sandbox")]
     pub(crate) quiet: bool,
 
     #[command(flatten)]
     pub(crate) network: Network,
 
-    /// A file or directory to copy in first; may be repeated
+    /// File or directory to copy into the sandbox before the start; may be repeated
     #[arg(long = "in", value_name = "HOST[:INSIDE]", help_heading = "Files")]
     pub(crate) copy_in: Vec<String>,
-    /// A file or directory to copy out afterwards; may be repeated
+    /// File or directory to copy out of the sandbox at the end; may be repeated
     #[arg(long = "out", value_name = "INSIDE[:HOST]", help_heading = "Files")]
     pub(crate) copy_out: Vec<String>,
 
-    /// Memory of all processes and of the writable disk together [default: 1G]
+    /// Memory limit for all processes and the writable disk together [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     pub(crate) memory: Option<u64>,
-    /// Cores, such as 0.5 [default: 1]
+    /// CPU cores, such as 0.5 [default: 1]
     #[arg(long, value_name = "CORES", value_parser = parse_cores, help_heading = "Limits")]
     pub(crate) cpus: Option<u32>,
-    /// Processes and threads [default: 128]
+    /// Maximum number of processes and threads [default: 128]
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     pub(crate) pids: Option<u32>,
     /// Size of the writable disk [default: 512M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     pub(crate) disk: Option<u64>,
-    /// Files, directories and links on it [default: 65536]
+    /// Maximum number of files, directories and links on that disk [default: 65536]
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     pub(crate) inodes: Option<u64>,
-    /// Time on the clock [default: 60s; for shell 24h]
+    /// Wall-clock limit [default: 60s; for shell 24h]
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
     pub(crate) time: Option<Duration>,
-    /// Time on the CPU, over all processes [default: none]
+    /// CPU-time limit for all processes together [default: none]
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
     pub(crate) cpu_time: Option<Duration>,
-    /// Output, both streams together [default: 64M]
+    /// Output limit for both streams together [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     pub(crate) output_limit: Option<u64>,
-    /// Time on the clock for each --setup command
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
-    #[arg(help_heading = "Limits")]
+    /// Wall-clock limit for each --setup command
+    #[arg(long = "setup-timeout", alias = "install-timeout", value_name = "TIME")]
+    #[arg(value_parser = parse_time, default_value = "10m", help_heading = "Limits")]
     pub(crate) install_timeout: Duration,
 }
 
-/// How the call is fed and shown; shared by run and exec.
+/// Input and output of the call, shared by run and exec.
 #[derive(Debug, Args)]
 pub(crate) struct Call {
-    /// Whether the program gets our standard input
+    /// Pass standard input to the program
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Output")]
     pub(crate) stdin: StdinMode,
-    /// Print one JSON document at the end instead of the output as it comes
+    /// Print one JSON document at the end instead of streaming the output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// With --json: how much of each stream is kept, from its beginning and end
+    /// With --json: bytes kept of each stream, half from its start and half from its end
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1M")]
     #[arg(help_heading = "Output")]
     pub(crate) keep_output: u64,
@@ -288,11 +290,11 @@ pub(crate) struct Call {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StdinMode {
-    /// Yes, unless it is a terminal
+    /// Pass it unless it is a terminal
     Auto,
-    /// Yes
+    /// Pass it
     Inherit,
-    /// No: it is empty
+    /// Pass an empty input
     None,
 }
 
@@ -355,20 +357,20 @@ impl Command {
 }
 
 fn parse_tier(text: &str) -> Result<Tier, String> {
-    let hint = "hint: `belljar doctor` says which tiers this host can run";
+    let hint = "hint: `belljar doctor` shows which tiers this host can run";
     text.parse().map_err(|error| format!("{error}\n{hint}"))
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE"),
+        _ => Err("expected NAME=VALUE"),
     }
 }
 
 /// Cores to thousandths of a core.
 fn parse_cores(text: &str) -> Result<u32, &'static str> {
-    let wrong = "write a number of cores, such as 0.5 or 2";
+    let wrong = "expected a number of cores, such as 0.5 or 2";
     let cores: f64 = text.parse().map_err(|_| wrong)?;
     // A duration counts exact thousandths and refuses what is no such number.
     let exact = Duration::try_from_secs_f64(cores).map_err(|_| wrong)?;
@@ -387,7 +389,7 @@ mod tests {
 
     #[test]
     fn where_a_server_keeps_things_is_not_how_much_data_runs_may_have() {
-        let line = ["belljar", "serve", "--data", "/srv/belljar", "--run-data", "2G"];
+        let line = ["belljar", "serve", "--data", "/srv/belljar", "--max-run-data", "2G"];
         let Command::Serve(serve) = Cli::parse_from(line).command else { panic!() };
         assert_eq!(serve.hosting.data.as_deref(), Some(std::path::Path::new("/srv/belljar")));
         assert_eq!(serve.running.run_data, 2 << 30);

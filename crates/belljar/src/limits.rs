@@ -71,13 +71,13 @@ pub(crate) fn explain(end: &End, limits: &Limits) -> Option<(String, Option<Stri
             size("--output-limit", limits.output_bytes),
         ),
         EndReason::Seccomp => (
-            "the code made a system call that no sandbox may make".to_owned(),
-            Some("SECURITY.md says which calls those are, and why".to_owned()),
+            "the code made a system call that is forbidden in sandboxes".to_owned(),
+            Some("SECURITY.md lists the forbidden calls".to_owned()),
         ),
-        EndReason::Policy => ("the code did what its policy forbids".to_owned(), None),
+        EndReason::Policy => ("the code violated its policy".to_owned(), None),
         EndReason::Killed => ("the code was ended by its owner".to_owned(), None),
         EndReason::Lost => (
-            "the sandbox went away under the code".to_owned(),
+            "the sandbox was lost while the code ran".to_owned(),
             Some("see `belljar doctor`, and the kernel's log for processes it killed".to_owned()),
         ),
     };

@@ -92,10 +92,12 @@ impl Network {
             environment: config.environment.clone(),
         };
         std::fs::create_dir_all(&start.data)
-            .with_context(|| format!("cannot make `{}`", start.data.display()))
-            .hint("choose a directory that you may write to with BELLJAR_DATA")?;
+            .with_context(|| format!("cannot create `{}`", start.data.display()))
+            .hint("choose a writable directory with BELLJAR_DATA")?;
         let gateway = Gateway::start(start).await;
-        let gateway = gateway.hint("--gateway names its configuration; docs/network.md has one")?;
+        let gateway = gateway.hint(
+            "pass the gateway configuration with --gateway; docs/network.md has an example",
+        )?;
         let subject = Subject {
             tenant: TENANT.to_owned(),
             sandbox: sandbox.id().clone(),
@@ -119,7 +121,8 @@ impl Network {
             let Terms { agent, budget } = options.terms.clone();
             let grant = Grant { operations, agent, seconds: TOKEN_SECONDS, budget };
             let minted = sandbox.mint(grant).await;
-            let minted = minted.hint("an operation is named as in the gateway's configuration")?;
+            let minted =
+                minted.hint("use the name of an operation in the gateway configuration")?;
             env.extend(token_variables(&minted.token));
         }
         Ok(Some(Self { env, rows, gateway }))
@@ -140,10 +143,10 @@ impl Network {
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
             let hint = match row.reason {
                 Reason::Private => {
-                    "its address is a private one; `openings` in the file of --gateway lets it be \
-                     reached"
+                    "its address is private; allow it with `openings` under `[gateway]` in the \
+                     file of --gateway"
                 }
-                _ => "--allow HOST lets a host be reached; --connections - shows everything",
+                _ => "--allow HOST allows a host; --connections - shows all connections",
             };
             printer.note(format_args!("network: refused {host} ({reason}){more}\nhint: {hint}"));
         }
@@ -174,8 +177,8 @@ impl Traffic {
 
 fn unconnected(error: GatewayError) -> anyhow::Error {
     let hint = match &error {
-        GatewayError::Refused(_) => "--record NAME makes a cassette; --replay NAME plays it",
-        _ => "the process tier has no network of its own to be connected",
+        GatewayError::Refused(_) => "--record NAME records a cassette; --replay NAME replays it",
+        _ => "the process tier has no separate network; choose another --tier",
     };
     hinted(error, hint)
 }
@@ -204,10 +207,10 @@ fn indexes(
 ) -> anyhow::Result<(Indexes, Told)> {
     let host = config.environment.texts().collect();
     let found = configured::of_template(&template.root, &template.env, &host);
-    let (indexes, told) = found.context("cannot read what package managers are told")?;
+    let (indexes, told) = found.context("cannot read the configuration of the package managers")?;
     if indexes.all().next().is_none() {
         printer.note(
-            "warning: no package index is configured, neither in the template nor here\n\
+            "warning: no package index is configured, neither in the template nor on this host\n\
              hint: set PIP_INDEX_URL or npm_config_registry, or use --allow",
         );
     }

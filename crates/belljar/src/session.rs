@@ -127,8 +127,8 @@ impl Session {
         let abi = node.engine().facts().landlock_abi;
         if tier == Tier::Process && abi < 6 {
             printer.always(format_args!(
-                "WARNING: Landlock of this kernel (ABI {abi}) does not rule signals: the code can \
-                 signal other processes of its user. ABI 6 (Linux 6.12) does."
+                "WARNING: Landlock of this kernel (ABI {abi}) does not restrict signals: the code \
+                 can signal other processes of its user. ABI 6 (Linux 6.12) does."
             ));
         }
         let enforcement = match node.engine().has_groups() {
@@ -137,8 +137,8 @@ impl Session {
         };
         if enforcement == Enforcement::Rlimit {
             printer.note(
-                "warning: cgroups cannot be used here, so the limits on memory and processes hold \
-                 for each process by itself, not for the sandbox as a whole\n\
+                "warning: cgroups are not available, so the limits on memory and processes apply \
+                 to each process separately, not to the sandbox as a whole\n\
                  hint: run as root, or see `belljar doctor`",
             );
         }
@@ -212,7 +212,7 @@ impl Session {
             let why = why.unwrap_or_else(|| format!("it exited with status {}", end.status()));
             let error = anyhow::anyhow!("{why}").context(format!("setup failed: `{script}`"));
             return Err(match end.reason {
-                EndReason::TimeoutWall => hinted(error, "--install-timeout is its limit"),
+                EndReason::TimeoutWall => hinted(error, "raise its limit with --setup-timeout"),
                 _ => error,
             });
         }
@@ -260,7 +260,7 @@ impl Session {
 
 pub(crate) async fn start_node(config: &Config) -> anyhow::Result<Node> {
     let node = Node::start(config.state.as_deref()).await;
-    node.hint("`belljar doctor` says what this host can run")
+    node.hint("`belljar doctor` shows what this host can run")
 }
 
 pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> {
@@ -270,10 +270,10 @@ pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> 
         let hint = match spec.tier {
             _ if wrong_limits => "`belljar run --help` shows the limits and their defaults",
             Tier::Jail => {
-                "`belljar doctor` says what the jail needs; --tier process needs less and \
-                 protects less"
+                "`belljar doctor` shows what the jail needs; --tier process needs less and \
+                 isolates less"
             }
-            _ => "`belljar doctor` says what this host can run",
+            _ => "`belljar doctor` shows what this host can run",
         };
         hinted(error, hint)
     })
@@ -285,7 +285,7 @@ async fn warn_of_forced_runtime(node: &Node, tier: Tier, printer: &Printer) {
     let Tier::Oci(runtime) = tier else { return };
     let Ok(judged) = node.engine().runtime(runtime).await else { return };
     if let Some(flaw) = judged.forgiven {
-        printer.note(format_args!("warning: a runtime that is not safe was forced: {flaw}"));
+        printer.note(format_args!("warning: an unsafe runtime is used by force: {flaw}"));
     }
 }
 
@@ -297,17 +297,18 @@ pub(crate) fn find_template(
 ) -> anyhow::Result<Template> {
     if reference == host::NAME {
         let prepared = host::prepare(&config.store).context("cannot prepare the host template");
-        return prepared.hint("choose a directory that you may write to with --store");
+        return prepared.hint("choose a writable directory with --store");
     }
     if tier == Tier::Process {
-        let error = anyhow::anyhow!("the process tier has no root of its own, so no template");
-        return Err(hinted(error, "leave --template out, or name another --tier"));
+        let error =
+            anyhow::anyhow!("the process tier has no root filesystem, so it can use no template");
+        return Err(hinted(error, "omit --template, or choose another --tier"));
     }
     let unknown = || {
         if catalog::text(reference).is_some() {
             format!("build it with `belljar template build {reference}`")
         } else {
-            "`belljar template list` shows what is built, `belljar template recipes` what can be"
+            "`belljar template list` shows built templates, `belljar template recipes` the recipes"
                 .to_owned()
         }
     };
@@ -332,12 +333,12 @@ fn warn_of_process_tier(printer: &Printer) {
         "\
 WARNING: the process tier is weak. It is for trusted code and for hosts that forbid namespaces.
   The code gets NO process list, network, IPC, hostname or file system of its own:
-  - it shares the host's kernel with a filter of system calls as the only wall;
+  - it shares the host's kernel, and only a filter of system calls isolates it;
   - it can read the host's /usr, /lib, /bin and parts of /etc, as any local user can;
-  - it can make no socket but a pair, so it reaches neither the network nor servers of this host;
-  - without cgroups, memory and processes are limited for each process, not altogether;
-  - what it writes is bounded for each file, not altogether.
-Use the jail tier for code that nobody has read.",
+  - it can create only socket pairs, so it reaches neither the network nor servers of this host;
+  - without cgroups, memory and processes are limited for each process, not in total;
+  - the size of each file is limited, but not their total.
+Use the jail tier for untrusted code.",
     );
 }
 

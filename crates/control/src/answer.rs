@@ -76,7 +76,7 @@ fn cut_off(body: Body, revoked: Pin<Box<dyn Future<Output = ()> + Send>>) -> Bod
                 let piece = piece?.map_err(io::Error::other);
                 Some((piece, Some((body, revoked))))
             }
-            () = &mut revoked => Some((Err(io::Error::other("the key was taken away")), None)),
+            () = &mut revoked => Some((Err(io::Error::other("the key was revoked")), None)),
         }
     }))
 }

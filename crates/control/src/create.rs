@@ -48,7 +48,7 @@ impl Control {
         let Some(template) = template.map(str::to_owned) else {
             // Which of its parts is wrong, any node can say.
             let node = self.roster().any(Instant::now());
-            let node = node.ok_or_else(|| Refusal::busy("no_node", "no node is there"))?;
+            let node = node.ok_or_else(|| Refusal::busy("no_node", "no node is available"))?;
             let answer = self.forward_for(caller, &[], node, held.request()).await;
             return Ok(crate::route::passed(answer, surface));
         };
@@ -121,7 +121,10 @@ impl Control {
             match admitted.map_err(|error| self.database(&error))? {
                 Admitted::Placed(_) => {}
                 Admitted::NodeGone if only.is_some() => {
-                    return Err(Refusal::busy("node_unreachable", "the node of this is not there"));
+                    return Err(Refusal::busy(
+                        "node_unreachable",
+                        "the node of this resource is not available",
+                    ));
                 }
                 Admitted::NodeGone => {
                     came_to(&span, "node_gone");
@@ -172,7 +175,11 @@ impl Control {
                 }
                 Err(error) if error.is_safe() && only.is_none() => {
                     came_to(&span, "unreachable");
-                    tracing::warn!(error = &error as &dyn std::error::Error, %node, "not reached");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        %node,
+                        "node unreachable"
+                    );
                     self.withdraw(caller, &id).await?;
                     tried.push(node.get());
                 }
@@ -198,7 +205,7 @@ impl Control {
             match self.roster().place(Wish { tier, template, not }, Instant::now()) {
                 Ok(placement) => return Ok(placement),
                 Err(NoNode::Tier) if tier.is_some() && !self.roster().is_empty(Instant::now()) => {
-                    let message = "no node of this platform offers this tier";
+                    let message = "no node offers this tier";
                     return Err(Refusal::new(StatusCode::CONFLICT, "tier_unavailable", message));
                 }
                 Err(_) if Instant::now() >= until => return Err(no_place()),
@@ -209,8 +216,8 @@ impl Control {
 
     pub(crate) fn new_id(&self, node: NodeNumber) -> Result<SandboxId, Refusal> {
         let bits = crate::random::bits().map_err(|error| {
-            tracing::error!(%error, "there is no randomness");
-            Refusal::busy("internal", "an id cannot be made")
+            tracing::error!(%error, "cannot read random bytes");
+            Refusal::busy("internal", "cannot generate an id")
         })?;
         Ok(SandboxId::on_node(node, bits))
     }
@@ -236,7 +243,11 @@ impl Control {
         if repeated.is_none()
             && let Err(error) = self.store().end(tenant, id, None, EndReason::Lost).await
         {
-            tracing::error!(error = &error as &dyn std::error::Error, sandbox.id = %id, "not ended");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                sandbox.id = %id,
+                "end not recorded"
+            );
         }
         unreached(error, surface)
     }
@@ -317,7 +328,7 @@ fn is_in_progress(body: &[u8]) -> bool {
 fn no_turn(no: NoTurn) -> Refusal {
     match no {
         NoTurn::Full(crate::fair::Full::Tenant) => {
-            let message = "too many of your requests wait for a sandbox";
+            let message = "too many of your create requests are waiting";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_waiting", message)
         }
         NoTurn::Full(crate::fair::Full::All) | NoTurn::Late => no_place(),
@@ -325,13 +336,13 @@ fn no_turn(no: NoTurn) -> Refusal {
 }
 
 fn no_place() -> Refusal {
-    Refusal::busy("no_capacity", "no node has a free place")
+    Refusal::busy("no_capacity", "no node has a free slot")
 }
 
 pub(crate) fn over_quota() -> Refusal {
-    let message = "you have reached the maximum of sandboxes at once";
+    let message = "your quota of sandboxes is used up";
     Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sandboxes", message)
-        .hint("kill some, or let their timeout pass")
+        .hint("end some, or wait for their deadlines")
 }
 
 fn mismatch() -> Refusal {

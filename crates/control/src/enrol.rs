@@ -61,7 +61,7 @@ impl Control {
         key: &PublicKey,
     ) -> Result<Certificate, NodeRefusal> {
         let certificate = self.keyring().issue(number, key).map_err(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "certificate not issued");
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot issue certificate");
             NodeRefusal::Database
         })?;
         let until = moment(certificate.expires_at);
@@ -77,7 +77,7 @@ impl Control {
     pub(crate) async fn tell_clock(&self, request: Request<Body>) -> Result<Response, NodeRefusal> {
         let asked: AskClock = read(request, LONGEST_ENROLMENT).await?;
         let signed = self.keyring().sign_clock(&asked.nonce.0).map_err(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "clock not signed");
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot sign clock");
             NodeRefusal::Database
         })?;
         Ok(signed.into_response())

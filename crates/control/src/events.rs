@@ -44,7 +44,7 @@ impl Control {
         };
         following.listen().await;
         if following.heard.is_empty() {
-            return Err(Refusal::busy("no_node", "no node is there"));
+            return Err(Refusal::busy("no_node", "no node is available"));
         }
         let body = stream::unfold(following, async |mut following| {
             let event = following.next().await;
@@ -144,7 +144,7 @@ fn whole_events(body: Body) -> impl Stream<Item = Bytes> + Send {
                 return Some((event, (body, buffer)));
             }
             if buffer.held.len() > MAX_EVENT_BYTES {
-                tracing::warn!(bytes = buffer.held.len(), "node event too long: stream dropped");
+                tracing::warn!(bytes = buffer.held.len(), "node event too long; stream dropped");
                 return None;
             }
             let piece = body.next().await?.ok()?;

@@ -18,15 +18,15 @@ use crate::sign::HeldBody;
 /// Why there is no answer of a node's.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreached {
-    #[error("this node is not there")]
+    #[error("the node is not available")]
     Gone,
     /// It has heard nothing of the request.
     #[error("the node cannot be reached")]
     Connect(#[source] hyper_util::client::legacy::Error),
     /// Nobody knows what it has done.
-    #[error("the node broke off")]
+    #[error("the connection to the node was lost")]
     BrokeOff(#[source] hyper_util::client::legacy::Error),
-    #[error("the request cannot be passed on")]
+    #[error("the request cannot be proxied")]
     Form(#[source] http::Error),
 }
 

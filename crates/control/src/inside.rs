@@ -50,7 +50,7 @@ impl Control {
         mut request: Request<Body>,
     ) -> Result<Response, Refusal> {
         let runs = self.runs().ok_or_else(|| {
-            let message = "this platform answers no questions";
+            let message = "this platform does not offer runs";
             Refusal::new(StatusCode::NOT_FOUND, "runs_not_offered", message)
         })?;
         request.headers_mut().remove("x-api-key");
@@ -68,7 +68,7 @@ impl Inside {
     {
         let answered = match (self.control)() {
             Some(control) => control.answer_for(tenant, request.map(Body::new)).await,
-            None => Err(Refusal::busy("no_node", "this replica is about to stop")),
+            None => Err(Refusal::busy("no_node", "this replica is stopping")),
         };
         answered.unwrap_or_else(|refusal| refusal.into_response(Surface::Own))
     }

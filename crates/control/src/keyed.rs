@@ -242,7 +242,7 @@ async fn to(
         Err(Unreached::Gone) => {
             let id = path.split('/').find(|part| part.parse::<SandboxId>().is_ok());
             let refusal = id.map_or_else(
-                || Refusal::busy("node_unreachable", "the node of this is not there"),
+                || Refusal::busy("node_unreachable", "the node of this resource is not available"),
                 Refusal::unknown_sandbox,
             );
             refusal.into_response(surface)
@@ -255,7 +255,7 @@ async fn to(
 pub(crate) async fn hold(request: Request<Body>) -> Result<Held, Refusal> {
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, LONGEST).collect().await.map_err(|_| {
-        let message = "the body was not read to its end, or is too large";
+        let message = "the body is incomplete or too large";
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     })?;
     Ok(Held { parts, body: body.to_bytes() })
@@ -273,7 +273,7 @@ impl Control {
         if error.is_unstorable_text() {
             return Refusal::invalid_text();
         }
-        tracing::error!(error = error as &dyn std::error::Error, "the database does not do it");
+        tracing::error!(error = error as &dyn std::error::Error, "database query failed");
         if matches!(error, belljar_store::StoreError::UnknownTenant(_)) {
             return Refusal::unauthenticated();
         }
@@ -285,7 +285,7 @@ impl Control {
         let candidate = self.roster().any(std::time::Instant::now());
         let home = self.store().home(&caller.proven.tenant, candidate).await;
         let home = home.map_err(|error| self.database(&error))?;
-        home.ok_or_else(|| Refusal::busy("no_node", "no node is there"))
+        home.ok_or_else(|| Refusal::busy("no_node", "no node is available"))
     }
 
     /// The node of a snapshot, by its id or its name.
@@ -329,7 +329,7 @@ impl Control {
     /// How the tenant's last sandboxes ended.
     async fn ended(&self, caller: &Caller, uri: &Uri) -> Result<Response, Refusal> {
         let Query(query) = Query::<ListEnded>::try_from_uri(uri).map_err(|rejection| {
-            let message = format!("the query is refused: {}", rejection.body_text());
+            let message = format!("invalid query: {}", rejection.body_text());
             Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", message)
         })?;
         let limit = query.limit.and_then(|limit| u32::try_from(limit.get()).ok()).unwrap_or(100);

@@ -26,7 +26,7 @@ pub enum KeyringError {
     Store(#[from] StoreError),
     #[error("cannot open generation {generation} of the platform's authority")]
     Open { generation: u32, source: AuthorityError },
-    #[error("cannot make the platform's authority, or a certificate of it")]
+    #[error("cannot create the platform's authority, or a certificate of it")]
     Make(#[from] AuthorityError),
     #[error("no authority of the platform is active")]
     NoneActive,
@@ -116,7 +116,7 @@ impl Keyring {
                     }
                     Err(error) => {
                         let error = &error as &dyn std::error::Error;
-                        tracing::error!(error, generation, "authority cannot be opened");
+                        tracing::error!(error, generation, "cannot open authority");
                         continue;
                     }
                 },

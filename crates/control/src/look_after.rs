@@ -24,7 +24,7 @@ impl Control {
                 Err(error) => {
                     if self.well_for().is_some() {
                         let error = &error as &dyn std::error::Error;
-                        tracing::error!(error, "the database does not answer");
+                        tracing::error!(error, "database unavailable");
                     }
                     self.set_well(false);
                 }
@@ -51,7 +51,7 @@ impl Control {
         if self.well_for().is_some_and(|well| well > wait) {
             let lost = self.leases().give_up(self.settings().grace).await?;
             if !lost.is_empty() {
-                tracing::error!(sandboxes = lost.len(), "a node is lost, and what was on it");
+                tracing::error!(sandboxes = lost.len(), "node lost with its sandboxes");
             }
         }
         if round.is_multiple_of(4)
@@ -70,7 +70,7 @@ impl Control {
         }
         if round.is_multiple_of(20) {
             for row in self.leases().stuck(STUCK).await? {
-                tracing::warn!(sandbox.id = %row.id, "a sandbox got stuck on its way: lost");
+                tracing::warn!(sandbox.id = %row.id, "stuck sandbox marked as lost");
                 self.leases().end(&row.tenant, &row.id, None, EndReason::Lost).await?;
             }
         }

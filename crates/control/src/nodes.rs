@@ -38,11 +38,11 @@ const MAX_TIERS: usize = 16;
 /// The reason a node is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NodeRefusal {
-    #[error("there is no such path for nodes")]
+    #[error("unknown path for nodes")]
     NoRoute,
     #[error("this needs a node's certificate")]
     NoCertificate,
-    #[error("the message cannot be read")]
+    #[error("the message cannot be parsed")]
     Malformed,
     #[error("the message is about another node than its sender")]
     OtherNode,
@@ -50,17 +50,17 @@ pub(crate) enum NodeRefusal {
     UnknownKey,
     #[error("the sender does not have the key that it enrols")]
     Proof,
-    #[error("there is no such enrolment token; a newer one of the same node replaces it")]
+    #[error("no such enrolment token; a newer token of the same node replaces an older one")]
     UnknownToken,
-    #[error("the enrolment token has expired; `belljar admin node add` makes another")]
+    #[error("the enrolment token has expired; create another with `belljar admin node add`")]
     ExpiredToken,
-    #[error("the enrolment token was used; `belljar admin node add` makes another")]
+    #[error("the enrolment token was used; create another with `belljar admin node add`")]
     UsedToken,
     #[error("the enrolment token is for a node of another name")]
     OtherName,
-    #[error("too many messages of this node at the same time")]
+    #[error("too many concurrent messages from this node")]
     TooMany,
-    #[error("the database does not answer")]
+    #[error("the database does not respond")]
     Database,
 }
 
@@ -219,12 +219,12 @@ impl Control {
         let synced = match tokio::time::timeout(hearing, heard).await {
             Ok(Ok(Ok(synced))) => synced,
             Ok(Ok(Err(error))) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a node is not heard");
+                tracing::warn!(error = &error as &dyn std::error::Error, "node sync failed");
                 self.set_well(false);
                 Synced::Away { now: self.keyring().now() }
             }
             Ok(Err(_)) | Err(_) => {
-                tracing::warn!("a node is not heard: the database takes too long");
+                tracing::warn!("node sync failed: database timeout");
                 self.set_well(false);
                 Synced::Away { now: self.keyring().now() }
             }
@@ -271,7 +271,7 @@ impl Control {
             Said::Late => (Vec::new(), sync.load.is_draining),
             Said::Renewed { is_draining, unknown, missing } => {
                 for id in missing {
-                    tracing::warn!(sandbox.id = %id, "its node has it no more: lost");
+                    tracing::warn!(sandbox.id = %id, "sandbox lost: its node no longer has it");
                 }
                 (unknown, is_draining)
             }

@@ -30,9 +30,9 @@ const SWEEP: Duration = Duration::from_mins(1);
 /// Why a turn came to nothing. The next may not.
 #[derive(Debug, thiserror::Error)]
 enum TurnError {
-    #[error("the outbox cannot be read or written")]
+    #[error("cannot read or write the outbox")]
     Store(#[from] StoreError),
-    #[error("the outbox cannot be published")]
+    #[error("cannot publish the outbox")]
     Outbox(#[from] OutboxError),
 }
 
@@ -50,7 +50,7 @@ pub async fn run(store: Store, doorbell: Doorbell) {
         match publisher.turn().await {
             Ok(turn) => {
                 if !is_well {
-                    tracing::info!("the outbox is published again");
+                    tracing::info!("publishing resumed");
                 }
                 (is_well, pause) = (true, IDLE);
                 if matches!(turn, Turn::Sent) {
@@ -61,7 +61,7 @@ pub async fn run(store: Store, doorbell: Doorbell) {
                 // Said once: an outage may be long.
                 if is_well {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(%error, cause, "what waits in the outbox stays there");
+                    tracing::warn!(%error, cause, "publishing delayed: NATS unavailable");
                 }
                 is_well = false;
                 pause = LONGEST_PAUSE.min(pause * 2);
@@ -130,7 +130,7 @@ impl Publisher {
         let again = self.store.send_again(KEPT).await?;
         self.owes = false;
         if again > 0 {
-            tracing::warn!(?stream, again, "the stream of the outbox is filled again");
+            tracing::warn!(?stream, again, "republishing lost messages");
         }
         if stream == Stream::Missing {
             self.doorbell.make_stream().await?;

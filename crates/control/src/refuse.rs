@@ -54,21 +54,21 @@ impl Refusal {
     }
 
     pub(crate) fn unauthenticated() -> Self {
-        let message = "no key of this platform came with the request";
+        let message = "the request has no valid API key";
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
-            .hint("send it as X-API-Key, or as Authorization: Bearer")
+            .hint("send a key as X-API-Key or as Authorization: Bearer")
     }
 
     pub(crate) fn invalid_host(error: HostError) -> Self {
         tracing::debug!(%error, "request refused: invalid host");
         Self::new(StatusCode::BAD_REQUEST, "invalid_host", error.to_string())
-            .hint("send one Host, and the same in the target if it has one")
+            .hint("send one Host header, equal to the host in the request target if there is one")
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {
-        let message = format!("this key has not the scope `{scope}`");
+        let message = format!("this key lacks the scope `{scope}`");
         Self::new(StatusCode::FORBIDDEN, "scope_missing", message)
-            .hint("use a key that has it: `belljar admin key add`")
+            .hint("use a key with that scope: `belljar admin key add`")
     }
 
     /// The same words for what is not there and for what is not the caller's.
@@ -79,34 +79,34 @@ impl Refusal {
 
     pub(crate) fn busy(code: &'static str, message: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
-            .hint("nothing was done; try again in a moment")
+            .hint("the request was not executed; retry in a moment")
     }
 
     pub(crate) fn key_not_looked_up(proof: &Proof) -> Self {
         if *proof == Proof::Busy {
-            let message = "too many keys are looked up at this moment";
+            let message = "too many keys are being checked";
             return Self::busy("too_many_lookups", message);
         }
-        let message = "too many wrong keys came from this address; this one was not looked up";
+        let message = "too many wrong keys from this address; this key was not checked";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_keys", message)
-            .hint("use the key that you were given; try again in a moment")
+            .hint("use the right key; retry in a few seconds")
     }
 
     pub(crate) fn invalid_text() -> Self {
-        let message = "a text of the request holds a character that cannot be stored";
+        let message = "a text in the request has a character that cannot be stored";
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_text", message)
             .hint("leave out U+0000")
     }
 
     pub(crate) fn database() -> Self {
-        Self::busy("database_away", "the platform's database does not answer")
+        Self::busy("database_away", "the platform's database does not respond")
     }
 
     /// Nobody knows whether it was done.
     pub(crate) fn unknown_outcome() -> Self {
-        let message = "the node broke off in the middle: nobody knows whether it was done";
+        let message = "connection to the node was lost; the request may or may not have completed";
         Self::new(StatusCode::BAD_GATEWAY, "outcome_unknown", message)
-            .hint("look before you ask again, or ask with an Idempotency-Key")
+            .hint("check before you retry, or use an Idempotency-Key")
     }
 
     pub(crate) fn into_response(self, surface: Surface) -> Response {

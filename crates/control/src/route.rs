@@ -146,7 +146,7 @@ async fn ready(control: &Control) -> Response {
         return Refusal::database().into_response(Surface::Own);
     }
     if control.roster().is_empty(std::time::Instant::now()) {
-        return Refusal::busy("no_node", "no node is there").into_response(Surface::Own);
+        return Refusal::busy("no_node", "no node is available").into_response(Surface::Own);
     }
     well()
 }
@@ -202,7 +202,7 @@ async fn link(control: &Control, request: Request<Body>) -> Response {
 async fn anywhere(control: &Control, request: Request<Body>) -> Response {
     match control.nodes().first() {
         Some(&node) => passed(control.forward(node, request).await, Surface::Own),
-        None => Refusal::busy("no_node", "no node is there").into_response(Surface::Own),
+        None => Refusal::busy("no_node", "no node is available").into_response(Surface::Own),
     }
 }
 
@@ -211,14 +211,14 @@ pub(crate) fn passed(answer: Result<Response, Unreached>, surface: Surface) -> R
 }
 
 pub(crate) fn unreached(error: &Unreached, surface: Surface) -> Response {
-    tracing::warn!(error = error as &dyn std::error::Error, "a request was not passed on");
+    tracing::warn!(error = error as &dyn std::error::Error, "proxying to node failed");
     let refusal = match error {
         Unreached::Gone | Unreached::Connect(_) => {
-            Refusal::busy("node_unreachable", "the node of this does not answer")
+            Refusal::busy("node_unreachable", "the node hosting this resource is not responding")
         }
         Unreached::BrokeOff(_) => Refusal::unknown_outcome(),
         Unreached::Form(_) => {
-            let message = "this request cannot be passed on";
+            let message = "this request cannot be proxied";
             Refusal::new(StatusCode::BAD_REQUEST, "unreadable_request", message)
         }
     };

@@ -73,7 +73,7 @@ impl Control {
         let answer = tokio::time::timeout(PATIENCE, self.client().request(request)).await;
         let heard = matches!(answer, Ok(Ok(answer)) if answer.status().is_success());
         if !heard {
-            tracing::warn!(%webhook, "nobody hears whether there are enough nodes");
+            tracing::warn!(%webhook, "scaling webhook failed");
         }
         heard
     }

@@ -44,7 +44,7 @@ impl Control {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let signed = self.keyring().sign_request(request.method().as_str(), path, &behalf);
         let signed = signed.inspect_err(|error| {
-            tracing::error!(error = error as &dyn std::error::Error, "request not signed");
+            tracing::error!(error = error as &dyn std::error::Error, "cannot sign request");
         });
         HeaderValue::try_from(signed.ok()?).ok()
     }

@@ -50,9 +50,9 @@ const UNHEARD: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Without the address, which may hold a password.
-    #[error("address {0} of the NATS servers cannot be read; one is like nats://host:4222")]
+    #[error("invalid NATS address {0}; expected one like nats://host:4222")]
     Address(usize),
-    #[error("no NATS server is named")]
+    #[error("no NATS server is configured")]
     Nobody,
     #[error("cannot set up the connection to NATS")]
     Setup(#[source] async_nats::ConnectError),

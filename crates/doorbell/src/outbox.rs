@@ -53,12 +53,12 @@ pub enum Stream {
 /// Why messages are perhaps not in the stream. They may be sent again.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
-    #[error("NATS is away")]
+    #[error("NATS is unavailable")]
     Away,
     /// Also when a cluster has none that speaks for it just now: look.
-    #[error("no stream takes the outbox")]
+    #[error("no stream accepts the outbox")]
     NoStream,
-    #[error("NATS does not take the outbox: {0}")]
+    #[error("NATS refused the outbox: {0}")]
     Refused(String),
 }
 
@@ -105,7 +105,7 @@ impl Doorbell {
 
     fn pass_over<T>(&self, id: &str, subject: &str) -> Option<T> {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(id, subject, "a message of the outbox can never be sent");
+        tracing::error!(id, subject, "outbox message can never be sent");
         None
     }
 

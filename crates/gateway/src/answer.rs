@@ -118,14 +118,14 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         Reason::Path => (denied, "the network policy does not allow this path of {}", ASK),
         Reason::Private => (
             denied,
-            "{} is a private place, which sandboxes do not reach",
-            "an operator can open blocks of addresses in the gateway's settings",
+            "{} is a private address, which sandboxes cannot reach",
+            "the operator can open address ranges in the gateway's settings",
         ),
         Reason::DeniedBlock | Reason::DeniedHost => (denied, "the network policy denies {}", ""),
         Reason::NameMismatch | Reason::NoName => (
             denied,
             "the name inside the connection is not {}",
-            "TLS must be for the host that was asked for, and say so",
+            "the TLS client hello must name the requested host",
         ),
         Reason::TooMany => (
             StatusCode::TOO_MANY_REQUESTS,
@@ -141,12 +141,10 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         Reason::Unresolved => (failed, "{} could not be looked up", ""),
         Reason::Unreachable => (failed, "{} could not be reached", ""),
         Reason::Upstream => (failed, "{} did not answer properly", ""),
-        Reason::BadAnswer => {
-            (failed, "{} answered with more, or with other, than is passed on", "")
-        }
+        Reason::BadAnswer => (failed, "the response of {} is too large or invalid", ""),
         Reason::NotRecorded => (
             failed,
-            "this request is not on the cassette that is played",
+            "this request is not on the replayed cassette",
             "record it first, or let misses fall through",
         ),
         Reason::PolicyChanged => (denied, "the network policy has just changed", "try again"),
@@ -154,7 +152,7 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         Reason::Scope | Reason::Budget | Reason::UnknownPrice | Reason::Operation => {
             (denied, "the token does not allow this", "")
         }
-        Reason::Foreign => (denied, "this is not for the sandbox that asks", ""),
+        Reason::Foreign => (denied, "this belongs to another sandbox", ""),
         Reason::Rule
         | Reason::Open
         | Reason::Recorded

@@ -35,9 +35,9 @@ pub(crate) struct Authority {
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    #[error("cannot make a certificate")]
+    #[error("cannot create a certificate")]
     Make(#[source] rcgen::Error),
-    #[error("cannot use a certificate that was just made")]
+    #[error("cannot use the new certificate")]
     Use(#[source] rustls::Error),
 }
 

@@ -68,7 +68,7 @@ impl From<&Opened> for Opening {
 pub enum InvalidConfig {
     #[error("cannot read `{path}`")]
     Read { path: PathBuf, source: io::Error },
-    #[error("`{path}` is not what the gateway's settings look like")]
+    #[error("invalid gateway settings in `{path}`")]
     Parse { path: PathBuf, source: Box<toml::de::Error> },
 }
 

@@ -46,7 +46,7 @@ pub(crate) async fn serve(
             }
             // Descriptors may have run out: what was accepted goes on, and ends.
             Err(error) => {
-                tracing::warn!(sandbox.id = %session.subject.sandbox, %error, "cannot accept");
+                tracing::warn!(sandbox.id = %session.subject.sandbox, %error, "accept failed");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

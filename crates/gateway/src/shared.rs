@@ -65,20 +65,20 @@ pub(crate) struct Live {
 /// Why settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot find out which name servers to ask")]
+    #[error("cannot find the name servers")]
     Resolver(#[source] NetError),
     #[error(transparent)]
     Trust(#[from] TrustError),
     #[error(transparent)]
     Operations(#[from] InvalidOperations),
-    #[error("cannot keep cassettes")]
+    #[error("cannot store cassettes")]
     Cassettes(#[source] StoreError),
 }
 
 /// Why a sandbox is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("the sandbox is served already")]
+    #[error("the sandbox is already served")]
     Twice,
     #[error("the sandbox is not served")]
     Unknown,
@@ -86,11 +86,11 @@ pub enum OpenError {
     Listener(#[source] io::Error),
     #[error("the sandbox has no authority")]
     Authority(#[source] AuthorityError),
-    #[error("no token was made")]
+    #[error("no token was created")]
     Mint(#[source] MintError),
-    #[error("there is no cassette `{0}` to replay; `belljar cassette list` shows those there are")]
+    #[error("there is no cassette `{0}` to replay; `belljar cassette list` lists cassettes")]
     NoCassette(CassetteId),
-    #[error("cannot make the cassette")]
+    #[error("cannot create the cassette")]
     Cassette(#[source] StoreError),
 }
 

@@ -186,7 +186,7 @@ fn not_recorded(mut entry: Entry, miss: &Missed) -> Answer {
     entry.row().status = Some(StatusCode::BAD_GATEWAY.as_u16());
     let said = Said {
         code: "not_recorded",
-        message: "this request is not on the cassette that is played",
+        message: "this request is not on the replayed cassette",
         reason: Reason::NotRecorded,
         hint: "record it first, or let misses fall through",
         miss,

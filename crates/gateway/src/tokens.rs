@@ -117,11 +117,11 @@ pub(crate) enum Death {
 /// Why no token was made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MintError {
-    #[error("the sandbox already has {MOST_OF_ONE} tokens that are alive")]
+    #[error("the sandbox already has {MOST_OF_ONE} live tokens")]
     TooManyOfOne,
-    #[error("there are {MOST} tokens alive")]
+    #[error("there are already {MOST} live tokens")]
     TooMany,
-    #[error("cannot draw random bits")]
+    #[error("cannot read random bytes")]
     Random(#[source] std::io::Error),
 }
 

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 pub enum TrustError {
     #[error("cannot read the authorities in `{path}`")]
     Read { path: PathBuf, source: rustls_pki_types::pem::Error },
-    #[error("an authority in `{path}` cannot be used")]
+    #[error("invalid authority in `{path}`")]
     Authority { path: PathBuf, source: rustls::Error },
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
@@ -25,7 +25,7 @@ pub(crate) fn client(extra: &[PathBuf]) -> Result<Arc<ClientConfig>, TrustError>
     // A host without authorities reaches what the operator named, or nobody.
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "some of the system's authorities cannot be read");
+        tracing::warn!(%error, "cannot read some system authorities");
     }
     roots.add_parsable_certificates(found.certs);
     for path in extra {

@@ -86,19 +86,19 @@ pub enum ContextError {
     Call(#[source] CallError),
     #[error("the interpreter could not be forked")]
     Fork(#[source] StartError),
-    #[error("the sandbox does not answer")]
+    #[error("the sandbox does not respond")]
     Link(#[source] LinkError),
     #[error("this interpreter cannot be a context: {0}")]
     Unfit(String),
     #[error("the interpreter ended before it was ready ({0})")]
     Stillborn(String),
-    #[error("the context has ended ({0}); restart it, or make a new one")]
+    #[error("the context has ended ({0}); restart it, or create a new one")]
     Over(EndReason),
-    #[error("there is no context {0}")]
+    #[error("no such context: {0}")]
     Unknown(u32),
     #[error("cannot copy the context: {0}")]
     Copy(String),
-    #[error("cannot copy the context: it takes more than {most} bytes")]
+    #[error("cannot copy the context: it uses more than {most} bytes")]
     TooLarge { most: u64 },
 }
 

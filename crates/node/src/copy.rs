@@ -264,8 +264,8 @@ impl Sandbox {
         let refuse = |why: String| ContextError::Copy(why);
         if !begins_with_files(&self.spec) {
             let why = match self.spec.tier {
-                Tier::Microvm => "its files lie on a disk that only its own kernel reads",
-                _ => "its files lie in a directory of the host",
+                Tier::Microvm => "its files are on a disk that only its own kernel can read",
+                _ => "its files are in a directory of the host",
             };
             return Err(refuse(why.into()));
         }
@@ -290,14 +290,17 @@ fn is_forked(context: &Context) -> bool {
 
 fn was_executed(context: &Context) -> ContextError {
     let language = context.options().language.as_str();
-    let why =
-        format!("context {} ({language}) was executed, not forked; delete it first", context.id());
+    let why = format!(
+        "context {} ({language}) was cold-started and cannot be copied; delete it, or recreate the \
+         sandbox once the server is warm",
+        context.id()
+    );
     ContextError::Copy(why)
 }
 
 /// Its cell did not end in time.
 pub(crate) fn still_runs(context: &Context) -> ContextError {
-    ContextError::Copy(format!("context {} still runs a cell", context.id()))
+    ContextError::Copy(format!("context {} is still running a cell", context.id()))
 }
 
 /// Dropped when the context may go on.
@@ -312,11 +315,11 @@ async fn park(
     let (parked, release) = parked.map_err(|_| still_runs(context))??;
     if !parked.threads.is_empty() {
         let names = parked.threads.join(", ");
-        return Err(ContextError::Copy(format!("threads do not survive; end {names} first")));
+        return Err(ContextError::Copy(format!("threads cannot be copied; end {names} first")));
     }
     if let Some(open) = parked.descriptors.first() {
         let (fd, target) = (open.fd, &open.target);
-        let why = format!("open files do not survive; descriptor {fd} is {target}; close it");
+        let why = format!("open files cannot be copied; descriptor {fd} is {target}; close it");
         return Err(ContextError::Copy(why));
     }
     Ok((parked.cwd, release))

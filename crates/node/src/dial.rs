@@ -23,7 +23,7 @@ use crate::sandbox::Sandbox;
 /// Why a port could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    #[error("the sandbox does not answer")]
+    #[error("the sandbox does not respond")]
     Link(#[source] LinkError),
     /// With the kernel's error; `ConnectionRefused` when nobody listens.
     #[error("cannot {doing}")]

@@ -14,17 +14,17 @@ use crate::sandbox::Sandbox;
 /// Why a file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    #[error("the sandbox does not answer")]
+    #[error("the sandbox does not respond")]
     Link(#[source] LinkError),
     #[error("cannot {doing}")]
     Refused { doing: String, source: io::Error },
-    #[error("cannot read what is to be uploaded")]
+    #[error("cannot read the data to upload")]
     Source(#[source] io::Error),
-    #[error("cannot write what is downloaded")]
+    #[error("cannot write the downloaded data")]
     Target(#[source] io::Error),
-    #[error("the file became shorter while it was read: {got} of {size} bytes")]
+    #[error("the file was truncated while it was read: {got} of {size} bytes")]
     Shrunk { got: u64, size: u64 },
-    #[error("the file is {size} bytes long, and no more than {limit} are taken")]
+    #[error("the file has {size} bytes; no more than {limit} are accepted")]
     TooLarge { size: u64, limit: u64 },
 }
 

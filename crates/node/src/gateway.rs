@@ -56,15 +56,15 @@ pub enum GatewayError {
     Refused(String),
     #[error("the request does not fit a packet")]
     Unfit(#[source] Unfit),
-    #[error("the sandbox cannot have a way out")]
+    #[error("cannot give the sandbox a network")]
     Listen(#[source] ListenError),
     #[error("the sandbox's guest cannot relay connections")]
     Relay(#[source] RelayError),
-    #[error("cannot have programs inside trust the sandbox's authority")]
+    #[error("cannot install the sandbox's certificate authority inside")]
     Authority(#[source] FileError),
-    #[error("the sandbox is connected already")]
+    #[error("the sandbox is already connected")]
     Connected,
-    #[error("the sandbox has no way out: connect it first")]
+    #[error("the sandbox has no network; connect it first")]
     NotConnected,
 }
 

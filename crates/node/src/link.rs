@@ -31,17 +31,17 @@ pub(crate) use queue::{Bounds, Counted, Incoming};
 /// Why a sandbox no longer answers.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LinkError {
-    #[error("the sandbox is gone")]
+    #[error("the sandbox has ended")]
     Gone,
     #[error("the sandbox's guest did not answer in {0:?}")]
     Silent(Duration),
-    #[error("the request is larger than the sandbox's guest takes")]
+    #[error("the request is too large for the sandbox's guest")]
     TooLarge,
     #[error("the sandbox's guest broke the protocol")]
     Protocol(#[source] FrameError),
-    #[error("the sandbox's guest is of another generation than this program")]
+    #[error("the sandbox's guest has another generation than this program")]
     Generation,
-    #[error("the sandbox's guest says that it is not confined as planned")]
+    #[error("the sandbox's guest reports that it is not confined as planned")]
     NotConfined,
 }
 

@@ -29,13 +29,13 @@ pub enum NodeError {
     Start(#[source] StartError),
     #[error("the sandbox did not answer")]
     Link(#[source] LinkError),
-    #[error("cannot make an id")]
+    #[error("cannot generate an id")]
     Id(#[source] std::io::Error),
     #[error("the template has no warm interpreter")]
     Warm(#[source] WarmError),
     #[error("the waiting interpreter did not start")]
     Context(#[source] ContextError),
-    #[error("what was saved cannot come back")]
+    #[error("cannot restore the saved sandbox")]
     Saved(#[source] SaveError),
     #[error("the limits could not be applied to a waiting sandbox")]
     Limits(#[source] std::io::Error),

@@ -28,7 +28,7 @@ use crate::link::{Channel, Incoming, Link, LinkError};
 /// Why a guest does not relay.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    #[error("the sandbox does not answer")]
+    #[error("the sandbox does not respond")]
     Link(#[source] LinkError),
     #[error("cannot {doing}")]
     Refused { doing: String, source: io::Error },

@@ -31,11 +31,11 @@ use crate::warm::Family;
 /// Why a call did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    #[error("the sandbox does not answer")]
+    #[error("the sandbox does not respond")]
     Link(#[source] LinkError),
     #[error("cannot {doing}")]
     Refused { doing: String, source: io::Error },
-    #[error("cannot make the call's cgroup")]
+    #[error("cannot create the call's cgroup")]
     Group(#[source] io::Error),
 }
 
@@ -372,7 +372,7 @@ impl Sandbox {
 
     /// Who makes sandboxes of its kind.
     pub(crate) fn maker(&self) -> Result<Maker, ContextError> {
-        self.maker.clone().ok_or_else(|| ContextError::Copy("its node is gone".into()))
+        self.maker.clone().ok_or_else(|| ContextError::Copy("its node has stopped".into()))
     }
 
     async fn interpreter(&self, options: &ContextOptions) -> Result<(Facts, Orders), ContextError> {

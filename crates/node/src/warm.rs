@@ -40,13 +40,13 @@ pub struct Warmth {
 pub enum WarmError {
     #[error("the zygote did not start")]
     Start(#[source] StartError),
-    #[error("the zygote cannot be forked from: {0}")]
+    #[error("cannot fork from the zygote: {0}")]
     Unfit(String),
     #[error("the zygote ended while it warmed up: {0}")]
     Died(String),
     #[error("the zygote did not warm up in {0:?}")]
     Late(Duration),
-    #[error("its path or environment holds a NUL byte")]
+    #[error("the path or environment contains a NUL byte")]
     Text,
 }
 

@@ -126,7 +126,7 @@ impl Sandbox {
     pub(crate) async fn save_whole(&self, dir: &Path, then: Then) -> Result<Record, ContextError> {
         let tier = self.spec.tier;
         if !tier.can_be_saved() {
-            let why = format!("the {tier} tier cannot put memory on disk");
+            let why = format!("the tier {tier} cannot save memory to disk");
             return Err(ContextError::Copy(why));
         }
         let held = self.hold_contexts().await?;

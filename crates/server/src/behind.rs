@@ -23,15 +23,15 @@ use http_body_util::{BodyExt as _, Limited};
 /// The reason a request in a tenant's name is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
-    #[error("control did not sign it")]
+    #[error("not signed by control")]
     Signature(#[from] SignatureError),
-    #[error("it is for another node")]
+    #[error("signed for another node")]
     OtherNode,
-    #[error("it is too old")]
+    #[error("signature too old")]
     Stale,
-    #[error("it was here before")]
+    #[error("replayed request")]
     Replayed,
-    #[error("its body is not the one that was signed")]
+    #[error("body differs from the signed one")]
     Body,
 }
 
@@ -96,7 +96,7 @@ impl Cluster {
             },
             |error| {
                 belljar_telemetry::metrics().rejected_node_request("bad_certificate");
-                tracing::warn!(error, "rejected connection to the port for control");
+                tracing::warn!(error, "rejected connection to the control port");
             },
         )
     }

@@ -20,17 +20,17 @@ use serde::Deserialize;
 /// The reason a node is not enrolled.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrolError {
-    #[error("no address of control is known")]
+    #[error("no address of control is configured")]
     NoControl,
     #[error("`{0}` is not an address like https://host:3001")]
     Address(String),
     #[error("cannot reach control at {0}")]
     Reach(String, #[source] hyper_util::client::legacy::Error),
-    #[error("control at {0} does not answer")]
+    #[error("control at {0} does not respond")]
     Silent(String),
     #[error("control refused the enrolment: {0}")]
     Refused(String),
-    #[error("control at {0} answered what cannot be read")]
+    #[error("cannot parse the response of control at {0}")]
     Unreadable(String),
     #[error(transparent)]
     Identity(#[from] NodeIdentityError),

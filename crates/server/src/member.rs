@@ -132,7 +132,7 @@ impl Member {
                 self.actions.heard(&sync.ended);
                 self.actions.set_draining(drain || self.cluster.is_leaving());
                 for id in end {
-                    tracing::warn!(sandbox.id = %id, "control knows nothing of this sandbox");
+                    tracing::warn!(sandbox.id = %id, "ending sandbox that control does not know");
                     let actions = self.actions.clone();
                     tokio::spawn(async move {
                         actions.end_by_order(&id, EndReason::Lost).await;
@@ -151,7 +151,10 @@ impl Member {
                 false
             }
             Ok(Err(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "control does not hear");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "sync with control failed"
+                );
                 false
             }
             Err(_) => false,
@@ -160,7 +163,7 @@ impl Member {
 
     /// Nobody believes any more that this node is there: neither does it.
     async fn begin_anew(&mut self) {
-        tracing::error!("the lease is over: every sandbox ends, and the node registers anew");
+        tracing::error!("lease expired: ending all sandboxes and registering again");
         self.cluster.set_serving(None);
         self.actions.end_everything(EndReason::Lost).await;
         let (registered, renewed) =
@@ -200,7 +203,10 @@ async fn register(
                 return (registered, asked);
             }
             Ok(Err(error)) if !said => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "cannot register yet");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "node registration failed; retrying"
+                );
                 said = true;
             }
             Ok(Err(_)) | Err(_) => {}
@@ -219,7 +225,7 @@ fn set_trust(cluster: &Cluster, trust: Trust) {
         Ok(()) => tracing::info!(current, "trusted authorities changed"),
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "trusted authorities not changed");
+            tracing::error!(error, "cannot change trusted authorities");
         }
     }
 }
@@ -239,7 +245,10 @@ async fn renew(cluster: Cluster, control: Arc<Control>) {
         match renewed {
             Ok(()) => tracing::info!(left = ?identity.certificate_left(), "certificate renewed"),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "certificate not renewed");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "certificate renewal failed"
+                );
                 drop(error);
                 tokio::time::sleep(RENEWAL_RETRY).await;
             }

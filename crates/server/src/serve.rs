@@ -10,7 +10,7 @@ use crate::route::Surfaces;
 
 /// Why a server stopped that nobody told to.
 #[derive(Debug, thiserror::Error)]
-#[error("the process that makes sandboxes is gone, and every sandbox with it")]
+#[error("the sandbox process ended, and all sandboxes with it")]
 pub struct EngineGone;
 
 /// What answers requests.

@@ -3,16 +3,16 @@
 /// Why a question was not answered, or a change may not have been made.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("the address of the database cannot be used")]
+    #[error("invalid database address")]
     Url(#[source] sqlx::Error),
-    #[error("the database did not do what it was asked")]
+    #[error("database query failed")]
     Database(#[from] sqlx::Error),
     /// Two changes met; the same one again will do.
-    #[error("the change met another one")]
+    #[error("conflict with a concurrent change")]
     Contended(#[source] sqlx::Error),
     #[error("there is no tenant `{0}`, or it is closed")]
     UnknownTenant(String),
-    #[error("a row holds `{value}` as {what}, which this version does not know")]
+    #[error("a row has the unknown value `{value}` for {what}")]
     Unreadable { what: &'static str, value: String },
 }
 
@@ -51,9 +51,9 @@ impl StoreError {
 pub enum MigrateError {
     #[error("the database was made by a newer version")]
     Newer(#[source] sqlx::migrate::MigrateError),
-    #[error("the database's tables were changed by somebody else")]
+    #[error("the database schema was changed by another program")]
     Changed(#[source] sqlx::migrate::MigrateError),
-    #[error("the database cannot be brought up to date")]
+    #[error("database migration failed")]
     Failed(#[source] sqlx::migrate::MigrateError),
 }
 

@@ -53,7 +53,7 @@ pub struct Settings {
 /// Why it cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot show metrics on {address}")]
+    #[error("cannot serve metrics on {address}")]
     Metrics { address: SocketAddr, source: io::Error },
     #[error("cannot send traces to `{url}`")]
     Traces { url: String, source: EndpointError },

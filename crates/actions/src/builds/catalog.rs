@@ -167,7 +167,7 @@ impl Actions {
                 let Ok(reference) = reference.parse::<Reference>() else { continue };
                 if let Err(error) = store.remove(&reference) {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "cannot remove the template `{reference}`");
+                    tracing::warn!(error, "cannot remove template `{reference}`");
                 }
             }
             actions.builds().active.send_modify(|active| *active -= 1);

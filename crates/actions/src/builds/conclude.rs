@@ -56,7 +56,7 @@ impl Actions {
             return self.prune(record).await;
         };
         // The template was deleted meanwhile, or others cannot be told of the build.
-        tracing::warn!(build.id, %problem, "build of `{name}` is for nobody");
+        tracing::warn!(build.id, %problem, "build of `{name}` discarded");
         if let Ok(Finished { version, .. }) = built {
             self.discard(record, vec![BuildRecord { version: Some(version), ..build.clone() }]);
             let reason = Reason { message: problem.message, step: Some("finalize".to_owned()) };

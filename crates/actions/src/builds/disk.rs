@@ -144,7 +144,7 @@ impl StepDisk {
 /// Why what a step wrote does not become a layer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeepError {
-    #[error("cannot measure what the step wrote")]
+    #[error("cannot measure the output of the step")]
     Measure(#[source] std::io::Error),
     #[error(
         "the step wrote more than {} bytes or {} files, or nested directories too deep",
@@ -162,7 +162,7 @@ impl From<KeepError> for StepError {
         match error {
             KeepError::Exceeded(_) | KeepError::Scarce => Self::Told(error.to_string()),
             KeepError::Measure(_) | KeepError::Store(_) => {
-                Problem::internal("keep the layer of a step", &error).into()
+                Problem::internal("store the layer of a step", &error).into()
             }
         }
     }
@@ -176,7 +176,7 @@ fn sized(dir: &Path, most: &Amount) -> Option<BuildDisk> {
         Ok(disk) => Some(disk),
         Err(error) => {
             TOLD.call_once(|| {
-                tracing::warn!(%error, "no sized disks for template builds: steps are watched");
+                tracing::warn!(%error, "no sized disks for template builds; watching steps");
             });
             // What was begun of it takes space.
             let _ = std::fs::remove_file(dir.join("disk.img"));
@@ -186,7 +186,7 @@ fn sized(dir: &Path, most: &Amount) -> Option<BuildDisk> {
 }
 
 fn unmeasured(error: &(dyn std::error::Error + 'static)) -> StepError {
-    Problem::internal("measure what a step wrote", error).into()
+    Problem::internal("measure the output of a step", error).into()
 }
 
 /// Waits until the file system at `path` has less than `spare` bytes left.

@@ -42,7 +42,7 @@ impl Log {
             if std::mem::replace(&mut inner.cut, true) {
                 return;
             }
-            message = "the log is full; what follows is left out".to_owned();
+            message = "the log is full; later lines are left out".to_owned();
         }
         inner.bytes += message.len();
         let step = step.map(str::to_owned);

@@ -29,12 +29,12 @@ impl Actions {
             tags.push(DEFAULT_TAG.to_owned());
         }
         if self.templates().is_taken(&name)? {
-            let message = format!("the name '{name}' is taken by a template of this server");
+            let message = format!("the name '{name}' belongs to a template of this server");
             return Err(Problem::new(Kind::Invalid, "name_taken", message)
-                .hint("choose another; to build on it, name it with from_template"));
+                .hint("choose another name; to build on that template, use from_template"));
         }
         let (cpu_count, memory_mb) = self.machine_size(wish)?;
-        let cannot = |error: io::Error| Problem::internal("make an id", &error);
+        let cannot = |error: io::Error| Problem::internal("generate an id", &error);
         let build = BuildRecord {
             id: new_build().map_err(cannot)?,
             status: BuildStatus::Waiting,
@@ -85,8 +85,8 @@ impl Actions {
         if (1..=most.cpus).contains(&cpus) && (LEAST_MEMORY_MB..=most.memory_mb).contains(&memory) {
             // Files that a sandbox writes are in its memory.
             if wish.disk_mb.is_some_and(|disk| disk > memory) {
-                let message = format!("{memory} MB of memory have no room for so many files");
-                return Err(Problem::invalid(message).hint("ask for more memoryMB"));
+                let message = format!("{memory} MB of memory are too little for so many files");
+                return Err(Problem::invalid(message).hint("increase memoryMB"));
             }
             return Ok((cpus, memory));
         }

@@ -97,7 +97,7 @@ impl Work<'_> {
                 self.say(
                     Level::Warn,
                     "base",
-                    format!("there is no registry here: `{image}` is the template `{stands_for}`"),
+                    format!("image pulls are unsupported; building from `{stands_for}` instead"),
                 );
                 self.actions.find_template(self.tenant, &stands_for).await
             }
@@ -149,8 +149,8 @@ impl Work<'_> {
             let known: Vec<_> = images.keys().map(String::as_str).collect();
             StepError::Told(format!(
                 "cannot pull '{image}': this server has no container registry; \
-                 the images it has something for are {}; \
-                 any template of the server can be named with from_template",
+                 supported images are {}; \
+                 to build on a template of this server, use from_template",
                 known.join(", ")
             ))
         })
@@ -187,16 +187,16 @@ impl Work<'_> {
     async fn workspace(&self) -> Result<Workspace, StepError> {
         let store = self.store();
         self.check_free_space(&store)?;
-        blocking("make a place for a layer", move || store.workspace()).await
+        blocking("create the directory of a layer", move || store.workspace()).await
     }
 
     /// Refuses a step that might leave the host too little space.
     fn check_free_space(&self, store: &Store) -> Result<(), StepError> {
         let free = free_bytes(store.root());
-        let free = free.map_err(|error| Problem::internal("look for space", &error))?;
+        let free = free.map_err(|error| Problem::internal("check free disk space", &error))?;
         let bounds = self.actions.config().builds;
         if free < bounds.written.bytes.saturating_add(bounds.spare_bytes) {
-            let message = "the server has no space for another layer".to_owned();
+            let message = "the server has no disk space for another layer".to_owned();
             return Err(StepError::Told(message));
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Work<'_> {
             return Ok(false);
         }
         let (store, key) = (self.store(), *key);
-        let found = blocking("look for a layer", move || store.step(&key)).await?;
+        let found = blocking("find a layer", move || store.step(&key)).await?;
         let Some(layer) = found else { return Ok(false) };
         self.say(Level::Info, name, format!("[builder {name}] CACHED"));
         stand.push(layer);
@@ -225,7 +225,7 @@ impl Work<'_> {
         kind: Tree,
     ) -> Result<(), StepError> {
         let (store, key) = (self.store(), *key);
-        let layer = blocking("keep the layer of a step", move || {
+        let layer = blocking("store the layer of a step", move || {
             let layer = store.add_layer(&tree, kind)?;
             store.remember_step(&key, &layer)?;
             drop(work);
@@ -388,7 +388,7 @@ impl StepError {
     pub(super) fn reason(self, step: Option<String>) -> Reason {
         let message = match self {
             Self::Told(message) => message,
-            Self::Stopped(Stop::Draining) => "the server is about to stop".to_owned(),
+            Self::Stopped(Stop::Draining) => "the server is stopping".to_owned(),
             Self::Stopped(Stop::TimedOut) => "build timed out".to_owned(),
             Self::Stopped(Stop::Deleted) => "build was cancelled".to_owned(),
             Self::Ours(problem) => problem.message,

@@ -63,7 +63,7 @@ impl Action {
         let kind = kind.to_ascii_uppercase();
         let wrong = |what: &str| Problem::invalid(format!("{kind} {what}"));
         if args.iter().any(|arg| arg.len() > LONGEST_ARGUMENT || arg.contains('\0')) {
-            return Err(wrong("has an argument that is too long or holds a zero byte"));
+            return Err(wrong("has an argument that is too long or contains a NUL byte"));
         }
         let given = |index: usize| args.get(index).filter(|arg| !arg.is_empty()).cloned();
         match kind.as_str() {
@@ -97,8 +97,8 @@ impl Action {
             }
             "WORKDIR" => Ok(Self::Workdir(given(0).ok_or_else(|| wrong("needs a directory"))?)),
             "USER" => Ok(Self::User(given(0).ok_or_else(|| wrong("needs a name"))?)),
-            _ => Err(Problem::invalid(format!("there is no step `{kind}`"))
-                .hint("the steps are COPY, RUN, ENV, WORKDIR and USER")),
+            _ => Err(Problem::invalid(format!("unknown step `{kind}`"))
+                .hint("use COPY, RUN, ENV, WORKDIR or USER")),
         }
     }
 

@@ -135,10 +135,11 @@ impl Uploads {
         let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
         expected.retain(|_, expected| expected.until > Instant::now());
         if expected.values().filter(|other| other.tenant == *tenant).count() >= MOST_ADDRESSES {
-            let message = format!("more than {MOST_ADDRESSES} uploads are expected already");
+            let message = format!("your quota of {MOST_ADDRESSES} waiting uploads is used up");
             return Err(Problem::new(Kind::TooMany, "too_many_uploads", message));
         }
-        let token = Secret::random().map_err(|error| Problem::internal("make an id", &error))?;
+        let token =
+            Secret::random().map_err(|error| Problem::internal("generate an id", &error))?;
         let until = Instant::now() + GOOD_FOR;
         let entry = Expected { tenant: tenant.clone(), hash: hash.to_owned(), until };
         expected.insert(token.expose().to_owned(), entry);
@@ -164,12 +165,12 @@ impl Uploads {
             expected.remove(token).filter(|expected| expected.until > Instant::now())
         };
         let expected = expected.ok_or_else(|| {
-            let message = "this address takes no upload, or not any more";
+            let message = "the upload link was used or has expired";
             Problem::new(Kind::NotFound, "upload_not_found", message)
         })?;
         let target = self.path(&expected.tenant, &expected.hash);
         let partial = target.with_extension(format!("{}.new", &token[..16.min(token.len())]));
-        let cannot = |error: io::Error| Problem::internal("keep an upload", &error);
+        let cannot = |error: io::Error| Problem::internal("store an upload", &error);
         if let Some(directory) = target.parent() {
             private::make_dir(directory).map_err(cannot)?;
         }
@@ -189,14 +190,14 @@ impl Upload {
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let count = bytes.len() as u64;
         if count > self.left {
-            let message = format!("an upload has at most {} bytes", self.most);
+            let message = format!("an upload can have at most {} bytes", self.most);
             return Err(Problem::new(Kind::Invalid, "upload_too_large", message)
-                .hint("name the large files in .dockerignore"));
+                .hint("exclude large files with .dockerignore"));
         }
         if !self.under_way.add(self.directory(), count, self.kept) {
-            let message = format!("your uploads have at most {} bytes together", self.kept);
+            let message = format!("your uploads can have at most {} bytes in total", self.kept);
             return Err(Problem::new(Kind::TooMany, "too_many_uploads", message)
-                .hint("send one after the other"));
+                .hint("upload them one after the other"));
         }
         self.left -= count;
         self.unchecked += count;
@@ -204,20 +205,20 @@ impl Upload {
             self.unchecked = 0;
             let left = self.kept.saturating_sub(self.under_way.held(self.directory()));
             let made = make_room(&self.partial, left);
-            made.map_err(|error| Problem::internal("keep an upload", &error))?;
+            made.map_err(|error| Problem::internal("store an upload", &error))?;
         }
         let written = self.file.write_all(bytes).await;
         written.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Problem::new(Kind::NoSpace, "no_space", "there is no space for the upload")
+                Problem::new(Kind::NoSpace, "no_space", "no disk space is left for the upload")
             }
-            _ => Problem::internal("keep an upload", &error),
+            _ => Problem::internal("store an upload", &error),
         })
     }
 
     /// Keeps it, now that it is complete.
     pub async fn finish(mut self) -> Result<(), Problem> {
-        let cannot = |error: io::Error| Problem::internal("keep an upload", &error);
+        let cannot = |error: io::Error| Problem::internal("store an upload", &error);
         self.file.flush().await.map_err(cannot)?;
         fs::rename(&self.partial, &self.target).map_err(cannot)?;
         self.under_way.remove(self.directory(), self.most - self.left);

@@ -67,7 +67,7 @@ impl Actions {
             ContextError::Copy(_) | ContextError::TooLarge { .. } if !live.machine.is_gone() => {
                 cannot_copy(&error)
             }
-            _ => sandbox.failed(live, "put the sandbox on disk", &error),
+            _ => sandbox.failed(live, "save the sandbox to disk", &error),
         })?;
         Ok(Paused::Suspended(dir))
     }
@@ -87,7 +87,7 @@ impl Actions {
     /// Removes what was saved of a sandbox that runs again.
     pub(super) fn forget_saved(&self, sandbox: &Sandbox) {
         if let Err(error) = self.journal().forget_saved(sandbox.id()) {
-            tracing::warn!(sandbox.id = %sandbox.id(), %error, "cannot remove what was saved");
+            tracing::warn!(sandbox.id = %sandbox.id(), %error, "cannot remove saved sandbox state");
         }
     }
 }

@@ -90,7 +90,7 @@ impl Actions {
             OnTimeout::Pause(mode) => match self.pause_in_time(sandbox, mode).await {
                 Ok(()) => true,
                 Err(problem) => {
-                    tracing::warn!(sandbox.id = %sandbox.id(), %problem, "cannot pause in time");
+                    tracing::warn!(sandbox.id = %sandbox.id(), %problem, "deadline pause failed");
                     false
                 }
             },

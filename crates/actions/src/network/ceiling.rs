@@ -18,7 +18,7 @@ pub enum Ceiling {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not none, packages, allow or open")]
+#[error("unknown network `{0}`; use none, packages, allow or open")]
 pub struct UnknownCeiling(String);
 
 impl Ceiling {
@@ -65,10 +65,10 @@ impl NetworkWish {
         if asked > most {
             let (asked, most) = (asked.as_str(), most.as_str());
             let message =
-                format!("the network `{asked}` was asked for; this server gives `{most}` at most");
+                format!("the network `{asked}` was requested; this server allows `{most}` at most");
             let problem = Problem::new(Kind::Unsupported, "network_not_offered", message);
             return Err(
-                problem.hint("its operator can offer more with `belljar serve --network-most`")
+                problem.hint("the operator can allow more with `belljar serve --max-network`")
             );
         }
         let rules = match &self.policy.reach {
@@ -77,7 +77,8 @@ impl NetworkWish {
         };
         let Policy { deny, deny_hosts, .. } = &self.policy;
         if rules.max(deny.len()).max(deny_hosts.len()) > MOST_RULES {
-            let message = format!("a network policy has at most {MOST_RULES} rules of a kind");
+            let message =
+                format!("a network policy can have at most {MOST_RULES} rules of each kind");
             return Err(Problem::invalid(message));
         }
         Ok(())

@@ -108,7 +108,7 @@ impl Actions {
         let seconds = seconds.unwrap_or(TOKEN_LIFE);
         let grant = Grant { operations, agent, seconds, budget };
         let minted = live.machine.mint(grant).await;
-        minted.map_err(|error| unserved("make a token", &error))
+        minted.map_err(|error| unserved("create a token", &error))
     }
 }
 
@@ -155,7 +155,7 @@ async fn read(source: Source, tenant: &Tenant, query: RowQuery) -> Result<Vec<Ar
     };
     let rows = tokio::task::spawn_blocking(read).await;
     let rows = rows.unwrap_or_else(|error| Err(io::Error::other(error)));
-    let mut rows = rows.map_err(|error| Problem::internal("read the rows of traffic", &error))?;
+    let mut rows = rows.map_err(|error| Problem::internal("read connections", &error))?;
     // Whoever finds the sandbox owns it; a row says so itself as well.
     rows.retain(|row| row.subject.tenant == tenant.as_str());
     Ok(rows)

@@ -72,13 +72,13 @@ impl Rows {
     pub(crate) fn push(&self, mut row: Row) {
         let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.open(&mut kept) {
-            tracing::warn!(path = %self.path.display(), %error, "rows of traffic are not written");
+            tracing::warn!(path = %self.path.display(), %error, "cannot open connection log");
         }
         kept.number(&mut row);
         row.subject.sandbox.clone_from(&self.sandbox);
         // What cannot be written is still remembered; the next row tries again.
         if let Err(error) = kept.write(&row) {
-            tracing::warn!(path = %self.path.display(), %error, "a row of traffic was not written");
+            tracing::warn!(path = %self.path.display(), %error, "cannot write connection row");
         }
         if kept.latest.len() == REMEMBERED {
             kept.latest.pop_front();

@@ -145,7 +145,7 @@ impl Actions {
 async fn tell(machine: &belljar_node::Sandbox, network: &Network) -> Result<(), Problem> {
     for (path, text) in &network.files {
         let told = machine.tell(path, text).await;
-        told.map_err(|error| Problem::internal("tell package managers of their index", &error))?;
+        told.map_err(|error| Problem::internal("configure package managers", &error))?;
     }
     Ok(())
 }
@@ -158,9 +158,9 @@ pub(super) fn unserved(attempted: &str, error: &GatewayError) -> Problem {
         }
         GatewayError::Unfit(_) => Problem::invalid("the network policy is too large"),
         GatewayError::NotConnected => {
-            let message = "the sandbox has no way out: it was made without a network";
+            let message = "the sandbox has no network";
             Problem::new(Kind::Conflict, "no_network", message)
-                .hint("give it a network policy, or make it with operations")
+                .hint("set a network policy, or create the sandbox with operations")
         }
         error => Problem::internal(attempted, error),
     }
@@ -179,7 +179,7 @@ async fn take(mut rows: Receiver<Arc<[Row]>>, routes: Routes) {
             }),
             Err(RecvError::Lagged(missed)) => {
                 belljar_telemetry::metrics().rows_missed(missed);
-                tracing::error!(missed, "packets of traffic rows were missed");
+                tracing::error!(missed, "packets of connection rows lost");
             }
             Err(RecvError::Closed) => return,
         }

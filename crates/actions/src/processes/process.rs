@@ -124,7 +124,7 @@ impl Process {
         if let Some(followers) = lock(&self.followers).as_mut() {
             followers.retain(|follower| !follower.is_closed());
             if followers.len() >= MOST_FOLLOWERS {
-                let message = format!("a process has at most {MOST_FOLLOWERS} followers");
+                let message = format!("a process can have at most {MOST_FOLLOWERS} followers");
                 return Err(Problem::new(Kind::TooMany, "too_many_followers", message));
             }
             followers.push(sender);

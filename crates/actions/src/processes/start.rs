@@ -67,7 +67,7 @@ impl Actions {
     ) -> Result<Following, Problem> {
         check_env(&wish.envs)?;
         if wish.cmd.is_empty() {
-            return Err(Problem::invalid("there is no command to start"));
+            return Err(Problem::invalid("the command is empty"));
         }
         let asked = wish.cwd.as_deref().or(sandbox.template().workdir()).unwrap_or_default();
         let cwd = live.files(wish.user).resolve(asked)?;

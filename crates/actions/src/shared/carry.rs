@@ -139,7 +139,8 @@ impl Actions {
         let templates = self.templates();
         let Some(shared) = templates.shared() else { return Ok(None) };
         let reference = format!("{}@{version}", record.stored_name()).parse();
-        let reference = reference.map_err(|error| Problem::internal("name a version", &error))?;
+        let reference =
+            reference.map_err(|error| Problem::internal("parse a template version", &error))?;
         shared.carry(templates.store(), &record.tenant, reference).await.map(Some)
     }
 }

@@ -39,7 +39,7 @@ impl Shared {
         let garbage = found.map(|(content, _)| serde_json::from_slice::<Garbage>(&content));
         match garbage.transpose() {
             Ok(garbage) => Ok(garbage.unwrap_or_default().blobs),
-            Err(error) => Err(Problem::internal("understand what is garbage", &error)),
+            Err(error) => Err(Problem::internal("find garbage", &error)),
         }
     }
 

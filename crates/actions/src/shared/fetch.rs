@@ -23,11 +23,11 @@ const MOST_MANIFEST: u64 = 4 << 20;
 /// Why what was fetched is not used.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
-    #[error("cannot understand what the template is made of")]
+    #[error("cannot parse the template's manifest")]
     Manifest(#[source] serde_json::Error),
-    #[error("cannot read what the template is made of")]
+    #[error("cannot read the template's manifest")]
     Read(#[source] std::io::Error),
-    #[error("what was fetched is not the template that was asked for: {0}")]
+    #[error("fetched another template than requested: {0}")]
     Other(&'static str),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -61,7 +61,7 @@ impl Shared {
             held.push(self.fetch_layer(store, layer, is_usable).await?);
         }
         let (store, manifest) = (store.clone(), packed.manifest);
-        blocking("keep the template", move || {
+        blocking("store the template", move || {
             let published = store.publish(&manifest);
             // Held until the version names them.
             drop(held);
@@ -79,7 +79,7 @@ impl Shared {
         let _turn = self.fetching.turn(layer.digest.to_string()).await;
         if is_usable {
             let (reading, digest) = (store.clone(), layer.digest);
-            let found = blocking("look for a layer", move || reading.layer(&digest)).await?;
+            let found = blocking("find a layer", move || reading.layer(&digest)).await?;
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -108,14 +108,14 @@ fn read(file: std::fs::File, record: &Record, version: &str) -> Result<Packed, F
     let manifest = &packed.manifest;
     let is_owner = manifest.defaults.owner.as_deref() == Some(record.tenant.as_str());
     if manifest.name != record.stored_name() || manifest.version != version || !is_owner {
-        return Err(FetchError::Other("it is another version, or somebody else's"));
+        return Err(FetchError::Other("its name, version or owner differs"));
     }
     if !manifest.binds.is_empty() {
-        return Err(FetchError::Other("it shows directories of the host"));
+        return Err(FetchError::Other("it mounts directories of the host"));
     }
     let digests: Vec<Digest> = packed.layers.iter().map(|layer| layer.digest).collect();
     if digests != manifest.layers || digests.len() > MOST_LAYERS {
-        return Err(FetchError::Other("its layers are not those of its manifest"));
+        return Err(FetchError::Other("its layers differ from its manifest"));
     }
     Ok(packed)
 }
@@ -128,9 +128,9 @@ fn check_room(
     let missing = packed.layers.iter().filter(|layer| !is_usable(&layer.digest));
     let needed = missing.map(|layer| layer.bytes).fold(0, u64::saturating_add);
     let free = rustix::fs::statvfs(store.root());
-    let free = free.map_err(|error| Problem::internal("look for space", &error))?;
+    let free = free.map_err(|error| Problem::internal("check free disk space", &error))?;
     if free.f_bavail.saturating_mul(free.f_frsize) < needed {
-        let message = "the server has no space for the template";
+        let message = "the server has no disk space for the template";
         return Err(Problem::new(Kind::NoSpace, "no_space", message));
     }
     Ok(())
@@ -178,7 +178,8 @@ impl Actions {
         let version = build.version.as_deref().unwrap_or_default();
         let reference = format!("{}@{version}", record.stored_name());
         let parsed = reference.parse::<Reference>();
-        let parsed = parsed.map_err(|error| Problem::internal("name a version", &error))?;
+        let parsed =
+            parsed.map_err(|error| Problem::internal("parse a template version", &error))?;
         let is_here = || match templates.store().show(&parsed) {
             Ok(_) => Ok(true),
             Err(StoreError::Unknown(_)) => Ok(false),
@@ -191,7 +192,7 @@ impl Actions {
         if is_here()? {
             return Ok(());
         }
-        tracing::info!("fetching the template `{reference}`");
+        tracing::info!("fetching template `{reference}`");
         shared.fetch(templates.store(), &record, &build, &packed).await
     }
 }

@@ -31,7 +31,7 @@ impl Shared {
         }
         let began = Instant::now();
         let listed = self.objects.list_records(&templates_of(tenant)).await;
-        let listed = listed.map_err(|error| away("look for templates", &error))?;
+        let listed = listed.map_err(|error| away("list templates", &error))?;
         let mut gone = Gone::new();
         let mut there = Vec::new();
         for (name, version) in listed {
@@ -63,18 +63,18 @@ impl Shared {
 
     async fn read(&self, tenant: &Tenant, id: &str) -> Result<Seen, Problem> {
         let found = self.objects.get_record(&record_of(tenant, id)).await;
-        let found = found.map_err(|error| away("look for a template", &error))?;
+        let found = found.map_err(|error| away("find a template", &error))?;
         let Some((content, version)) = found else { return Ok(Seen::Nothing) };
         match serde_json::from_slice::<Record>(&content) {
             Ok(record) if record.tenant == *tenant && record.id == id => {
                 Ok(Seen::Record(Box::new(record), version))
             }
             Ok(_) => {
-                tracing::error!(id, "the record of a template is somebody else's");
+                tracing::error!(id, "template record belongs to another tenant");
                 Ok(Seen::Unreadable)
             }
             Err(error) => {
-                tracing::error!(%error, id, "cannot understand the record of a template");
+                tracing::error!(%error, id, "cannot parse template record");
                 Ok(Seen::Unreadable)
             }
         }
@@ -140,7 +140,7 @@ impl Shared {
                 Err(error) => return Err(away("record the template", &error)),
             }
         }
-        Err(Problem::conflict("the template is being changed by too many others"))
+        Err(Problem::conflict("too many concurrent changes of the template; retry"))
     }
 
     /// The id that a name belongs to: this one, unless it is taken.
@@ -151,7 +151,7 @@ impl Shared {
         id: &str,
     ) -> Result<String, Problem> {
         let claim = claim_of(tenant, name);
-        let cannot = |error| away("take the name of a template", &error);
+        let cannot = |error| away("claim the name of a template", &error);
         for _ in 0..TRIES {
             let mine = id.as_bytes().to_vec();
             match self.objects.put_record(&claim, mine, &Expected::Absent).await {
@@ -166,7 +166,7 @@ impl Shared {
                 return Ok(theirs);
             }
         }
-        Err(Problem::conflict("the name is being taken by too many others"))
+        Err(Problem::conflict("too many concurrent claims of the name; retry"))
     }
 
     /// Deletes a template for everybody, and here.
@@ -280,7 +280,7 @@ impl Actions {
             }
             match shared.collect(SystemTime::now(), PATIENCE).await {
                 Ok(0) | Err(_) => {}
-                Ok(count) => tracing::info!("removed {count} objects that nothing needs"),
+                Ok(count) => tracing::info!("removed {count} unused objects"),
             }
         }
     }

@@ -63,7 +63,8 @@ impl Actions {
         let id = id.unwrap_or_else(|| machine.id()).clone();
         let (network, rows) = ((*original.network()).clone(), self.rows_for(&id));
         self.connect_or_end(&machine, &facts.tenant, &network, &rows).await?;
-        let token = || Secret::random().map_err(|error| Problem::internal("make a token", &error));
+        let token =
+            || Secret::random().map_err(|error| Problem::internal("generate a token", &error));
         let traffic_token = facts.traffic_token.as_ref().map(|_| token()).transpose()?;
         let facts = Facts { started_at: now(), token: token()?, traffic_token, ..facts.clone() };
         let (template, out) = (original.template().clone(), (network, rows));

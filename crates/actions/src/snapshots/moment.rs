@@ -86,9 +86,9 @@ pub(crate) async fn save(files: &Checkpoint, path: &Path) -> Result<(), Problem>
 
 /// Why a sandbox cannot be copied, for its owner.
 pub(crate) fn cannot_copy(error: &ContextError) -> Problem {
-    let message = format!("the sandbox cannot be copied as it is: {error}");
+    let message = format!("cannot copy the sandbox: {error}");
     Problem::new(Kind::Conflict, "cannot_checkpoint", message)
-        .hint("end what it names, or leave memory out")
+        .hint("end the part that the message names, or keep files only")
 }
 
 /// The most that a moment of a sandbox can take.
@@ -147,7 +147,7 @@ impl Actions {
             Taken::Saved(path) | Taken::Whole(path) => {
                 let loaded = Checkpoint::load(path, spec).await;
                 let loaded =
-                    loaded.map_err(|error| Problem::internal("load what was saved", &error))?;
+                    loaded.map_err(|error| Problem::internal("load the checkpoint", &error))?;
                 self.node().fork(&loaded).await
             }
         };

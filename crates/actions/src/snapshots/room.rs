@@ -97,14 +97,14 @@ impl Promises {
 
     fn refusal(&self, bound: Bound, wanted: &Wanted) -> Problem {
         match (bound, &wanted.quota) {
-            (Bound::Tenant, Some((_, most))) => too_many(&format!("{most} bytes of snapshots")),
+            (Bound::Tenant, Some((_, most))) => too_many(&format!("{most} bytes of checkpoints")),
             _ => {
                 let message = format!(
-                    "snapshots take as much of the host's memory as they may: {} bytes",
+                    "checkpoints use all {} bytes of host memory that they may use",
                     self.most_memory
                 );
                 Problem::new(Kind::Busy, "snapshot_memory_full", message)
-                    .hint("keep files only, delete snapshots, or try again later")
+                    .hint("keep files only, delete checkpoints, or retry later")
             }
         }
     }

@@ -132,7 +132,7 @@ impl Own {
             let mut record: Record = match serde_json::from_slice(&fs::read(&path)?) {
                 Ok(record) => record,
                 Err(error) => {
-                    tracing::error!(%error, "cannot understand `{}`", path.display());
+                    tracing::error!(%error, "cannot parse template record `{}`", path.display());
                     continue;
                 }
             };
@@ -202,7 +202,7 @@ impl Own {
             return Ok(known.clone());
         }
         if own().count() >= most {
-            let message = format!("you have reached the maximum of {most} templates");
+            let message = format!("your quota of {most} templates is used up");
             return Err(Problem::new(Kind::TooMany, "too_many_templates", message));
         }
         self.write(&new).map_err(|error| Problem::internal("record the template", &error))?;
@@ -233,7 +233,7 @@ impl Own {
         let found = records.get(id).filter(|record| record.tenant == *tenant);
         let found = found.cloned().ok_or_else(|| Problem::not_found("template", id))?;
         let path = self.dir.join(format!("{id}.json"));
-        fs::remove_file(path).map_err(|error| Problem::internal("forget the template", &error))?;
+        fs::remove_file(path).map_err(|error| Problem::internal("delete the template", &error))?;
         records.remove(id);
         Ok(found)
     }

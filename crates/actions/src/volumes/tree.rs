@@ -132,8 +132,8 @@ impl Tree {
             names(&self.directory(path)?).map_err(|errno| refused(errno, &path.shown()))?
         {
             if entries.len() >= LONGEST_LIST {
-                let message = format!("{:?} holds more than {LONGEST_LIST} entries", path.shown());
-                return Err(Problem::invalid(message).hint("list less deeply"));
+                let message = format!("{:?} has more than {LONGEST_LIST} entries", path.shown());
+                return Err(Problem::invalid(message).hint("use a smaller depth"));
             }
             let inside = path.join(&name);
             // Whatever went away meanwhile is not there.
@@ -304,7 +304,7 @@ fn names(dir: impl AsFd) -> Result<Vec<(String, FileType)>, Errno> {
 impl VolumeOwner {
     pub(super) fn check(&self) -> Result<(), Problem> {
         if self.uid.max(self.gid).is_some_and(|id| id > HIGHEST_ID) {
-            return Err(Problem::invalid(format!("ids go up to {HIGHEST_ID}")));
+            return Err(Problem::invalid(format!("an id is at most {HIGHEST_ID}")));
         }
         // Bits above these give away rights; a file in a volume never has any.
         if self.mode.is_some_and(|mode| mode > 0o777) {
@@ -344,13 +344,17 @@ pub(super) fn refused(errno: Errno, path: &str) -> Problem {
     let problem = |kind, code, why: &str| Problem::new(kind, code, format!("{path:?} {why}"));
     match errno {
         Errno::NOENT => problem(Kind::NotFound, "path_not_found", "not found"),
-        Errno::EXIST => problem(Kind::Conflict, "path_exists", "exists already"),
-        Errno::NOTDIR => problem(Kind::Invalid, "invalid", "has a part that is not a directory"),
+        Errno::EXIST => problem(Kind::Conflict, "path_exists", "already exists"),
+        Errno::NOTDIR => problem(Kind::Invalid, "invalid", "has a parent that is not a directory"),
         Errno::ISDIR => problem(Kind::Invalid, "invalid", "is a directory"),
-        Errno::NOTEMPTY => problem(Kind::Conflict, "path_exists", "is a directory with content"),
+        Errno::NOTEMPTY => {
+            problem(Kind::Conflict, "path_exists", "is a directory that is not empty")
+        }
         // What `RESOLVE_BENEATH` and `O_NOFOLLOW` answer.
-        Errno::XDEV | Errno::LOOP => problem(Kind::Invalid, "invalid", "leads over a link"),
-        Errno::NAMETOOLONG | Errno::INVAL => problem(Kind::Invalid, "invalid", "is not a path"),
+        Errno::XDEV | Errno::LOOP => problem(Kind::Invalid, "invalid", "contains a symbolic link"),
+        Errno::NAMETOOLONG | Errno::INVAL => {
+            problem(Kind::Invalid, "invalid", "is not a valid path")
+        }
         Errno::NOSPC | Errno::DQUOT => problem(Kind::NoSpace, "no_space", "does not fit"),
         other => Problem::internal(&format!("use {path:?}"), &io::Error::from(other)),
     }

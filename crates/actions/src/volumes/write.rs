@@ -37,10 +37,9 @@ impl Volume {
         let path = Inside::parse(path)?;
         owner.check()?;
         if !replace && self.tree.stat(&path).is_ok() {
-            let message = format!("{:?} exists already", path.shown());
-            return Err(
-                Problem::new(Kind::Conflict, "path_exists", message).hint("force replaces it")
-            );
+            let message = format!("{:?} already exists", path.shown());
+            return Err(Problem::new(Kind::Conflict, "path_exists", message)
+                .hint("use force to replace it"));
         }
         self.take_room(Measure { bytes: 0, entries: 1 })?;
         let begun = self.begin(path, owner, replace);
@@ -73,7 +72,7 @@ impl Incoming {
         self.size += more;
         let written = self.file.write_all(bytes);
         written.map_err(|error| match error.kind() {
-            std::io::ErrorKind::StorageFull => full("what the server's disk has left"),
+            std::io::ErrorKind::StorageFull => full("the free disk space of the server"),
             _ => Problem::internal("write to the volume", &error),
         })
     }

@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::Number;
 
-/// Which rows to show.
+/// Filters for the list of connections.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListConnections {
-    /// Only rows after this one: the `next` of the page before.
+    /// Only rows after this one: `next` of the previous page.
     #[serde(default)]
     pub after: Option<Number<0, 9_007_199_254_740_991>>,
-    /// Only what this call did, by its `number`.
+    /// Only connections of this call, by its `number`.
     #[serde(default)]
     pub call: Option<Number<0, 4_294_967_295>>,
     #[serde(default)]
     pub decision: Option<Decision>,
     #[serde(default)]
     pub kind: Option<Kind>,
-    /// At most as many; 100 if nothing is said. Does not matter to who follows.
+    /// Maximum number of rows. Default: 100. Ignored for streams.
     #[serde(default)]
     pub limit: Option<Number<1, 1000>>,
 }
@@ -28,36 +28,36 @@ pub struct ListConnections {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It went out.
+    /// Forwarded to the upstream.
     Allowed,
-    /// It did not go out.
+    /// Denied; nothing was forwarded.
     Denied,
-    /// Answered from a cassette or the package cache; nothing went out.
+    /// Answered from a cassette or the package cache; nothing was forwarded.
     Played,
-    /// It was allowed, and something outside went wrong.
+    /// Allowed, but the connection or the upstream failed.
     Failed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A tunnel, or something that could not be read.
+    /// A tunnel, or traffic that could not be parsed.
     Connection,
-    /// A name that was looked up.
+    /// A name lookup.
     Lookup,
-    /// A request and its answer, where content is seen.
+    /// A request and its response, where the gateway sees the content.
     Exchange,
-    /// A request to an operation of the gateway.
+    /// A request to a gateway operation.
     Operation,
 }
 
-/// One row of a sandbox's traffic, as a server-sent event: its name is
-/// `connection`, its id is its `sequence`.
+/// A connection of a sandbox. As a server-sent event, its name is `connection` and its id its
+/// `sequence`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connection {
-    /// Counts up within a sandbox.
+    /// Sequence number within the sandbox.
     pub sequence: u64,
-    /// The connection that this belongs to: a number that all of its rows bear.
+    /// Number shared by all rows of one connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<u64>,
     pub sandbox: String,
@@ -65,39 +65,39 @@ pub struct Connection {
     pub run: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u32>,
-    /// The call whose process asked; none when it cannot be told.
+    /// The call whose process made the request. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<CallName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessName>,
     pub kind: Kind,
     pub decision: Decision,
-    /// A stable word; `docs/network.md` explains each.
+    /// Stable reason code; `docs/network.md` explains each.
     pub reason: String,
-    /// As asked for; none when it could not be read.
+    /// Requested host. Absent if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Where it really went.
+    /// Address that was connected to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Without the query.
+    /// Path without the query string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The operation's name, for those.
+    /// Name of the gateway operation, if `kind` is `operation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,
     pub bytes: Transferred,
-    /// Microseconds since 1970.
+    /// Start time, in microseconds since 1970 (UTC).
     pub began: u64,
-    /// Until the first byte of an answer, in microseconds.
+    /// Time until the first byte of the response, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_byte_micros: Option<u64>,
     pub micros: u64,
@@ -105,33 +105,33 @@ pub struct Connection {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallName {
-    /// The `number` of the call.
+    /// The call's `number`.
     pub number: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether it had ended before: what it left behind asked.
+    /// True if the call had already ended and a process it left behind made the request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessName {
-    /// As the host counts.
+    /// Process id on the host.
     pub pid: u32,
-    /// What the process called itself.
+    /// Name that the process gave itself.
     pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Transferred {
-    /// From the sandbox.
+    /// Bytes out of the sandbox.
     pub out: u64,
-    /// Into the sandbox.
+    /// Bytes into the sandbox.
     #[serde(rename = "in")]
     pub into: u64,
 }
 
-/// What one answer of a model cost.
+/// The cost of one model answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Charge {
     pub model: String,
@@ -139,18 +139,18 @@ pub struct Charge {
     pub cache_read: u64,
     pub cache_write: u64,
     pub output: u64,
-    /// Billionths of a dollar.
+    /// Cost, in billionths of a dollar.
     pub nano_dollars: u64,
-    /// The upstream did not tell its usage: what was reserved was charged.
+    /// True if the upstream reported no usage, so the reserved amount was charged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
 }
 
-/// One page of rows.
+/// A page of connections.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionPage {
     pub items: Vec<Connection>,
-    /// Ask for rows after this one next; none: there was nothing more.
+    /// Pass this as `after` to get the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }

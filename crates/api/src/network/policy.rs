@@ -11,22 +11,22 @@ type HostText = Text<1, 300>;
 /// The name of an operation of the gateway.
 pub type OperationName = Text<1, 64>;
 
-/// What a sandbox may reach. All of it may be left out: then it is nothing.
-/// `docs/network.md` says more.
+/// A network policy. All fields are optional; the default is no network. See `docs/network.md`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     #[serde(default)]
     pub reach: Reach,
-    /// Also the package indexes that the template's pip, npm, cargo, apt and go are
-    /// configured for: read only, with the files that they promise.
+    /// Also allow the package indexes that the template's pip, npm, cargo, apt and go are
+    /// configured for. Only indexes and the files they list can be read; publishing is
+    /// refused.
     #[serde(default)]
     pub packages: bool,
-    /// Blocks of addresses that are never reached, by whatever name.
+    /// Address blocks to deny, whatever host name leads there.
     #[serde(default)]
     #[schemars(length(max = 512))]
     pub deny: Vec<HostText>,
-    /// Hosts that are never reached.
+    /// Hosts to deny.
     #[serde(default)]
     #[schemars(length(max = 512))]
     pub deny_hosts: Vec<HostText>,
@@ -36,60 +36,60 @@ pub struct Network {
     pub tape: Tape,
 }
 
-/// Who may be reached.
+/// Hosts that a sandbox may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     #[default]
     None,
-    /// Whom a rule names.
+    /// Only the hosts that a rule names.
     Allow(#[schemars(length(max = 512))] Vec<Rule>),
-    /// Everyone but private places.
+    /// All hosts except private addresses.
     Open,
 }
 
-/// One thing that is allowed.
+/// One allowed destination.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     pub host: HostText,
-    /// 80 and 443 if nothing is said.
+    /// Allowed ports. Default: 80 and 443.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub ports: Vec<Number<1, 65535>>,
-    /// In upper case; all if nothing is said. Methods and paths need the content, so TLS
-    /// ends at the gateway for this host.
+    /// Allowed methods, in upper case. Default: all. To check methods and paths, the gateway
+    /// terminates TLS for this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub methods: Vec<Text<1, 32>>,
-    /// Prefixes, by whole segments.
+    /// Allowed path prefixes, by whole segments. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub paths: Vec<Text<1, 1024>>,
 }
 
-/// How much at once, and in all; what is left out is as usual.
+/// Traffic limits. Absent fields have the usual defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Throttle {
-    /// Connections at the same time.
+    /// Concurrent connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Number<0, 4096>>,
-    /// New connections a second.
+    /// New connections per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_per_second: Option<Number<1, 10_000>>,
-    /// Both directions together.
+    /// Bytes per second, both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<Number<1, 10_737_418_240>>,
-    /// In all, out of the sandbox.
+    /// Total bytes out of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<Number<0, 1_099_511_627_776>>,
-    /// In all, into the sandbox.
+    /// Total bytes into the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_in: Option<Number<0, 1_099_511_627_776>>,
 }
 
-/// Whether exchanges are recorded, or played back.
+/// Recording or replay of exchanges with a cassette.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Tape {
@@ -105,28 +105,28 @@ pub enum Tape {
     },
 }
 
-/// What becomes of a request that is not on the cassette.
+/// Handling of a request that is not on the cassette.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Miss {
-    /// It is refused.
+    /// Refuse it.
     #[default]
     Strict,
-    /// It goes out, if the rest of the policy allows it, and is recorded.
+    /// Forward it if the rest of the policy allows it, and record it.
     Fallthrough,
 }
 
-/// What a sandbox may reach now.
+/// The current network policy of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkShown {
     pub network: Network,
-    /// The package indexes that were found, if they were asked for.
+    /// Package indexes that were found, if `packages` is set.
     pub indexes: Vec<Index>,
-    /// Operations of the gateway that its tokens can be given.
+    /// Gateway operations that the sandbox's tokens may use.
     pub operations: Vec<String>,
 }
 
-/// One package index.
+/// A package index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Index {
     /// `pip`, `npm`, `cargo`, `apt` or `go`.
@@ -197,12 +197,16 @@ fn rule(asked: &Rule) -> Result<model::Rule, InvalidNetwork> {
     };
     for method in &asked.methods {
         if !method.as_str().bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-') {
-            return refuse("reach.allow.methods", method.as_str(), "a method has capitals only");
+            return refuse(
+                "reach.allow.methods",
+                method.as_str(),
+                "a method must be in upper case",
+            );
         }
     }
     for path in &asked.paths {
         if !path.as_str().starts_with('/') {
-            return refuse("reach.allow.paths", path.as_str(), "a path begins with `/`");
+            return refuse("reach.allow.paths", path.as_str(), "a path must begin with `/`");
         }
     }
     let texts = |texts: &[Text<1, 32>]| texts.iter().map(|text| text.as_str().to_owned()).collect();

@@ -8,50 +8,50 @@ use serde::{Deserialize, Serialize};
 use super::OperationName;
 use crate::bounds::{DateTime, Number, Text};
 
-/// A token to be made. It works inside of its sandbox alone, and dies with it, and
-/// when the sandbox is paused.
+/// A token to create. It works only inside its sandbox. It expires when the sandbox ends or
+/// is paused.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// What it is for; all operations of the sandbox if nothing is said.
+    /// Operations that it may use. Default: all operations of the sandbox.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub operations: Vec<OperationName>,
-    /// How long it lives; 300 if nothing is said.
+    /// Lifetime in seconds. Default: 300.
     #[serde(default)]
     pub seconds: Option<Number<1, 600>>,
-    /// Who acts, for the log.
+    /// Name of the agent, for the log.
     #[serde(default)]
     pub agent: Option<Text<1, 64>>,
-    /// What may be spent with it.
+    /// Budget of the token.
     #[serde(default)]
     pub budget: Option<Budget>,
 }
 
-/// What may be spent, in all, with one token; what is left out is not bounded by it.
+/// Budget of one token, in total. An absent field is not bounded.
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     #[serde(default)]
     pub requests: Option<Number<0, 9_007_199_254_740_991>>,
-    /// Of models, of all kinds together.
+    /// Model tokens of all kinds.
     #[serde(default)]
     pub tokens: Option<Number<0, 9_007_199_254_740_991>>,
-    /// Billionths of a dollar.
+    /// Cost, in billionths of a dollar.
     #[serde(default)]
     pub nano_dollars: Option<Number<0, 9_007_199_254_740_991>>,
     #[serde(default)]
     pub requests_per_minute: Option<Number<0, 4_294_967_295>>,
 }
 
-/// A new token, shown only now.
+/// A new token. It is shown only once.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
     pub token: String,
     pub expires_at: DateTime,
-    /// Where the gateway is, inside.
+    /// Base URL of the gateway inside the sandbox.
     pub base_url: String,
-    /// Where each operation is found below it.
+    /// Path of each operation below `base_url`.
     pub paths: BTreeMap<String, String>,
 }
 

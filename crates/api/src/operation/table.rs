@@ -69,62 +69,61 @@ const fn plain(
 
 const PUBLIC: Access = Public;
 
-const STREAM: (&str, &str) =
-    ("Accept", "`text/event-stream`: the answer comes as events while it runs.");
+const STREAM: (&str, &str) = ("Accept", "`text/event-stream` streams events while the code runs.");
 const FOLLOW: (&str, &str) =
-    ("Accept", "`text/event-stream`: rows come as events, also those that are made from now on.");
+    ("Accept", "`text/event-stream` streams existing and new rows as events.");
 const ONCE: (&str, &str) = (
     "Idempotency-Key",
-    "Of a-z, 0-9 and -: a request that is repeated with it within ten minutes makes nothing new.",
+    "Idempotency key of a-z, 0-9 and -. A repeat within ten minutes returns the same sandbox.",
 );
 const ONE_CALL: (&str, &str) = (
     "Idempotency-Key",
-    "Of a-z, 0-9 and -: it is executed once, however often it is asked for with it, and goes on when \
-     nobody listens. A repetition is told what was said so far and what is still to come.",
+    "Idempotency key of a-z, 0-9 and -. The code is executed once and continues if the client \
+     disconnects. A repeat gets the recorded output, then the rest.",
 );
 const ONE_RUN: (&str, &str) = (
     "Idempotency-Key",
-    "Of a-z, 0-9 and -: the run's id follows from it, so a request that is repeated with it, \
-     whenever, makes nothing new.",
+    "Idempotency key of a-z, 0-9 and -. The run's id is derived from it, so a repeat returns the \
+     same run at any time.",
 );
-const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "Events are told from the one after this on.");
+const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "Continues after this event.");
 
 operations! {
-    CreateSandbox: Post "/v1/sandboxes" "sandboxes" "Makes a sandbox; it takes calls when this answers." {
+    CreateSandbox: Post "/v1/sandboxes" "sandboxes" "Creates a sandbox. It is ready for calls when this returns." {
         content: Content::Json(shape!(sandbox::CreateSandbox)),
         answers: &[Answer::Json(201, shape!(sandbox::Sandbox))],
         also: &[404, 409, 429, 503], headers: &[ONCE],
     };
-    ListSandboxes: Get "/v1/sandboxes" "sandboxes" "Shows your sandboxes, page by page." {
+    ListSandboxes: Get "/v1/sandboxes" "sandboxes" "Lists your sandboxes, page by page." {
         query: Some(shape!(sandbox::ListSandboxes)),
         answers: &[Answer::Json(200, shape!(sandbox::SandboxPage))],
     };
-    GetSandbox: Get "/v1/sandboxes/{sandbox}" "sandboxes" "Shows one sandbox." {
+    GetSandbox: Get "/v1/sandboxes/{sandbox}" "sandboxes" "Shows a sandbox." {
         answers: &[Answer::Json(200, shape!(sandbox::Sandbox))],
     };
-    ChangeSandbox: Patch "/v1/sandboxes/{sandbox}" "sandboxes" "Changes when a sandbox ends." {
+    ChangeSandbox: Patch "/v1/sandboxes/{sandbox}" "sandboxes" "Changes a sandbox's deadline." {
         content: Content::Json(shape!(sandbox::ChangeSandbox)),
         answers: &[Answer::Json(200, shape!(sandbox::Sandbox))], also: &[409],
     };
-    DeleteSandbox: Delete "/v1/sandboxes/{sandbox}" "sandboxes" "Ends a sandbox; nothing of it is left." ;
-    PauseSandbox: Post "/v1/sandboxes/{sandbox}/pause" "sandboxes" "Has a sandbox stand still." {
+    DeleteSandbox: Delete "/v1/sandboxes/{sandbox}" "sandboxes" "Ends a sandbox and deletes its state." ;
+    PauseSandbox: Post "/v1/sandboxes/{sandbox}/pause" "sandboxes" "Pauses a sandbox." {
         content: Content::Json(shape!(sandbox::PauseSandbox)),
         answers: &[Answer::Json(200, shape!(sandbox::Sandbox))], also: &[409],
     };
-    ResumeSandbox: Post "/v1/sandboxes/{sandbox}/resume" "sandboxes" "Lets a paused sandbox go on; one that runs lives at least as long." {
+    ResumeSandbox: Post "/v1/sandboxes/{sandbox}/resume" "sandboxes" "Resumes a paused sandbox, or extends the deadline of a running one." {
         content: Content::Json(shape!(sandbox::ResumeSandbox)),
         answers: &[Answer::Json(200, shape!(sandbox::Sandbox))], also: &[409, 503],
     };
-    ForkSandbox: Post "/v1/sandboxes/{sandbox}/fork" "sandboxes" "Makes copies of a sandbox as it is now, memory included; it goes on." {
+    ForkSandbox: Post "/v1/sandboxes/{sandbox}/fork" "sandboxes" "Forks a running sandbox, including its memory. The original continues." {
         content: Content::Json(shape!(sandbox::ForkSandbox)),
         answers: &[Answer::Json(201, shape!(sandbox::Forks))], also: &[409, 429, 503],
     };
-    ListEnded: Get "/v1/ended" "sandboxes" "Shows how your last sandboxes ended." {
+    ListEnded: Get "/v1/ended" "sandboxes" "Lists your latest ended sandboxes with their end reasons." {
         query: Some(shape!(sandbox::ListEnded)),
         answers: &[Answer::Json(200, shape!(sandbox::EndedList))],
     };
 
-    RunCall: Post "/v1/sandboxes/{sandbox}/calls" "calls" "Runs a command: waits for its end, streams it, or lets it go on." {
+    RunCall: Post "/v1/sandboxes/{sandbox}/calls" "calls" "Runs a command: waits for its end, streams its output, or returns at once." {
         content: Content::Json(shape!(call::RunCall)),
         answers: &[
             Answer::Json(200, shape!(call::Finished)),
@@ -133,32 +132,32 @@ operations! {
         ],
         also: &[429], headers: &[STREAM, ONE_CALL],
     };
-    ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Shows the calls that run." {
+    ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Lists running calls." {
         answers: &[Answer::Json(200, shape!(call::CallList))],
     };
-    GetCall: Get "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Shows one call that runs, or ended within the last half minute." {
+    GetCall: Get "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Shows a call that is running or ended within the last 30 seconds." {
         answers: &[Answer::Json(200, shape!(call::Call))],
     };
-    FollowCall: Get "/v1/sandboxes/{sandbox}/calls/{call}/events" "calls" "Streams what a call does from now on; its end is told for half a minute." {
+    FollowCall: Get "/v1/sandboxes/{sandbox}/calls/{call}/events" "calls" "Streams events of a call from now on. The end stays available for 30 seconds." {
         query: Some(shape!(call::FollowCall)),
         answers: &[Answer::Events(shape!(call::CallEvent))], also: &[429],
     };
-    WriteStdin: Post "/v1/sandboxes/{sandbox}/calls/{call}/stdin" "calls" "Writes to a call's standard input, which was left open." {
+    WriteStdin: Post "/v1/sandboxes/{sandbox}/calls/{call}/stdin" "calls" "Writes to the open standard input of a call." {
         content: Content::Json(shape!(call::WriteStdin)),
     };
     SignalCall: Post "/v1/sandboxes/{sandbox}/calls/{call}/signal" "calls" "Sends a signal to a call's processes." {
         content: Content::Json(shape!(call::SignalCall)),
     };
-    DeleteCall: Delete "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Ends a call and every process of it.";
+    DeleteCall: Delete "/v1/sandboxes/{sandbox}/calls/{call}" "calls" "Ends a call and all its processes.";
 
-    CreateContext: Post "/v1/sandboxes/{sandbox}/contexts" "contexts" "Makes an interpreter that keeps its state from cell to cell." {
+    CreateContext: Post "/v1/sandboxes/{sandbox}/contexts" "contexts" "Creates a context: an interpreter that keeps its state from cell to cell." {
         content: Content::Json(shape!(context::CreateContext)),
         answers: &[Answer::Json(201, shape!(context::Context))], also: &[429],
     };
-    ListContexts: Get "/v1/sandboxes/{sandbox}/contexts" "contexts" "Shows the contexts of a sandbox." {
+    ListContexts: Get "/v1/sandboxes/{sandbox}/contexts" "contexts" "Lists the contexts of a sandbox." {
         answers: &[Answer::Json(200, shape!(context::ContextList))],
     };
-    RunCell: Post "/v1/sandboxes/{sandbox}/contexts/{context}/cells" "contexts" "Runs code: waits for its end, or streams it." {
+    RunCell: Post "/v1/sandboxes/{sandbox}/contexts/{context}/cells" "contexts" "Runs a cell: waits for its end, or streams its output." {
         content: Content::Json(shape!(context::RunCell)),
         answers: &[
             Answer::Json(200, shape!(context::Cell)),
@@ -166,29 +165,29 @@ operations! {
         ],
         also: &[429], headers: &[STREAM, ONE_CALL],
     };
-    InterruptContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/interrupt" "contexts" "Interrupts the cell that runs; the state stays.";
-    RestartContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/restart" "contexts" "Gives a context a new interpreter; the state is gone.";
-    DeleteContext: Delete "/v1/sandboxes/{sandbox}/contexts/{context}" "contexts" "Ends a context.";
+    InterruptContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/interrupt" "contexts" "Interrupts the running cell and keeps the state.";
+    RestartContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/restart" "contexts" "Restarts a context with a new interpreter. The state is lost.";
+    DeleteContext: Delete "/v1/sandboxes/{sandbox}/contexts/{context}" "contexts" "Deletes a context.";
 
     ReadFile: Get "/v1/sandboxes/{sandbox}/files/content" "files" "Reads a file." {
         query: Some(shape!(file::FileQuery)), answers: &[Answer::Bytes],
     };
-    WriteFile: Put "/v1/sandboxes/{sandbox}/files/content" "files" "Writes a file; it appears under its name only when it is complete." {
+    WriteFile: Put "/v1/sandboxes/{sandbox}/files/content" "files" "Writes a file. It appears under its name only when it is complete." {
         query: Some(shape!(file::FileQuery)), content: Content::Bytes,
         answers: &[Answer::Json(200, shape!(file::Written))], also: &[507],
     };
-    StatFile: Get "/v1/sandboxes/{sandbox}/files/stat" "files" "Shows one file, directory or link." {
+    StatFile: Get "/v1/sandboxes/{sandbox}/files/stat" "files" "Shows the metadata of a file, directory or link." {
         query: Some(shape!(file::FileQuery)),
         answers: &[Answer::Json(200, shape!(file::Entry))],
     };
-    ListFiles: Get "/v1/sandboxes/{sandbox}/files" "files" "Shows what is in a directory." {
+    ListFiles: Get "/v1/sandboxes/{sandbox}/files" "files" "Lists a directory." {
         query: Some(shape!(file::ListQuery)),
         answers: &[Answer::Json(200, shape!(file::EntryList))],
     };
-    DeleteFile: Delete "/v1/sandboxes/{sandbox}/files" "files" "Removes a file or a whole tree; what is not there need not be removed." {
+    DeleteFile: Delete "/v1/sandboxes/{sandbox}/files" "files" "Deletes a file or a directory tree. A missing path is not an error." {
         query: Some(shape!(file::FileQuery)),
     };
-    MakeDirectory: Post "/v1/sandboxes/{sandbox}/files/directories" "files" "Makes a directory and its parents." {
+    MakeDirectory: Post "/v1/sandboxes/{sandbox}/files/directories" "files" "Creates a directory and its parents." {
         content: Content::Json(shape!(file::MakeDirectory)),
         answers: &[Answer::Json(201, shape!(file::Entry))], also: &[507],
     };
@@ -197,14 +196,14 @@ operations! {
         answers: &[Answer::Json(200, shape!(file::Entry))],
     };
 
-    GetNetwork: Get "/v1/sandboxes/{sandbox}/network" "network" "Shows what a sandbox may reach." {
+    GetNetwork: Get "/v1/sandboxes/{sandbox}/network" "network" "Shows a sandbox's network policy." {
         answers: &[Answer::Json(200, shape!(network::NetworkShown))],
     };
-    SetNetwork: Put "/v1/sandboxes/{sandbox}/network" "network" "Changes what a sandbox may reach; what it may not any more is cut." {
+    SetNetwork: Put "/v1/sandboxes/{sandbox}/network" "network" "Replaces a sandbox's network policy. Connections that it forbids are cut." {
         content: Content::Json(shape!(network::Network)),
         answers: &[Answer::Json(200, shape!(network::NetworkShown))], also: &[409],
     };
-    ListConnections: Get "/v1/sandboxes/{sandbox}/connections" "network" "Shows what a sandbox asked for, also one that has ended, or streams it." {
+    ListConnections: Get "/v1/sandboxes/{sandbox}/connections" "network" "Lists or streams the connections of a running or ended sandbox." {
         query: Some(shape!(network::ListConnections)),
         answers: &[
             Answer::Json(200, shape!(network::ConnectionPage)),
@@ -212,51 +211,51 @@ operations! {
         ],
         headers: &[FOLLOW],
     };
-    CreateToken: Post "/v1/sandboxes/{sandbox}/tokens" "network" "Makes a token for operations of the gateway; it is shown only now." {
+    CreateToken: Post "/v1/sandboxes/{sandbox}/tokens" "network" "Creates a token for gateway operations. It is shown only once." {
         content: Content::Json(shape!(network::CreateToken)),
         answers: &[Answer::Json(201, shape!(network::Token))], also: &[409],
     };
 
-    CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Keeps a sandbox as it is now; it goes on." {
+    CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Creates a checkpoint of a sandbox, which continues." {
         content: Content::Json(shape!(checkpoint::CreateCheckpoint)),
         answers: &[Answer::Json(201, shape!(checkpoint::Checkpoint))], also: &[409, 429, 503],
     };
-    ListCheckpoints: Get "/v1/checkpoints" "checkpoints" "Shows your checkpoints, page by page." {
+    ListCheckpoints: Get "/v1/checkpoints" "checkpoints" "Lists your checkpoints, page by page." {
         query: Some(shape!(checkpoint::ListCheckpoints)),
         answers: &[Answer::Json(200, shape!(checkpoint::CheckpointPage))],
     };
-    ForkCheckpoint: Post "/v1/checkpoints/{checkpoint}/fork" "checkpoints" "Makes a sandbox that is what another was at the checkpoint." {
+    ForkCheckpoint: Post "/v1/checkpoints/{checkpoint}/fork" "checkpoints" "Creates a sandbox from a checkpoint." {
         content: Content::Json(shape!(checkpoint::ForkCheckpoint)),
         answers: &[Answer::Json(201, shape!(sandbox::Sandbox))], also: &[409, 429, 503],
     };
-    DeleteCheckpoint: Delete "/v1/checkpoints/{checkpoint}" "checkpoints" "Forgets a checkpoint.";
+    DeleteCheckpoint: Delete "/v1/checkpoints/{checkpoint}" "checkpoints" "Deletes a checkpoint.";
 
-    CreateRun: Post "/v1/runs" "runs" "Asks a question about data; code that a model writes runs in a sandbox until there is an answer." {
+    CreateRun: Post "/v1/runs" "runs" "Creates a run: a model writes code that runs in a sandbox and answers a question about data." {
         content: Content::Json(shape!(run::CreateRun)),
         answers: &[Answer::Json(201, shape!(run::Run))],
         also: &[404, 409, 429, 503, 507], headers: &[ONE_RUN],
     };
-    ListRuns: Get "/v1/runs" "runs" "Shows your runs, page by page, the newest first." {
+    ListRuns: Get "/v1/runs" "runs" "Lists your runs, page by page, newest first." {
         query: Some(shape!(run::ListRuns)),
         answers: &[Answer::Json(200, shape!(run::RunPage))], also: &[404],
     };
-    GetRun: Get "/v1/runs/{run}" "runs" "Shows one run: how far it is, what it used, what it made, how it ended." {
+    GetRun: Get "/v1/runs/{run}" "runs" "Shows a run: its state, usage, files and end." {
         answers: &[Answer::Json(200, shape!(run::Run))],
     };
-    ChangeRun: Patch "/v1/runs/{run}" "runs" "Changes what a run may use; it is told before its next turn." {
+    ChangeRun: Patch "/v1/runs/{run}" "runs" "Changes a run's budget. It applies before the next turn." {
         content: Content::Json(shape!(run::ChangeRun)),
         answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
     };
-    PauseRun: Post "/v1/runs/{run}/pause" "runs" "Has a run wait after what it does just now." {
+    PauseRun: Post "/v1/runs/{run}/pause" "runs" "Pauses a run after the current step." {
         answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
     };
-    ResumeRun: Post "/v1/runs/{run}/resume" "runs" "Has a run go on." {
+    ResumeRun: Post "/v1/runs/{run}/resume" "runs" "Resumes a paused run." {
         answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
     };
-    CancelRun: Post "/v1/runs/{run}/cancel" "runs" "Ends a run after what it does just now; what there is, is the result." {
+    CancelRun: Post "/v1/runs/{run}/cancel" "runs" "Cancels a run after the current step. Partial output becomes its result." {
         answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
     };
-    FollowRun: Get "/v1/runs/{run}/events" "runs" "Streams everything that happened in a run, and what happens, until it is over." {
+    FollowRun: Get "/v1/runs/{run}/events" "runs" "Streams past and new events of a run until it ends." {
         query: Some(shape!(run::FollowRun)),
         answers: &[Answer::Events(shape!(run::RunEvent))], headers: &[LAST_EVENT],
     };
@@ -264,39 +263,39 @@ operations! {
         answers: &[Answer::Bytes],
     };
 
-    CreateData: Post "/v1/data" "data" "Keeps a file for runs; the same one again is one file." {
+    CreateData: Post "/v1/data" "data" "Uploads a file for runs. Equal content is stored once." {
         content: Content::Bytes,
         answers: &[Answer::Json(201, shape!(data::Data))], also: &[404, 413, 429, 503, 507],
     };
-    ListData: Get "/v1/data" "data" "Shows the files that are kept for your runs." {
+    ListData: Get "/v1/data" "data" "Lists your uploaded files." {
         answers: &[Answer::Json(200, shape!(data::DataList))], also: &[404],
     };
-    DeleteData: Delete "/v1/data/{data}" "data" "Removes a file; runs that have still to read it fail.";
+    DeleteData: Delete "/v1/data/{data}" "data" "Deletes a file. Runs that have not read it yet fail.";
 
-    ListTemplates: Get "/v1/templates" "templates" "Shows what sandboxes can be made from." {
+    ListTemplates: Get "/v1/templates" "templates" "Lists templates." {
         answers: &[Answer::Json(200, shape!(template::TemplateList))],
     };
-    GetTemplate: Get "/v1/templates/{template}" "templates" "Shows one template." {
+    GetTemplate: Get "/v1/templates/{template}" "templates" "Shows a template." {
         answers: &[Answer::Json(200, shape!(template::Template))],
     };
 
-    FollowEvents: Get "/v1/events" "events" "Streams what happens to your sandboxes from now on." {
+    FollowEvents: Get "/v1/events" "events" "Streams events of your sandboxes from now on." {
         answers: &[Answer::Events(shape!(event::Event))],
     };
-    FollowSandbox: Get "/v1/sandboxes/{sandbox}/events" "events" "Streams what happens to one sandbox, until it ends." {
+    FollowSandbox: Get "/v1/sandboxes/{sandbox}/events" "events" "Streams events of a sandbox until it ends." {
         answers: &[Answer::Events(shape!(event::Event))],
     };
 
-    Health: Get "/v1/health" "server" "Answers while the server does." {
+    Health: Get "/v1/health" "server" "Liveness probe." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))],
     };
-    Ready: Get "/v1/ready" "server" "Answers 503 while no sandbox can be made: the server is about to stop." {
+    Ready: Get "/v1/ready" "server" "Readiness probe. 503 while no sandbox can be created." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))], also: &[503],
     };
-    Document: Get "/v1/openapi.json" "server" "This document." {
+    Document: Get "/v1/openapi.json" "server" "This document as JSON." {
         access: PUBLIC, answers: &[Answer::Document],
     };
-    Reference: Get "/docs" "server" "This document, to read." {
+    Reference: Get "/docs" "server" "This document as an HTML page." {
         access: PUBLIC, answers: &[Answer::Html],
     };
 }

@@ -10,15 +10,15 @@ use clap::{Args, Subcommand};
 
 use super::parse_tier;
 
-/// Keep a platform in order: tenants, keys and nodes, straight in its database
+/// Manage a platform's tenants, API keys, nodes and prices in its database
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Admin {
-    /// The platform's database; other users of this host can see what is written here, so
-    /// passwords are better in a file [env: BELLJAR_DATABASE]
+    /// URL of the platform's database. Other users of this host can see it here: put passwords
+    /// into --database-file [env: BELLJAR_DATABASE]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "database_file")]
     pub(crate) database: Option<String>,
-    /// A file that holds the address instead, password and all
+    /// File with the URL of the database, including the password
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) database_file: Option<PathBuf>,
     /// Print one JSON document
@@ -33,8 +33,8 @@ Examples:
   belljar admin control-key /etc/belljar/control.key
   export BELLJAR_DATABASE=postgres://belljar@db.internal/belljar
   belljar admin migrate
-  belljar admin tenant put acme --sandboxes 200 --longest-life 12h --floor gvisor
-  belljar admin key add acme --scope sandboxes --label ci --lives 720h
+  belljar admin tenant put acme --sandboxes 200 --max-lifetime 12h --floor gvisor
+  belljar admin key add acme --scope sandboxes --label ci --expires-in 720h
   belljar admin bill acme --within 24h
   belljar admin node add node-4 > token
   belljar admin node list
@@ -44,102 +44,113 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AdminAction {
-    /// Bring the database's tables to what this version needs; only ever forward
+    /// Migrate the database to this version; migrations only go forward
     Migrate,
-    /// Make the secret that seals the platform's signing keys; for machines of control only
+    /// Create the secret that encrypts the platform's signing keys; only for hosts of control
     ControlKey {
-        /// Where to write it; what is there already is never overwritten
+        /// File to write; an existing file is never overwritten
         file: PathBuf,
     },
-    /// The keys that certificates of nodes and signatures of control are made with
+    /// Manage the keys that sign node certificates and control's requests
     #[command(subcommand)]
     Authority(AuthorityAction),
-    /// Tenants, and what they may have
+    /// Manage tenants and their quotas
     #[command(subcommand)]
     Tenant(TenantAction),
-    /// API keys; only their hashes are kept
+    /// Manage API keys; only their hashes are stored
     #[command(subcommand)]
     Key(KeyAction),
-    /// Nodes, and what is on them
+    /// Manage nodes
     #[command(subcommand)]
     Node(NodeAction),
-    /// What things cost
+    /// Show and change prices
     #[command(subcommand)]
     Price(PriceAction),
-    /// What a tenant was charged, by account
+    /// Show a tenant's charges by account
     Bill {
+        /// Tenant name
         tenant: String,
-        /// Only what was charged within this time
+        /// Period of the charges, up to now
         #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "720h")]
         within: Duration,
     },
-    /// What was done, by whom, newest first
+    /// Show the audit log, newest entry first
     Audit {
-        /// Only what is about this tenant
+        /// Show only entries about this tenant
         #[arg(long, value_name = "NAME")]
         tenant: Option<String>,
-        /// How many deeds
-        #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+        /// Maximum number to show
+        #[arg(long = "limit", alias = "most", short = 'n', value_name = "N", default_value_t = 50)]
         most: u32,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantAction {
-    /// Make a tenant, or change what it may have; what is left out stays as it is
+    /// Create a tenant or change its quotas; options that are left out stay unchanged
     Put {
+        /// Tenant name
         name: String,
-        /// Sandboxes that it may have at once [default for a new one: 1000]
+        /// Maximum number of sandboxes [default for a new tenant: 1000]
         #[arg(long, value_name = "N")]
         sandboxes: Option<u32>,
-        /// How long one of them may live [default for a new one: 24h]
-        #[arg(long, value_name = "TIME", value_parser = parse_time)]
+        /// Maximum lifetime of a sandbox [default for a new tenant: 24h]
+        #[arg(long = "max-lifetime", alias = "longest-life", value_name = "TIME")]
+        #[arg(value_parser = parse_time)]
         longest_life: Option<Duration>,
-        /// The weakest tier that they may have, or `none` [default for a new one: none]
+        /// Floor: the weakest tier of its sandboxes, or `none` [default for a new tenant: none]
         #[arg(long, value_name = "TIER", value_parser = parse_floor)]
         floor: Option<Floor>,
     },
-    /// Let nothing of a tenant work from now on, and end its sandboxes
-    Close { name: String },
-    /// All of them, and how much each has
+    /// Close a tenant: refuse its API keys and end its sandboxes
+    Close {
+        /// Tenant name
+        name: String,
+    },
+    /// List tenants with their quotas and sandboxes
     List,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyAction {
-    /// Make a key and print it: nobody will see it again
+    /// Create an API key and print it; it is shown only once
     Add {
+        /// Tenant name
         tenant: String,
-        /// What it opens: read, sandboxes, templates, admin; may be repeated [default: all but
+        /// Scope of the key: read, sandboxes, templates or admin; may be repeated [default: all but
         /// admin]
         #[arg(long, value_name = "SCOPE", value_parser = parse_scope)]
         scope: Vec<Scope>,
-        /// What to know it by
+        /// Label for lists
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
-        /// How long it opens anything [default: until it is revoked]
-        #[arg(long, value_name = "TIME", value_parser = parse_time)]
+        /// Key lifetime [default: until it is revoked]
+        #[arg(long = "expires-in", alias = "lives", value_name = "TIME", value_parser = parse_time)]
         lives: Option<Duration>,
     },
-    /// The keys of a tenant, without the keys
-    List { tenant: String },
-    /// Let a key open nothing from now on
-    Revoke {
+    /// List a tenant's keys by id, without the secrets
+    List {
+        /// Tenant name
         tenant: String,
-        /// As `key list` shows it
+    },
+    /// Revoke a key
+    Revoke {
+        /// Tenant name
+        tenant: String,
+        /// Key id, as `key list` shows it
         id: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PriceAction {
-    /// All of them
+    /// List prices
     List,
-    /// Change one; what was charged before stays as it is
+    /// Change a price; earlier charges stay unchanged
     Set {
-        /// As `price list` shows it
+        /// Name of the price, as `price list` shows it
         what: String,
-        /// Of one unit, to a billionth of a dollar
+        /// Price of one unit in dollars, with at most nine decimal places
         #[arg(value_parser = parse_dollars)]
         dollars: Dollars,
     },
@@ -147,44 +158,50 @@ pub(crate) enum PriceAction {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthorityAction {
-    /// Generations that are trusted, and which of them signs
+    /// List the trusted generations of keys, and the one that signs
     List,
-    /// Make the next generation: trusted at once, in use after a while, so that every node has
-    /// heard of it; the older one is trusted for another 8 days
+    /// Create the next generation of keys
+    ///
+    /// It is trusted at once and signs after a delay, so that every node knows it first. The older
+    /// generation stays trusted for 8 days.
     Rotate {
-        /// Control's secret
+        /// File with control's secret
         #[arg(long, value_name = "FILE")]
         control_key: PathBuf,
-        /// When it is taken into use
+        /// Delay before the new generation signs
         #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
         after: Duration,
     },
-    /// Trust a generation no longer, at once: nodes whose certificates it issued have to enrol
-    /// again
-    Drop { generation: u32 },
+    /// Stop trusting a generation at once; nodes with certificates from it have to enrol again
+    Drop {
+        /// Number of the generation, as `authority list` shows it
+        generation: u32,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeAction {
-    /// All of them: state, places, leases, certificates
+    /// List nodes with their state, slots, leases and certificates
     List,
-    /// Print a one-time token that a machine enrols with under this name
+    /// Print a one-time token that a host enrols with under this name
     Add {
+        /// Node name
         #[arg(value_parser = parse_node_name)]
         name: String,
-        /// How long the token can be used
-        #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1h")]
+        /// Token lifetime
+        #[arg(long = "expires-in", alias = "lives", value_name = "TIME", default_value = "1h")]
+        #[arg(value_parser = parse_time)]
         lives: Duration,
-        /// Let it take the place of the machine that is enrolled under this name
+        /// Replace the host that is enrolled under this name
         #[arg(long)]
         replace: bool,
     },
-    /// Believe nothing of a node any more, at once; its sandboxes end as lost
+    /// Revoke a node's certificate at once; its sandboxes end as lost
     Revoke { name: String },
-    /// Let a node take nothing new; what is on it goes on
+    /// Place no new sandboxes on a node; its running sandboxes continue
     Drain {
         name: String,
-        /// Wait until nothing is on it any more, at most so long
+        /// Wait until the node has no sandboxes, at most this long
         #[arg(long, value_name = "TIME", value_parser = parse_time)]
         wait: Option<Duration>,
     },
@@ -196,7 +213,7 @@ fn parse_node_name(text: &str) -> Result<String, String> {
     if (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with(['-', '.']) {
         Ok(text.to_owned())
     } else {
-        Err("a node's name has 1 to 63 letters, digits, `-`, `.` and `_`".to_owned())
+        Err("expected a node name: 1 to 63 letters, digits, `-`, `.` and `_`".to_owned())
     }
 }
 
@@ -219,13 +236,14 @@ fn parse_dollars(text: &str) -> Result<Dollars, String> {
     let nano = is_read.then(|| format!("{whole}{part:0<9}").parse().ok()).flatten();
     // What the database can hold.
     let nano = nano.filter(|nano| i64::try_from(*nano).is_ok());
-    nano.map(Dollars).ok_or_else(|| format!("`{text}` is no price\nhint: write it like 0.000014"))
+    nano.map(Dollars)
+        .ok_or_else(|| format!("`{text}` is not a price\nhint: use a form like 0.000014"))
 }
 
 fn parse_scope(text: &str) -> Result<Scope, String> {
     Scope::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
         let names = Scope::ALL.map(Scope::as_str).join(", ");
-        format!("there is no scope `{text}`\nhint: the scopes are {names}")
+        format!("unknown scope `{text}`\nhint: the scopes are {names}")
     })
 }
 

@@ -4,10 +4,10 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::Sandbox;
 
-/// The template that nobody named: the program's own.
+/// The default template: the program's own.
 pub(crate) const OWN_TEMPLATE: &str = "own";
 
-/// Run programs that are agents, with models through the gateway
+/// Run agent programs that use models through the gateway
 #[derive(Debug, Args)]
 pub(crate) struct Agent {
     #[command(subcommand)]
@@ -15,7 +15,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Whether it prints JSON, and whether it is quiet.
+    /// Returns the values of `--json` and `--quiet`.
     pub(super) fn output(&self) -> (bool, bool) {
         let AgentAction::Run(run) = &self.action;
         (run.json, run.sandbox.quiet)
@@ -29,31 +29,32 @@ pub(crate) enum AgentAction {
 
 /// Give a task to an agent program in a new sandbox
 ///
-/// It reaches the model operations of the gateway and nothing else, unless --allow or --network
-/// say so. Keys of providers stay outside: the program gets a token that is worth nothing anywhere
-/// else, and dies with the sandbox.
+/// The program can reach only the model operations of the gateway, unless --allow or --network add
+/// more. Provider keys stay outside the sandbox: the program gets a token that only the gateway
+/// accepts, and that expires with the sandbox.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("template", |arg| arg.default_value(OWN_TEMPLATE).hide_default_value(true)
-    .help("What the sandbox stands on: NAME or NAME@VERSION [default: the program's own]")))]
-#[command(mut_arg("time", |arg| arg.help("Time on the clock [default: 30m]")))]
+    .help("Template to use: NAME or NAME@VERSION [default: the program's own]")))]
+#[command(mut_arg("time", |arg| arg.help("Wall-clock limit [default: 30m]")))]
 #[command(mut_arg("operation", |arg| arg
-    .help("An operation of the gateway that the program may use; may be repeated [default: the \
-           one that speaks its dialect]")))]
+    .help("Gateway operation that the program may use; may be repeated [default: the one with \
+           the program's dialect]")))]
 pub(crate) struct AgentRun {
-    /// What to do
+    /// Task for the agent
     #[arg(value_name = "TASK")]
     pub(crate) task: String,
-    /// Which agent
+    /// Agent program
     #[arg(long, short, value_enum)]
     pub(crate) program: Program,
-    /// The model, as the gateway's configuration calls it [default: the first of the operation]
+    /// Model, by its name in the gateway configuration [default: the operation's first]
     #[arg(long, short)]
     pub(crate) model: Option<String>,
-    /// Answers of the model, at most; the program is told when 3 and 1 remain, if it can be told
+    /// Maximum number of model turns; the program is warned when 3 and 1 remain, if it supports
+    /// that
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) turns: Option<u32>,
-    /// What all model requests may cost together, in dollars, such as 0.50
+    /// Budget for all model requests in dollars, such as 0.50
     #[arg(long = "budget-usd", value_name = "DOLLARS", value_parser = parse_dollars)]
     pub(crate) budget_nano_dollars: Option<u64>,
     /// Print events as JSON lines; the last one is the result
@@ -75,11 +76,11 @@ Examples:
   belljar agent run --program codex --gateway gateway.toml --in data.csv --out report.md \\
       --turns 20 --budget-usd 0.50 'Describe data.csv in report.md'
 
-docs/agents.md has a gateway.toml. Exit status: 0 only if the program ended well.";
+docs/agents.md has an example gateway.toml. Exit status: 0 only if the program succeeded.";
 
 /// Dollars to billionths of a dollar, exactly.
 pub(super) fn parse_dollars(text: &str) -> Result<u64, &'static str> {
-    let wrong = "write an amount such as 0.50, with at most nine places";
+    let wrong = "expected an amount such as 0.50, with at most nine decimal places";
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !is_number(whole) || !is_number(part) || part.len() > 9 {

@@ -14,36 +14,36 @@ use super::agent::parse_dollars;
 
 /// Answer a question about files with code that runs in a sandbox
 ///
-/// A model writes the code; its key stays in the gateway. Without a model, fixed rules do what they
-/// can, and cost nothing. The answer goes to standard output, what happens to standard error, and
-/// result.md with all other files into a directory.
+/// A model writes the code; its key stays in the gateway. Without a model, fixed rules answer
+/// simple questions at no cost. The answer goes to standard output, progress to standard error,
+/// and result.md with all other files into a directory.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
-    /// The question
+    /// Question to answer
     #[arg(value_name = "QUESTION", required_unless_present = "resume")]
     pub(crate) question: Option<Question>,
-    /// Files that it is about: JSON, JSON Lines, CSV, Parquet
+    /// Data files: JSON, JSON Lines, CSV, Parquet
     #[arg(long, short, value_name = "FILE", num_args = 1.., conflicts_with = "resume")]
     pub(crate) data: Vec<PathBuf>,
-    /// Where the result goes [default: belljar-RUN]
+    /// Directory for the result [default: belljar-RUN]
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with a run that was interrupted, or wait for one that is paused; as it was begun:
-    /// `belljar runs budget` changes what it may use
+    /// Resume an interrupted run, or wait for a paused one. It keeps its options; `belljar runs
+    /// budget` changes its budget
     #[arg(long, value_name = "RUN", conflicts_with_all = ["Allowance", "now"])]
     pub(crate) resume: Option<RunName>,
-    /// How often a question that was not answered is tried again, each time with twice the turns, or
-    /// the memory, that were not enough
+    /// Number of retries if there is no answer; each one doubles the turns or the memory that was
+    /// not enough
     #[arg(long, value_name = "COUNT", default_value = "1", help_heading = "Budget")]
     pub(crate) retries: u32,
-    /// What "now" means, such as 2026-03-20 or 2026-03-20T09:00:00Z [default: now]
+    /// Date or time to use as "now", such as 2026-03-20 or 2026-03-20T09:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub(crate) now: Option<OffsetDateTime>,
-    /// Print events as JSON lines to standard output; the last one has the answer
+    /// Print events as JSON lines; the last one has the answer
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print nothing but the answer
+    /// Print only the answer
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
@@ -62,35 +62,35 @@ Examples:
       --gateway gateway.toml --turns 20 --budget-usd 0.50
   belljar ask --resume RUN
 
-docs/runs.md explains runs. Exit status: 0 if there is an answer, 3 if a budget ended before there
-was one, 4 if the run was cancelled, 5 if it failed.";
+docs/runs.md explains runs. Exit status: 0 if there is an answer, 3 if a budget was exhausted
+first, 4 if the run was cancelled, 5 if it failed.";
 
-/// Who answers.
+/// The model and its prices.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelChoice {
-    /// The gateway's configuration: operations and their credentials (TOML)
+    /// Gateway configuration file (TOML): operations and their credentials
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub(crate) gateway: Option<PathBuf>,
-    /// The gateway's operation to use [default: the only one that speaks to models]
+    /// Gateway operation to use [default: the only one for models]
     #[arg(long, value_name = "NAME", requires = "gateway", help_heading = "Model")]
     pub(crate) operation: Option<String>,
-    /// The model [default: the first of the operation; `heuristic` without a gateway]
+    /// Model to use [default: the operation's first; `heuristic` without a gateway]
     #[arg(long, short, help_heading = "Model")]
     pub(crate) model: Option<String>,
-    /// Where the model is, instead of --gateway: such as https://models.example.com
+    /// Base URL of the model's API instead of --gateway, such as https://models.example.com
     #[arg(long, value_name = "URL", conflicts_with = "gateway", requires = "model")]
     #[arg(help_heading = "Model")]
     pub(crate) model_url: Option<String>,
-    /// The file with its key; only the gateway reads it
+    /// File with the API key for --model-url; only the gateway reads it
     #[arg(long, value_name = "FILE", requires = "model_url", help_heading = "Model")]
     pub(crate) model_key: Option<PathBuf>,
-    /// The file with its prices, if belljar does not know the model (TOML)
+    /// File with the model's prices (TOML), for models that belljar does not know
     #[arg(long, value_name = "FILE", requires = "model_url", help_heading = "Model")]
     pub(crate) prices: Option<PathBuf>,
-    /// What --model-url speaks
+    /// API dialect of --model-url
     #[arg(long, value_enum, default_value = "anthropic-messages", help_heading = "Model")]
     pub(crate) dialect: Dialect,
-    /// The most tokens of one answer
+    /// Maximum number of tokens in one model answer
     #[arg(long, value_name = "TOKENS", default_value = "8192", help_heading = "Model")]
     pub(crate) max_output: u64,
 }
@@ -102,50 +102,50 @@ pub(crate) enum Dialect {
     OpenaiChat,
 }
 
-/// How much may be used.
+/// The budget of a run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Allowance {
-    /// Answers of the model, at most; it is told when 3 and 1 remain
+    /// Maximum number of turns; the model is warned when 3 and 1 remain
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     #[arg(help_heading = "Budget")]
     pub(crate) turns: Option<u32>,
-    /// What the model may cost, in dollars, such as 0.50
+    /// Maximum cost of the model in dollars, such as 0.50
     #[arg(long = "budget-usd", visible_alias = "budget", value_name = "DOLLARS", value_parser = parse_dollars)]
     #[arg(help_heading = "Budget")]
     pub(crate) nano_dollars: Option<u64>,
-    /// Tokens of all kinds together
+    /// Maximum number of tokens, input and output together
     #[arg(long, value_name = "COUNT", help_heading = "Budget")]
     pub(crate) tokens: Option<u64>,
-    /// Time on the clock, from the beginning on
+    /// Wall-clock limit for the whole run
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Budget")]
     pub(crate) time: Option<Duration>,
-    /// Time on the CPU, of all code together
+    /// CPU-time limit for all code of the run
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Budget")]
     pub(crate) cpu_time: Option<Duration>,
-    /// Output of all code together
+    /// Output limit for all code of the run
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Budget")]
     pub(crate) output_limit: Option<u64>,
 }
 
-/// Where the code runs.
+/// The sandbox for the code.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// What the sandbox stands on: a template with IPython [default: python-data]
+    /// Template to use; it needs IPython [default: python-data]
     #[arg(long, short, help_heading = "Sandbox")]
     pub(crate) template: Option<String>,
-    /// A server that makes the sandboxes [default: this process]
+    /// URL of a server that runs the sandboxes [default: run them locally]
     #[arg(long, value_name = "URL", help_heading = "Sandbox")]
     pub(crate) server: Option<String>,
-    /// Memory of the sandbox [default: the template's]
+    /// Memory limit of the sandbox [default: the template's]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "server")]
     #[arg(help_heading = "Sandbox")]
     pub(crate) memory: Option<u64>,
-    /// The file with the key for --server [env: E2B_API_KEY]
+    /// File with the API key for --server [env: E2B_API_KEY]
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Sandbox")]
     pub(crate) server_key: Option<PathBuf>,
 }
 
-/// Look at runs, and steer them
+/// List, inspect and control runs
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
     /// Print JSON
@@ -157,39 +157,63 @@ pub(crate) struct Runs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsAction {
-    /// The newest runs
+    /// List the newest runs
     List {
-        /// At most so many
-        #[arg(long, default_value = "20")]
+        /// Maximum number to show
+        #[arg(long = "limit", alias = "most", value_name = "N", default_value = "20")]
         most: usize,
     },
-    /// What happened in a run, turn by turn
-    Show { run: RunName },
-    /// What happens in a run, as it happens
-    Watch { run: RunName },
-    /// What runs used, and what that cost
+    /// Show a run, turn by turn
+    Show {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Follow the events of a run live
+    Watch {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Show the usage and the cost of runs
     Cost {
-        /// All of the newest if none is named
+        /// Run ids, or their first 4 or more characters [default: the newest runs]
         runs: Vec<RunName>,
     },
-    /// How runs went: answers, turns, time, cost, what went wrong
+    /// Show statistics of runs: outcomes, turns, time, cost and errors
     Stats {
-        /// Of the newest so many
-        #[arg(long, default_value = "1000")]
+        /// Number of newest runs to count
+        #[arg(long = "limit", alias = "most", value_name = "N", default_value = "1000")]
         most: usize,
     },
-    /// All events of a run, as JSON lines
-    Export { run: RunName },
-    /// Have a run wait after what it does just now
-    Pause { run: RunName },
-    /// Have a run go on
-    Resume { run: RunName },
-    /// End a run
-    Cancel { run: RunName },
-    /// Say something to the model before its next turn
-    Tell { run: RunName, text: String },
-    /// Change how much a run may use
+    /// Print all events of a run as JSON lines
+    Export {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Pause a run after the current step
+    Pause {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Resume a paused run
+    Resume {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Cancel a run
+    Cancel {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Send a message to the model before its next turn
+    Tell {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+        /// Message to send
+        text: String,
+    },
+    /// Change the budget of a run
     Budget {
+        /// Run id, or its first 4 or more characters
         run: RunName,
         #[command(flatten)]
         budget: Allowance,
@@ -214,7 +238,7 @@ impl FromStr for RunName {
         if (4..=26).contains(&text.len()) && text.bytes().all(is_letter) {
             return Ok(Self(text.to_owned()));
         }
-        Err("a run's id has 26 of a-z and 2-7; its first 4 or more are enough")
+        Err("expected a run id: 26 characters of a-z and 2-7, or its first 4 or more")
     }
 }
 
@@ -222,7 +246,7 @@ fn parse_moment(text: &str) -> Result<OffsetDateTime, &'static str> {
     let moment = OffsetDateTime::parse(text, &Rfc3339);
     let midnight = || Some(Date::parse(text, &Iso8601::DATE).ok()?.midnight().assume_utc());
     let moment = moment.ok().or_else(midnight);
-    moment.ok_or("write a day such as 2026-03-20, or a time such as 2026-03-20T09:00:00Z")
+    moment.ok_or("expected a date such as 2026-03-20, or a time such as 2026-03-20T09:00:00Z")
 }
 
 impl Allowance {

@@ -7,7 +7,7 @@ use belljar_model::Tier;
 use belljar_model::units::parse_time;
 use clap::{Args, Subcommand};
 
-/// Measure Belljar beside what it is built from
+/// Measure Belljar next to the tools that it is built on
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -18,21 +18,21 @@ pub(crate) struct Bench {
 pub(crate) enum BenchKind {
     /// Create, run /bin/true, destroy: bare, jail, bwrap, crun, runc
     Start(BenchStart),
-    /// Create, first answer of a Python with pandas imported
+    /// Time from create to the first result of a Python with pandas imported
     FirstResult(BenchFirstResult),
-    /// Many idle sandboxes with pandas imported: their memory, and what is left after
+    /// Memory of many idle sandboxes with pandas imported, and leftovers after their end
     Density(BenchDensity),
     /// Whole sessions: four datasets in, eight cells of pandas, the result out
     Sessions(BenchSessions),
-    /// Copies of a context that holds a large data frame
+    /// Forks of a context that holds a large data frame
     Fork(BenchFork),
-    /// Every tier beside the engine that it is built from: starts, restores, slowdown, memory
+    /// Every tier next to its bare runtime: starts, restores, slowdown, memory
     Tiers(BenchTiers),
-    /// Create, first answer of `python3 --version`, over HTTP: bare, and with E2B's SDK
+    /// Time from create to the result of `python3 --version` over HTTP, with and without E2B's SDK
     Tti(BenchTti),
-    /// A model request: straight, through nginx, and through the gateway
+    /// A model request: direct, through nginx, and through the gateway
     Gateway(BenchGateway),
-    /// A whole platform on this machine: sessions, what it adds, a lost node, a flood
+    /// A complete platform on this host: sessions, overhead, a lost node, a flood of creates
     Platform(BenchPlatform),
 }
 
@@ -52,23 +52,23 @@ impl BenchKind {
     }
 }
 
-/// Where the figures go besides the screen.
+/// Outputs of the figures besides the terminal.
 #[derive(Debug, Args)]
 pub(crate) struct BenchOutput {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write that document to a file as well
+    /// Write the JSON document to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) json_file: Option<PathBuf>,
-    /// Draw the figures into a file
+    /// Draw the figures to an SVG file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchStart {
-    /// How many rounds; each contestant takes one turn a round
+    /// Number of rounds; each contender runs once per round
     #[arg(long, short = 'n', default_value_t = 200, value_parser = rounds())]
     pub(crate) count: u32,
     #[command(flatten)]
@@ -77,13 +77,14 @@ pub(crate) struct BenchStart {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchFirstResult {
-    /// How many rounds; each contestant takes one turn a round
+    /// Number of rounds; each contender runs once per round
     #[arg(long, short = 'n', default_value_t = 200, value_parser = rounds())]
     pub(crate) count: u32,
-    /// Rounds in which an interpreter starts and imports pandas, which is slow
-    #[arg(long, default_value_t = 10, value_parser = rounds())]
+    /// Number of slow rounds, in which an interpreter starts cold and imports pandas
+    #[arg(long = "cold-rounds", alias = "slow", value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = rounds())]
     pub(crate) slow: u32,
-    /// A template with Python, pandas and IPython
+    /// Template to use; it needs Python, pandas and IPython
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
     #[command(flatten)]
@@ -92,13 +93,13 @@ pub(crate) struct BenchFirstResult {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchDensity {
-    /// How many sandboxes
+    /// Number of sandboxes
     #[arg(long, short = 'n', default_value_t = 2400, value_parser = rounds())]
     pub(crate) count: u32,
-    /// How many are destroyed at a time
+    /// Number of sandboxes destroyed concurrently
     #[arg(long, default_value_t = 8, value_parser = rounds())]
     pub(crate) parallel: u32,
-    /// A template with Python, pandas and IPython
+    /// Template to use; it needs Python, pandas and IPython
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
     #[command(flatten)]
@@ -107,16 +108,16 @@ pub(crate) struct BenchDensity {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchSessions {
-    /// How many sessions at a time, one run after the other
+    /// Concurrent sessions, one measurement for each value
     #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_parser = rounds())]
     pub(crate) concurrency: Vec<u32>,
-    /// How long each run takes
+    /// Duration of each measurement
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "60")]
     pub(crate) seconds: Duration,
     /// Take sandboxes from a pool
     #[arg(long)]
     pub(crate) pool: bool,
-    /// A template with Python, pandas and IPython
+    /// Template to use; it needs Python, pandas and IPython
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
     #[command(flatten)]
@@ -125,16 +126,16 @@ pub(crate) struct BenchSessions {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchFork {
-    /// How many rounds
+    /// Number of rounds
     #[arg(long, short = 'n', default_value_t = 30, value_parser = rounds())]
     pub(crate) count: u32,
     /// Size of the data frame, in millions of bytes
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1500))]
     pub(crate) megabytes: u32,
-    /// How many children of one checkpoint at once
+    /// Concurrent forks of one checkpoint
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) children: u32,
-    /// A template with Python, pandas and IPython
+    /// Template to use; it needs Python, pandas and IPython
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
     #[command(flatten)]
@@ -143,16 +144,17 @@ pub(crate) struct BenchFork {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchTiers {
-    /// The tiers to measure; all that this host can run when none is given
+    /// Tiers to measure, separated by commas [default: all that this host can run]
     #[arg(long, value_name = "TIER", value_delimiter = ',')]
     pub(crate) tier: Vec<Tier>,
-    /// How many rounds; each contestant takes one turn a round
+    /// Number of rounds; each contender runs once per round
     #[arg(long, short = 'n', visible_alias = "count", default_value_t = 10, value_parser = rounds())]
     pub(crate) rounds: u32,
-    /// Rounds in which an interpreter starts and imports pandas, which is slow
-    #[arg(long, default_value_t = 3, value_parser = rounds())]
+    /// Number of slow rounds, in which an interpreter starts cold and imports pandas
+    #[arg(long = "cold-rounds", alias = "slow", value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = rounds())]
     pub(crate) slow: u32,
-    /// A template with Python
+    /// Template to use; it needs Python
     #[arg(long, short, default_value = "python-data")]
     pub(crate) template: String,
     #[command(flatten)]
@@ -161,22 +163,22 @@ pub(crate) struct BenchTiers {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchTti {
-    /// How many sandboxes, one after another, one every 200 ms, and all at once
+    /// Number of sandboxes: one after another, one every 200 ms, and all at once
     #[arg(long, short = 'n', default_value_t = 100, value_parser = rounds())]
     pub(crate) count: u32,
-    /// A Python that has E2B's SDK installed
+    /// Python executable with E2B's SDK installed
     #[arg(long, value_name = "FILE")]
     pub(crate) python: Option<PathBuf>,
-    /// A server that runs already, as HOST:PORT; else one is started
+    /// HOST:PORT of a running server [default: start one]
     #[arg(long, value_name = "ADDRESS", requires = "key")]
     pub(crate) address: Option<String>,
-    /// A key of that server
+    /// API key of that server
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Sandboxes that the server keeps waiting, at least
+    /// Minimum number of pre-started sandboxes on the server
     #[arg(long, default_value_t = 16)]
     pub(crate) pool: usize,
-    /// The template to ask for
+    /// Template to use
     #[arg(long, short, default_value = "base")]
     pub(crate) template: String,
     #[command(flatten)]
@@ -185,25 +187,25 @@ pub(crate) struct BenchTti {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchGateway {
-    /// How many rounds; each contestant takes one turn a round
+    /// Number of rounds; each contender runs once per round
     #[arg(long, short = 'n', default_value_t = 3, value_parser = rounds())]
     pub(crate) rounds: u32,
-    /// How long each turn takes
+    /// Duration of each measurement of a contender
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "8")]
     pub(crate) seconds: Duration,
-    /// How many clients at a time
+    /// Concurrent clients
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: u32,
-    /// Pieces of text in an answer, each an event that is sent by itself
+    /// Number of events in a streamed response, each sent separately
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=300))]
     pub(crate) events: u32,
-    /// Requests during which memory is watched
+    /// Number of requests during which memory is sampled
     #[arg(long, default_value_t = 50_000)]
     pub(crate) requests: u64,
-    /// The nginx to measure beside
+    /// nginx executable to compare with
     #[arg(long, value_name = "FILE", default_value = "nginx")]
     pub(crate) nginx: PathBuf,
-    /// Be the upstream that is asked
+    /// Run as the upstream of the benchmark
     #[arg(long, hide = true)]
     pub(crate) as_upstream: bool,
     #[command(flatten)]
@@ -212,52 +214,54 @@ pub(crate) struct BenchGateway {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchPlatform {
-    /// Whole sessions through the API at a fixed rate; what each role spends on one
+    /// Measure complete sessions through the API at a fixed rate, and the cost to each role
     #[arg(long)]
     pub(crate) sessions: bool,
-    /// Create to first result, beside `belljar serve`
+    /// Measure create to first result, compared with `belljar serve`
     #[arg(long)]
     pub(crate) overhead: bool,
-    /// Three nodes, one of them killed
+    /// Measure the loss of one node out of three
     #[arg(long)]
     pub(crate) loss: bool,
-    /// Two tenants, one of them floods
+    /// Measure a quiet tenant while another one floods the platform with creates
     #[arg(long)]
     pub(crate) fairness: bool,
-    /// A little of everything, in a minute; all four of the above if none is named
+    /// Measure briefly, in about a minute; without one of the four options above, all of them
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Sessions that begin in a second
+    /// Sessions started per second
     #[arg(long, value_name = "N", default_value_t = 11.6)]
     pub(crate) rate: f64,
-    /// How long sessions begin
+    /// Period in which sessions are started
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "600")]
     pub(crate) seconds: Duration,
-    /// Sessions at once; whoever finds as many waits, and his time counts
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = rounds())]
+    /// Maximum number of concurrent sessions; the waiting time of others is measured too
+    #[arg(long = "max-sessions", alias = "most", value_name = "N", default_value_t = 64)]
+    #[arg(value_parser = rounds())]
     pub(crate) most: u32,
-    /// Sessions send everything through control, and nothing to the sandbox's node itself
+    /// Send all requests of sessions through control, and none directly to nodes
     #[arg(long)]
     pub(crate) through_control: bool,
-    /// Sandboxes alive when a node is killed; fewer if memory would not do
-    #[arg(long, value_name = "N", default_value_t = 2400, value_parser = rounds())]
+    /// Number of running sandboxes when a node is killed; fewer if memory is short
+    #[arg(long = "sandboxes", alias = "alive", value_name = "N", default_value_t = 2400)]
+    #[arg(value_parser = rounds())]
     pub(crate) alive: u32,
-    /// Creates of the quiet tenant, and of each side when `serve` is beside
+    /// Number of creates of the quiet tenant, and of each side in the comparison with `serve`
     #[arg(long, short = 'n', default_value_t = 200, value_parser = rounds())]
     pub(crate) rounds: u32,
-    /// Creates that the other tenant has in flight
+    /// Concurrent creates of the flooding tenant
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = rounds())]
     pub(crate) flood: u32,
-    /// Sandboxes that a node keeps waiting, at least
+    /// Minimum number of pre-started sandboxes on each node
     #[arg(long, default_value_t = 4)]
     pub(crate) pool: usize,
-    /// Creates that a node works on at once; as many as there are cores if left out
-    #[arg(long, value_name = "N")]
+    /// Concurrent creates per node [default: the number of cores]
+    #[arg(long = "creates-per-node", alias = "at-once", value_name = "N")]
     pub(crate) at_once: Option<usize>,
-    /// A template with Python, pandas and IPython
+    /// Template to use; it needs Python, pandas and IPython
     #[arg(long, short, default_value = "code-interpreter")]
     pub(crate) template: String,
-    /// Where the database is, for as long as it takes; on a disk, not in memory
+    /// Temporary directory for the database; it should be on a disk, not in memory
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub(crate) data: PathBuf,
     #[command(flatten)]

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use belljar_model::network::CassetteId;
 use clap::{Args, Subcommand};
 
-/// Look at what was recorded with --record, compare it, move it elsewhere
+/// Inspect, compare, export and import cassettes recorded with --record
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Cassette {
-    /// Whose cassettes, of a server's
+    /// Tenant that owns the cassettes, if they are a server's
     #[arg(long, value_name = "NAME", default_value = "local", global = true)]
     pub(crate) tenant: String,
-    /// The server's `--data` [env: BELLJAR_DATA]
+    /// Data directory of the server (its `--data`) [env: BELLJAR_DATA]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data: Option<PathBuf>,
     #[command(subcommand)]
@@ -28,26 +28,42 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CassetteAction {
-    /// List the cassettes
+    /// List cassettes
     List,
-    /// Show what was asked, and what was answered
-    Show { cassette: CassetteId },
-    /// Say what another cassette has more, less, or differently; status 1 if anything
-    Diff { before: CassetteId, after: CassetteId },
+    /// Show the requests and responses of a cassette
+    Show {
+        /// Cassette name
+        cassette: CassetteId,
+    },
+    /// Show the differences between two cassettes; exit status 1 if there are any
+    Diff {
+        /// Older cassette
+        before: CassetteId,
+        /// Newer cassette
+        after: CassetteId,
+    },
     /// Write a cassette to one file
     Export {
+        /// Cassette name
         cassette: CassetteId,
-        /// `-`: standard output
+        /// File to write; `-` is standard output
         file: PathBuf,
     },
-    /// Take over a cassette from a file; what it says of itself is checked
+    /// Import a cassette from a file and verify its digests
     Import {
+        /// Name for the imported cassette
         cassette: CassetteId,
-        /// `-`: standard input
+        /// File to read; `-` is standard input
         file: PathBuf,
     },
-    /// Read everything, and say what is damaged; status 1 if anything
-    Verify { cassette: CassetteId },
-    /// Remove a cassette, and the bodies that only it has
-    Remove { cassette: CassetteId },
+    /// Check a cassette for damage; exit status 1 if there is any
+    Verify {
+        /// Cassette name
+        cassette: CassetteId,
+    },
+    /// Remove a cassette and the response bodies that only it uses
+    Remove {
+        /// Cassette name
+        cassette: CassetteId,
+    },
 }

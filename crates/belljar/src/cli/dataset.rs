@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Describe data files without showing them: structure, ranges, keys, relationships
+/// Describe data files: structure, ranges, keys and relationships
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Dataset {
@@ -23,30 +23,31 @@ pub(crate) enum DatasetAction {
     Describe(Describe),
 }
 
-/// Say what is in JSON, JSON Lines, CSV and Parquet files, as a model is told it
+/// Print the description of JSON, JSON Lines, CSV and Parquet files, as a model gets it
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
+    /// Files to describe
     #[arg(value_name = "FILES", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Print everything that was found, as one JSON document
+    /// Print the complete description as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draw the datasets and what refers to what into a file
+    /// Draw the datasets and their relationships to an SVG file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// About how many tokens of a model the text may take; detail is left out until it fits
+    /// Approximate size of the text in model tokens; details are left out until it fits
     #[arg(long, value_name = "N", default_value_t = 4000)]
     pub(crate) tokens: usize,
-    /// How many threads read [default: one for each core]
+    /// Number of reader threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) threads: Option<u8>,
-    /// Do not say how far it is
+    /// Hide progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 impl Dataset {
-    /// Whether JSON is wanted, and whether quiet is.
+    /// Returns the values of `--json` and `--quiet`.
     pub(crate) fn output(&self) -> (bool, bool) {
         match &self.action {
             DatasetAction::Describe(describe) => (describe.json, describe.quiet),

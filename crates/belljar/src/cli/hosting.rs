@@ -1,4 +1,4 @@
-//! What every command that keeps sandboxes for others is told.
+//! The options of `belljar serve` and `belljar node`, which run sandboxes for clients.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,47 +11,51 @@ use clap::Args;
 use super::{Observe, Preset, Sharing, parse_tier};
 
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct Hosting {
-    /// Sandboxes that are kept waiting for each warm template, at least
+    /// Minimum number of pre-started sandboxes for each warm template
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) pool: usize,
-    /// Memory of the host that snapshots of all tenants may take [default: half of it]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Host memory for the checkpoints of all tenants [default: half of the host's memory]
+    #[arg(long = "checkpoint-memory", alias = "snapshot-memory", value_name = "SIZE")]
+    #[arg(value_parser = parse_size)]
     pub(crate) snapshot_memory: Option<u64>,
-    /// What sandboxes are kept in when neither they nor their template say: jail, oci/crun,
-    /// oci/runc, gvisor or microvm [default: jail]
+    /// Default tier of sandboxes: jail, oci/crun, oci/runc, gvisor or microvm. Requests and
+    /// templates can choose another [default: jail]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) tier: Option<Tier>,
-    /// The weakest tier that any sandbox may have, and any command of a template build; a
-    /// tenant's own is in the key file [default: jail]
+    /// Floor: the weakest tier for sandboxes and commands of template builds; a tenant can have a
+    /// stronger one [default: jail]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) floor: Option<Tier>,
-    /// A tier that may be asked for, of several the preferred first; may be repeated
-    /// [default: all that this host can run]
+    /// Tier that requests may choose, in order of preference; may be repeated [default: all that
+    /// this host can run]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) offer: Vec<Tier>,
-    /// The tier of commands in template builds: jail, oci/crun, oci/runc or gvisor; builds run no
-    /// commands in microvm [default: as for sandboxes]
+    /// Tier for commands of template builds: jail, oci/crun, oci/runc or gvisor; microvm is not
+    /// available for builds [default: as for sandboxes]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) build_tier: Option<Tier>,
-    /// What sandboxes reach that ask for nothing: none, packages or open [default: none]
+    /// Default network access: none, packages or open [default: none]
     #[arg(long, value_name = "WHAT", value_enum, help_heading = "Network")]
     pub(crate) network: Option<Preset>,
-    /// The most that anybody may ask for: none, packages, allow or open [default: open]
-    #[arg(long, value_name = "WHAT", help_heading = "Network")]
+    /// Maximum network access that a client may request: none, packages, allow or open [default:
+    /// open]
+    #[arg(long = "max-network", alias = "network-most", value_name = "WHAT")]
+    #[arg(help_heading = "Network")]
     pub(crate) network_most: Option<Ceiling>,
-    /// The gateway's configuration: operations and their credentials, private addresses that may
-    /// be reached (TOML)
+    /// Gateway configuration file (TOML): operations, their credentials, and openings to private
+    /// addresses
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) gateway: Option<PathBuf>,
-    /// Where the same is written: `tier`, `floor`, `tiers`, `build_tier`, `network`,
-    /// `network_most` and `gateway` (TOML); flags win
+    /// Configuration file (TOML) with `tier`, `floor`, `tiers`, `build_tier`, `network`,
+    /// `network_most` and `gateway`; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// How long requests may take to finish when the server is told to stop
+    /// Time for requests in progress to finish at shutdown
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
     pub(crate) grace: Duration,
-    /// Where records, volumes and certificates are kept [env: BELLJAR_DATA]
+    /// Directory for records, volumes and certificates [env: BELLJAR_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]

@@ -9,49 +9,49 @@ use crate::network::Terms;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Network {
-    /// What the code may reach
+    /// Network access of the code
     #[arg(long, value_enum, default_value = "none", value_name = "WHAT", help_heading = "Network")]
     pub(crate) network: Preset,
-    /// A host that may be reached: NAME, *.NAME or an address, with :PORT if it is neither 80 nor
-    /// 443; may be repeated
+    /// Allow a host: NAME, *.NAME or an address, with :PORT if it is neither 80 nor 443; may be
+    /// repeated
     #[arg(long, value_name = "HOST[:PORT]", value_parser = parse_rule, help_heading = "Network")]
     pub(crate) allow: Vec<Rule>,
-    /// Record every answer on this cassette
+    /// Record every response on this cassette
     #[arg(long, value_name = "NAME", conflicts_with = "replay", help_heading = "Network")]
     pub(crate) record: Option<CassetteId>,
-    /// Answer from this cassette; nothing goes out
+    /// Replay responses from this cassette, without network access
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub(crate) replay: Option<CassetteId>,
-    /// With --replay: let what is not on the cassette out, as far as it is allowed
+    /// With --replay: forward requests that are not on the cassette, if the policy allows them
     #[arg(long, requires = "replay", help_heading = "Network")]
     pub(crate) fallthrough: bool,
-    /// An operation of the gateway that the code may use; may be repeated
+    /// Gateway operation that the code may use; may be repeated
     #[arg(long, value_name = "NAME", requires = "gateway", help_heading = "Network")]
     pub(crate) operation: Vec<String>,
-    /// The gateway's configuration: operations and their credentials, private addresses that may
-    /// be reached (TOML)
+    /// Gateway configuration file (TOML): operations, their credentials, and openings to private
+    /// addresses
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) gateway: Option<PathBuf>,
-    /// Write what was reached, and by which call, to this file (JSON lines); `-`: standard error
+    /// Write every connection and its call to this file as JSON lines; `-` is standard error
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) connections: Option<PathBuf>,
-    /// What the token may do; the commands that bound it say so.
+    /// Bounds of the token, set by the commands that have them.
     #[arg(skip)]
     pub(crate) terms: Terms,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Preset {
-    /// Nothing but what --allow names
+    /// Only the hosts that --allow names
     None,
     /// The package indexes that the template's pip, npm, cargo and apt are configured for
     Packages,
-    /// Everything that is public
+    /// All public addresses
     Open,
 }
 
 impl Network {
-    /// Whether the gateway is needed at all.
+    /// Returns true if no option needs the gateway.
     pub(crate) fn is_none(&self) -> bool {
         self.network == Preset::None
             && self.allow.is_empty()
@@ -91,7 +91,7 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
 fn parse_port(text: &str) -> Result<u16, String> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let port = text.parse().ok().filter(|&port: &u16| digits && port > 0);
-    port.ok_or_else(|| "a port is 1 to 65535".to_owned())
+    port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
 }
 
 #[cfg(test)]

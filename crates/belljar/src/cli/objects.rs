@@ -7,12 +7,12 @@ use clap::Args;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Sharing {
-    /// Where nodes share the templates that tenants build: a directory that all of them see, or
+    /// Object store that nodes share for templates built by tenants: a shared directory or
     /// s3://BUCKET[/PREFIX]
     #[arg(long, value_name = "DIR|s3://BUCKET", help_heading = "Objects")]
     objects: Option<Place>,
-    /// Endpoint and credentials of the bucket, as AWS_NAME=value lines; else the variables of
-    /// these names count
+    /// File with endpoint and credentials of the bucket, as AWS_NAME=value lines [default: the
+    /// environment variables of these names]
     #[arg(long, value_name = "FILE", requires = "objects", help_heading = "Objects")]
     objects_settings: Option<PathBuf>,
 }

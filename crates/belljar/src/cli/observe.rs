@@ -10,11 +10,11 @@ use crate::output::Hint as _;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Observability")]
 pub(crate) struct Observe {
-    /// Where Prometheus finds `/metrics`: a plain port that shows no secrets, and nothing of
-    /// single tenants
+    /// Address for Prometheus metrics (`/metrics`): plain HTTP, without secrets or the names of
+    /// tenants
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Where traces are sent, as OTLP over HTTP, like http://127.0.0.1:4318 [env:
+    /// Collector for traces (OTLP over HTTP), like http://127.0.0.1:4318 [env:
     /// OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
@@ -36,6 +36,6 @@ impl Observe {
             instance: instance.map(str::to_owned),
         };
         belljar_telemetry::start(role, &settings)
-            .hint("--metrics takes a free address, --otlp a URL like http://127.0.0.1:4318")
+            .hint("use a free address for --metrics, a URL like http://127.0.0.1:4318 for --otlp")
     }
 }

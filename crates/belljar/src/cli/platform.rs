@@ -15,67 +15,67 @@ use super::{Hosting, Observe, Running};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Platform")]
 pub(crate) struct Platform {
-    /// Servers of the bus, like nats://host:4222; without them news of free places is slower
+    /// NATS servers, like nats://host:4222; without them, free slots are noticed later
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub(crate) nats: Vec<String>,
 }
 
-/// Serve a platform's API: prove who asks, choose a node, pass it on
+/// Serve a platform's API: authenticate requests, place sandboxes and proxy to nodes
 #[derive(Debug, Args)]
 #[command(after_help = CONTROL)]
 pub(crate) struct Control {
-    /// Where to listen; may be given more than once
+    /// Address to listen on; may be repeated
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Where to listen with TLS, for hosts like `8080-<id>.<domain>`
+    /// Address to listen on with TLS, for hosts like `8080-<id>.<domain>`
     #[arg(long, value_name = "ADDRESS", requires_all = ["tls_cert", "tls_key"])]
     pub(crate) tls_listen: Option<SocketAddr>,
-    /// Certificate chain (PEM)
+    /// TLS certificate chain (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Where nodes connect, with mutual TLS; a private network, never the internet
+    /// Address that nodes connect to, with mutual TLS; use a private network
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3001", help_heading = "Nodes")]
     pub(crate) node_listen: SocketAddr,
-    /// The secret that seals the platform's signing keys in the database, the same for every
-    /// replica and for nothing else; `belljar admin control-key` makes one
+    /// File with the secret that encrypts the platform's signing keys in the database, the same for
+    /// every replica; `belljar admin control-key` creates it
     #[arg(long, value_name = "FILE", help_heading = "Nodes")]
     pub(crate) control_key: PathBuf,
-    /// How long certificates of nodes are valid, at most 7 days. They renew themselves; a node
-    /// that is off for longer has to enrol again
-    #[arg(long, value_name = "TIME", default_value = "72h", value_parser = parse_certificate_life,
-          help_heading = "Nodes")]
+    /// Lifetime of node certificates, at most 7 days. Nodes renew them; a node that is off for
+    /// longer has to enrol again
+    #[arg(long = "certificate-lifetime", alias = "certificate-life", value_name = "TIME",
+          default_value = "72h", value_parser = parse_certificate_life, help_heading = "Nodes")]
     pub(crate) certificate_life: Duration,
-    /// The platform's database; other users of this host can see what is written here, so
-    /// passwords are better in a file [env: BELLJAR_DATABASE]
+    /// URL of the platform's database. Other users of this host can see it here: put passwords
+    /// into --database-file [env: BELLJAR_DATABASE]
     #[arg(long, value_name = "URL", conflicts_with = "database_file")]
     pub(crate) database: Option<String>,
-    /// A file that holds the address instead, password and all
+    /// File with the URL of the database, including the password
     #[arg(long, value_name = "FILE")]
     pub(crate) database_file: Option<PathBuf>,
-    /// Connections to the database at once, beside 8 that only leases use
+    /// Size of the database connection pool; leases use 8 more connections
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) database_connections: u32,
-    /// Creates that each node works on at the same time, best about as many as it has cores;
-    /// others wait, tenant by tenant
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    /// Concurrent creates per node, ideally its number of cores; more are queued, and tenants take
+    /// turns
+    #[arg(long = "creates-per-node", alias = "at-once", value_name = "N", default_value_t = 4)]
     pub(crate) at_once: usize,
-    /// Where it is told, as JSON, that nodes are too few or too many
+    /// Webhook that is called with JSON when there are too few or too many nodes
     #[arg(long, value_name = "URL")]
     pub(crate) scale_webhook: Option<String>,
-    /// How long requests may take to finish when control is told to stop
+    /// Time for requests in progress to finish at shutdown
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
     pub(crate) grace: Duration,
-    /// Where all replicas keep the data of runs: a directory that they see, or
-    /// s3://BUCKET[/PREFIX], as for nodes; without it no questions are answered
+    /// Object store that all replicas and nodes share for the data of runs: a shared directory or
+    /// s3://BUCKET[/PREFIX]; without it, runs are disabled
     #[arg(long, value_name = "DIR|s3://BUCKET", help_heading = "Runs")]
     pub(crate) objects: Option<Place>,
-    /// Endpoint and credentials of the bucket, as AWS_NAME=value lines
+    /// File with endpoint and credentials of the bucket, as AWS_NAME=value lines
     #[arg(long, value_name = "FILE", requires = "objects", help_heading = "Runs")]
     pub(crate) objects_settings: Option<PathBuf>,
-    /// The gateway's configuration for models that runs ask; without it fixed rules answer
+    /// Gateway configuration file with the models for runs; without it, fixed rules answer
     #[arg(long, value_name = "FILE", help_heading = "Runs")]
     pub(crate) gateway: Option<PathBuf>,
     #[command(flatten)]
@@ -87,48 +87,48 @@ pub(crate) struct Control {
 }
 
 const CONTROL: &str = "\
-Any number of these may run for one database; each is the same as every other.
+Any number of replicas can share one database. All are equal.
 
 Examples:
   belljar admin control-key /etc/belljar/control.key
   belljar control --database-file /etc/belljar/database --control-key /etc/belljar/control.key \\
                   --nats nats://10.0.0.2:4222 --listen 10.0.0.1:3000 --node-listen 10.0.0.1:3001";
 
-/// Keep sandboxes for a platform
+/// Run sandboxes for a platform (one node per host)
 #[derive(Debug, Args)]
 #[command(after_help = NODE)]
 pub(crate) struct Node {
-    /// This node's name for ever; ids of its sandboxes depend on it [default: the host's]
+    /// Permanent name of this node; the ids of its sandboxes depend on it [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Where control listens for nodes, like https://10.0.0.1:3001; of several, whoever answers
+    /// URL of control's port for nodes, like https://10.0.0.1:3001; of several, any that responds
     #[arg(long, value_name = "URL", value_delimiter = ',', required = true,
           value_parser = parse_peer)]
     pub(crate) control: Vec<String>,
-    /// A file with the one-time token of `belljar admin node add`; needed until the node is
-    /// enrolled, and not looked at afterwards
+    /// File with the one-time token of `belljar admin node add`; needed only until the node is
+    /// enrolled
     #[arg(long, value_name = "FILE")]
     pub(crate) enrol_token_file: Option<PathBuf>,
-    /// Where to listen for control, with mutual TLS: nothing else can connect
+    /// Address to listen on for control, with mutual TLS; no other client can connect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3100")]
     pub(crate) listen: SocketAddr,
-    /// Where control reaches this node [default: https:// and where it listens]
+    /// URL of this node for control [default: https:// and the --listen address]
     #[arg(long, value_name = "URL", value_parser = parse_peer)]
     pub(crate) address: Option<String>,
-    /// Where to listen for tenants who skip control, without TLS; only what a sandbox's own
-    /// token opens is answered there [default: nowhere]
+    /// Address to listen on for clients that bypass control, without TLS; it accepts only requests
+    /// with a sandbox's own token [default: none]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) public_listen: Option<SocketAddr>,
-    /// Where tenants reach --public-listen; answered with each sandbox
+    /// URL of --public-listen for clients; returned with each sandbox
     #[arg(long, value_name = "URL", value_parser = parse_base, requires = "public_listen")]
     pub(crate) direct_url: Option<String>,
-    /// Sandboxes that it can have at once
+    /// Slots: maximum number of sandboxes on this node
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) slots: u32,
-    /// The name, and port if it is not 443, under which the platform's sandboxes are reached
+    /// Domain of the sandboxes' hosts, with the port if it is not 443
     #[arg(long, value_name = "NAME[:PORT]")]
     pub(crate) domain: Option<String>,
-    /// How long sandboxes may go on when the node is told to stop; nothing new is made meanwhile
+    /// Time for running sandboxes to end at shutdown; no new ones are created meanwhile
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_time)]
     pub(crate) drain: Duration,
     #[command(flatten)]
@@ -138,8 +138,8 @@ pub(crate) struct Node {
 }
 
 const NODE: &str = "\
-A node holds no API key, no password of the database, and nothing that signs for tenants or
-other nodes. Its own key is made on the host and stays in --data.
+A node holds no API keys, no database password, and no key that signs for tenants or other nodes.
+Its own key is created on the host and stays in --data.
 
 Example:
   belljar admin node add node-1 > token            # where control runs; valid once, for an hour
@@ -152,28 +152,28 @@ fn parse_certificate_life(text: &str) -> Result<Duration, String> {
     if (Duration::from_secs(1)..=longest).contains(&life) {
         Ok(life)
     } else {
-        Err("a certificate is valid for at least a second and at most 7 days".to_owned())
+        Err("expected a lifetime from 1 second to 7 days".to_owned())
     }
 }
 
-/// Where control or a node listens for the other: always with TLS, on a port of its own.
+/// Parses the URL that control or a node is reached at by the other: TLS and a port.
 fn parse_peer(text: &str) -> Result<String, String> {
     let base = text.trim_end_matches('/');
     let rest = base.strip_prefix("https://").unwrap_or_default();
     let port = rest.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
     match port {
         Some(Ok(_)) if !rest.contains(['/', '?', '#', ' ', '@']) => Ok(base.to_owned()),
-        _ => Err("it is not like https://10.0.0.1:3001".to_owned()),
+        _ => Err("expected a URL like https://10.0.0.1:3001".to_owned()),
     }
 }
 
-/// What paths are put behind: without a slash at its end.
+/// Parses a base URL for paths; the result has no trailing slash.
 fn parse_base(text: &str) -> Result<String, String> {
     let base = text.trim_end_matches('/');
     let rest = base.strip_prefix("https://").or_else(|| base.strip_prefix("http://"));
     match rest {
         Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', ' ']) => Ok(base.to_owned()),
-        _ => Err("it is not like https://node-1.example.com".to_owned()),
+        _ => Err("expected a URL like https://node-1.example.com".to_owned()),
     }
 }
 

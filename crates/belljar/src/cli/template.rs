@@ -6,7 +6,7 @@ use std::time::Duration;
 use belljar_model::units::parse_time;
 use clap::{Args, Subcommand};
 
-/// Build, list and remove templates, the bases that sandboxes stand on
+/// Build, list and remove templates, the base images of sandboxes
 #[derive(Debug, Args)]
 #[command(after_help = TEMPLATE_EXAMPLES)]
 pub(crate) struct Template {
@@ -16,7 +16,7 @@ pub(crate) struct Template {
 
 const TEMPLATE_EXAMPLES: &str = "\
 Examples:
-  belljar template recipes                 recipes that come with belljar
+  belljar template recipes                 list the built-in recipes
   belljar template build python-data
   belljar template build ./my-recipe.toml
   belljar run --template python-data analysis.py";
@@ -25,43 +25,43 @@ Examples:
 pub(crate) enum TemplateAction {
     /// Build a template from a recipe
     Build {
-        /// A recipe file, or the name of a recipe that comes with belljar
+        /// Recipe file, or the name of a built-in recipe
         recipe: PathBuf,
-        /// Make every step again, with the newest packages
+        /// Run every step again, with the newest packages
         #[arg(long)]
         no_cache: bool,
-        /// The longest that one step may take
+        /// Wall-clock limit for each step
         #[arg(long, value_parser = parse_time, default_value = "10m", value_name = "TIME")]
         step_timeout: Duration,
-        /// A Debian mirror to use instead of the host's own
+        /// Debian mirror [default: the host's own]
         #[arg(long, value_name = "URL")]
         mirror: Option<String>,
-        /// Show no progress
+        /// Hide progress
         #[arg(short, long)]
         quiet: bool,
     },
-    /// List the templates that are built
+    /// List built templates
     List {
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// Show what is known about a template
+    /// Show the details of a template
     Show {
-        /// NAME or NAME@VERSION
+        /// Template: NAME or NAME@VERSION
         template: String,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// Remove a template, or one version of it, and what only it needs
+    /// Remove a template or one version of it, and the layers that only it uses
     Remove {
-        /// NAME or NAME@VERSION
+        /// Template: NAME or NAME@VERSION
         template: String,
     },
-    /// List the recipes that come with belljar, or print one
+    /// List the built-in recipes, or print one
     Recipes {
-        /// The recipe to print
+        /// Recipe to print
         name: Option<String>,
     },
 }

@@ -61,9 +61,9 @@ impl Office {
         self.store
             .migrate()
             .await
-            .hint("the log of PostgreSQL says more; a newer database needs a newer belljar")?;
+            .hint("see PostgreSQL's log; a newer database needs a newer belljar")?;
         self.wrote(None, "migrate", "database", &json!({})).await?;
-        self.say("the database has what this version needs", &json!({ "migrated": true }))
+        self.say("the database is up to date", &json!({ "migrated": true }))
     }
 
     async fn audited(&self, tenant: Option<&str>, most: u32) -> anyhow::Result<()> {
@@ -81,7 +81,7 @@ impl Office {
             });
             return self.printer.document(&document.collect::<Vec<_>>());
         }
-        let mut table = Table::new(["AT", "TENANT", "ACTOR", "ACTION", "SUBJECT", "DETAIL"]);
+        let mut table = Table::new(["TIME", "TENANT", "ACTOR", "ACTION", "SUBJECT", "DETAIL"]);
         for deed in deeds {
             table.row([
                 stamp(deed.at),
@@ -105,9 +105,8 @@ impl Office {
         detail: &Value,
     ) -> anyhow::Result<()> {
         let written = self.store.audit(tenant, &self.actor, action, subject, detail).await;
-        written.with_context(|| {
-            format!("{action} was done, but cannot be written to the database's audit")
-        })
+        written
+            .with_context(|| format!("{action} succeeded, but cannot be written to the audit log"))
     }
 
     /// The outcome: a sentence for people, a document for programs.
@@ -127,16 +126,16 @@ pub(crate) async fn connect(url: &str) -> anyhow::Result<Store> {
 
 /// As [`connect`], by at most so many connections.
 pub(crate) async fn connect_with(url: &str, connections: u32) -> anyhow::Result<Store> {
-    let write = "write it like postgres://user@host/database";
+    let write = "use a URL like postgres://user@host/database";
     // What reads addresses takes any scheme for its own.
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
-        bail!(hinted(anyhow::anyhow!("the database's address is not one of PostgreSQL"), write));
+        bail!(hinted(anyhow::anyhow!("the database URL is not a PostgreSQL URL"), write));
     }
     let store = Store::connect(url, connections).await.map_err(|error| match error {
         StoreError::Url(_) => hinted(error, write),
         other => hinted(
             anyhow::Error::new(other).context("cannot reach the database"),
-            "does PostgreSQL run there, and do user, password and database exist?",
+            "check that PostgreSQL is running, and that the user, password and database exist",
         ),
     })?;
     Ok(store)
@@ -145,11 +144,11 @@ pub(crate) async fn connect_with(url: &str, connections: u32) -> anyhow::Result<
 /// Errors of the store that have a way out of their own.
 fn explained(error: StoreError) -> anyhow::Error {
     if error.wants_migration() {
-        return hinted(error, "make the tables first with `belljar admin migrate`");
+        return hinted(error, "create the tables first with `belljar admin migrate`");
     }
     match error {
         StoreError::UnknownTenant(_) => {
-            hinted(error, "`belljar admin tenant list` shows them, `tenant put` makes one")
+            hinted(error, "`belljar admin tenant list` shows tenants; `tenant put` creates one")
         }
         other => other.into(),
     }
@@ -172,16 +171,16 @@ pub(crate) fn database_address(
         return read_address(file);
     }
     let Some(url) = &config.database else {
-        let error = anyhow::anyhow!("no database is named");
-        bail!(hinted(error, "say which with --database-file, --database or BELLJAR_DATABASE"));
+        let error = anyhow::anyhow!("no database is configured");
+        bail!(hinted(error, "set --database-file, --database or BELLJAR_DATABASE"));
     };
     Ok(url.clone())
 }
 
 fn read_address(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("cannot read the database's address from `{}`", file.display()));
-    let text = text.hint("it holds one line like postgres://user:password@host/database")?;
+        .with_context(|| format!("cannot read the database URL from `{}`", file.display()));
+    let text = text.hint("the file holds one line like postgres://user:password@host/database")?;
     Ok(text.trim().to_owned())
 }
 

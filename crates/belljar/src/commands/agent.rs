@@ -57,7 +57,7 @@ async fn give(options: &AgentRun, config: &Config, printer: &Printer) -> anyhow:
         Terms { agent: Some(program.name.to_owned()), budget: budget(program, options) };
     if options.turns.is_some() && program.task == Task::Argument {
         printer.note(format_args!(
-            "note: {} cannot be told how many turns remain; the gateway ends it after the last",
+            "note: {} supports no turn warnings; the gateway ends it after the last turn",
             program.name
         ));
     }

@@ -73,7 +73,8 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
             worked = asking.work(&attempt, &sandboxes) => worked,
             () = interrupt.wait() => {
                 printer.always(format_args!(
-                    "interrupted\nhint: `{}` goes on", begun::again(options, &attempt.address.run)
+                    "interrupted\nhint: `{}` resumes the run",
+                    begun::again(options, &attempt.address.run)
                 ));
                 sandboxes.close().await;
                 return Ok(INTERRUPTED);
@@ -94,7 +95,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
             address: next,
         };
     }
-    let (address, finished) = best.context("nothing was tried")?;
+    let (address, finished) = best.context("no attempt was made")?;
     if !printer.is_json() {
         let answer = finished.result.unwrap_or_default();
         let is_seen = std::io::stdout().is_terminal();
@@ -102,7 +103,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
     }
     let delivered = asking.deliver(&address).await;
     delivered.hint(format!(
-        "`belljar ask --resume {} --out DIR` puts the files elsewhere, and asks nothing",
+        "`belljar ask --resume {} --out DIR` writes the files elsewhere without a new run",
         address.run
     ))?;
     Ok(match finished.outcome {
@@ -184,7 +185,7 @@ impl Asking<'_> {
         work(&worker, journal, address, options, printer).await?;
         telling.await.context("cannot follow the run")??;
         let events = read_all(&**journal, address).await?;
-        belljar_journal::RunView::of(&events).finished.context("the run has no end")
+        belljar_journal::RunView::of(&events).finished.context("the run has no end event")
     }
 }
 
@@ -208,18 +209,18 @@ async fn work(
             }
             Ok(Left::Paused) => {
                 printer.note(format_args!(
-                    "paused\nhint: `belljar runs resume {}` in another terminal",
+                    "paused\nhint: resume it with `belljar runs resume {}` in another terminal",
                     address.run
                 ));
                 wait_for_more(journal, address).await?;
             }
             Err(WorkError::Claim(ClaimError::Held { owner })) => {
-                let error = anyhow!("`{owner}` works on this run");
-                let hint = format!("`belljar runs watch {}` shows what it does", address.run);
+                let error = anyhow!("`{owner}` is working on this run");
+                let hint = format!("`belljar runs watch {}` follows it", address.run);
                 return Err(hinted(error, hint));
             }
             Err(error) => {
-                let hint = format!("`{}` goes on", begun::again(options, &address.run));
+                let hint = format!("`{}` resumes the run", begun::again(options, &address.run));
                 return Err(hinted(error, hint));
             }
         }
@@ -298,7 +299,7 @@ impl Asking<'_> {
 
 fn make(out: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(out)
-        .with_context(|| format!("cannot make `{}`", out.display()))
+        .with_context(|| format!("cannot create `{}`", out.display()))
         .hint("choose another directory with --out")
 }
 

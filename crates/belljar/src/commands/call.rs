@@ -47,7 +47,10 @@ pub(crate) async fn run(
             let template = &session.template.name;
             hinted(
                 error,
-                format!("is `{program}` in the template `{template}`? --workdir counts, too"),
+                format!(
+                    "check that the template `{template}` has `{program}`, and that --workdir \
+                         exists"
+                ),
             )
         }
         _ => error.into(),

@@ -16,7 +16,7 @@ pub(crate) fn run(options: &Cassette, config: &Config, printer: &Printer) -> any
     let data = options.data.as_deref().unwrap_or(&config.data);
     let place = data.join("gateway/cassettes");
     let store = Store::open(&place, Limits::default());
-    let store = store.hint("choose the directory that it was recorded in with --data")?;
+    let store = store.hint("set --data to the directory that it was recorded in")?;
     let tenant = store.tenant(&options.tenant);
     match &options.action {
         CassetteAction::List => list(&tenant, printer)?,
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Cassette, config: &Config, printer: &Printer) -> any
         CassetteAction::Remove { cassette } => {
             if !tenant.remove(cassette)? {
                 let error = anyhow::anyhow!("there is no cassette `{cassette}`");
-                bail!(hinted(error, "`belljar cassette list` shows those that there are"));
+                bail!(hinted(error, "`belljar cassette list` shows cassettes"));
             }
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Cassette, config: &Config, printer: &Printer) -> any
 fn list(tenant: &Tenant, printer: &Printer) -> anyhow::Result<()> {
     let all = tenant.list()?;
     if all.is_empty() {
-        printer.note("no cassettes; `belljar run --record NAME` makes one");
+        printer.note("no cassettes; `belljar run --record NAME` records one");
     }
     for one in all {
         let (exchanges, size) = (one.exchanges, format_size(one.bytes));
@@ -83,8 +83,8 @@ fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
         return Ok(Box::new(std::io::stdout().lock()));
     }
     let file = File::create_new(path);
-    let file = file.with_context(|| format!("cannot make `{}`", path.display()));
-    Ok(Box::new(BufWriter::new(file.hint("an existing file is never written over")?)))
+    let file = file.with_context(|| format!("cannot create `{}`", path.display()));
+    Ok(Box::new(BufWriter::new(file.hint("existing files are never overwritten")?)))
 }
 
 fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {

@@ -82,7 +82,7 @@ async fn all(
                     .hint(format!("an earlier cell must begin with `# %% checkpoint {name}`"))?;
                 let copy = node.fork(checkpoint).await?;
                 let contexts = copy.contexts();
-                let first = contexts.first().context("the copy has no context")?;
+                let first = contexts.first().context("the fork has no context")?;
                 let end = one(&cell.code, first, printer).await;
                 copy.destroy().await?;
                 end?

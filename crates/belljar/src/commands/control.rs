@@ -23,13 +23,13 @@ pub(crate) async fn run(
     let mut interrupt = Interrupt::new()?;
     let listeners = listeners(options, printer)?;
     let secret = ControlKeys::read(&options.control_key)
-        .hint("`belljar admin control-key FILE` makes one; all replicas have the same")?;
+        .hint("`belljar admin control-key FILE` creates one; all replicas need the same")?;
     let file = options.database_file.as_deref();
     let url = admin::database_address(options.database.as_deref(), file, config)?;
     let store = admin::connect_with(&url, options.database_connections).await?;
-    store.migrate().await.hint("the log of PostgreSQL says more")?;
+    store.migrate().await.hint("see PostgreSQL's log")?;
     let keyring = Keyring::open(&store, secret, options.certificate_life).await;
-    let keyring = keyring.hint("every replica needs the control key that the first one had")?;
+    let keyring = keyring.hint("use the same control key on every replica")?;
     let nodes = keyring.listen(options.node_listen);
     let nodes = nodes.hint("choose another port with --node-listen")?;
     let settings = Settings { at_once: options.at_once, ..Settings::default() };
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         None
     } else {
         let doorbell = Doorbell::connect(&options.platform.nats).await;
-        let doorbell = doorbell.context("cannot use the addresses of the bus")?;
+        let doorbell = doorbell.context("cannot use the URLs of --nats")?;
         let hearing = tokio::spawn(hear(doorbell.clone(), control.clone()));
         let publishing = tokio::spawn(belljar_control::publisher::run(store, doorbell));
         Some((hearing, publishing))
@@ -64,8 +64,8 @@ pub(crate) async fn run(
     let scaling = match &options.scale_webhook {
         None => None,
         Some(url) => {
-            let url = url.parse::<http::Uri>().with_context(|| format!("`{url}` is no address"));
-            let (url, control) = (url.hint("write it like http://host/path")?, control.clone());
+            let url = url.parse::<http::Uri>().with_context(|| format!("`{url}` is not a URL"));
+            let (url, control) = (url.hint("use a URL like http://host/path")?, control.clone());
             Some(tokio::spawn(async move { control.tell_scale(url).await }))
         }
     };
@@ -83,13 +83,13 @@ pub(crate) async fn run(
     let bounds = Bounds { grace: options.grace, ..Bounds::default() };
     let stopped = async {
         interrupt.wait().await;
-        printer.note("stopping: requests may finish; sandboxes go on");
+        printer.note("stopping: waiting for requests in progress; sandboxes keep running");
     };
     control.run(listeners, vec![nodes], bounds, stopped).await;
     if let Some((stop, working)) = working {
         // Runs are given back, so that others take them at once.
         drop(stop);
-        working.await.context("whoever works on runs panicked")?;
+        working.await.context("the run worker panicked")?;
     }
     if let Some((hearing, publishing)) = publishing {
         hearing.abort();
@@ -115,7 +115,7 @@ fn listeners(options: &cli::Control, printer: &Printer) -> anyhow::Result<Vec<Li
     for &address in &options.listen {
         if !address.ip().is_loopback() {
             printer.note(format_args!(
-                "warning: {address} can be reached from other machines, and is not encrypted"
+                "warning: {address} is reachable from other hosts and not encrypted"
             ));
         }
         let bound = Listener::bind(address, None);

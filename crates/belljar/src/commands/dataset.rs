@@ -46,7 +46,7 @@ fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
         if let Some(bar) = &bar {
             // Keys are proven in further passes: it may be more than the files hold.
             bar.set_position(passed.min(total));
-            bar.set_message(if passed > total { "proving keys" } else { "" });
+            bar.set_message(if passed > total { "checking keys" } else { "" });
         }
     });
     if let Some(bar) = bar {
@@ -56,7 +56,7 @@ fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
     if let Some(path) = &options.svg {
         let written = fs::write(path, description.to_svg());
         let written = written.with_context(|| format!("cannot write `{}`", path.display()));
-        written.hint("--svg names a file in a directory that there is")?;
+        written.hint("choose a file in an existing directory")?;
     }
     if options.json {
         printer.document(&description)?;

@@ -134,7 +134,7 @@ impl Platform<'_> {
     /// The key of the first start, or a new one if the database does not know it.
     async fn key(&mut self, database: &str) -> anyhow::Result<String> {
         let store = admin::connect(database).await?;
-        store.migrate().await.hint("remove the data directory to begin anew")?;
+        store.migrate().await.hint("remove the data directory to start over")?;
         admin::open_tenant(&store, TENANT).await?;
         let label = "belljar dev";
         let keys = store.keys(TENANT).await?;
@@ -211,7 +211,7 @@ impl Platform<'_> {
             if nodes.iter().filter(up).count() >= usize::from(self.options.nodes) {
                 return Ok(());
             }
-            anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes do not come");
+            anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes did not register");
             tokio::time::sleep(LOOK).await;
         }
     }

@@ -110,7 +110,7 @@ fn print(report: &Report, printer: &Printer) -> anyhow::Result<()> {
         ("Interpreters of the host template", &report.interpreters),
         ("Templates", &report.templates),
         ("Warm starts", &report.warm),
-        ("Settings, recommended where strangers share a host", &report.settings),
+        ("Settings, recommended for hosts with several tenants", &report.settings),
     ];
     for (index, (title, findings)) in sections.into_iter().enumerate() {
         if index > 0 {

@@ -9,7 +9,7 @@ use crate::output::Printer;
 pub(crate) fn run(options: &Env, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let key = options.key.clone().or_else(|| config.api_key.clone());
     if key.is_none() {
-        printer.note("note: give the key that `belljar serve` printed with --key");
+        printer.note("note: pass the key that `belljar serve` printed with --key");
     }
     let mut variables = Vec::new();
     match &options.domain {

@@ -106,7 +106,7 @@ pub(crate) fn named(name: &str) -> anyhow::Result<&'static Language> {
     let lower = name.to_ascii_lowercase();
     let found = LANGUAGES.iter().find(|language| language.names.contains(&lower.as_str()));
     found.ok_or_else(|| {
-        let error = anyhow::anyhow!("there is no language `{name}`");
+        let error = anyhow::anyhow!("unknown language `{name}`");
         let hint = format!("the languages are {}; `belljar exec` runs any command", known());
         hinted(error, hint)
     })
@@ -119,8 +119,8 @@ pub(crate) fn of_file(path: &Path, content: &[u8]) -> anyhow::Result<&'static La
         LANGUAGES.iter().find(|language| language.extensions.contains(&extension))
     });
     by_name.or_else(|| by_first_line(content)).ok_or_else(|| {
-        let error = anyhow::anyhow!("cannot tell the language of `{}`", path.display());
-        hinted(error, format!("say it with --lang: {}", known()))
+        let error = anyhow::anyhow!("cannot determine the language of `{}`", path.display());
+        hinted(error, format!("choose one with --lang: {}", known()))
     })
 }
 

@@ -42,7 +42,7 @@ const RENEWED: Duration = Duration::from_secs(200);
 
 /// What to do about a gateway that cannot start.
 pub(super) const CONFIGURATION: &str =
-    "correct what --gateway names; docs/operations.md has every key of it";
+    "correct the file of --gateway; docs/operations.md lists its keys";
 
 /// Operations of one gateway that speak to models.
 #[derive(Debug)]
@@ -97,8 +97,8 @@ pub(super) async fn start(
         environment: config.environment.clone(),
     };
     std::fs::create_dir_all(&options.data)
-        .with_context(|| format!("cannot make `{}`", options.data.display()))
-        .hint("choose a directory that you may write to with BELLJAR_DATA")?;
+        .with_context(|| format!("cannot create `{}`", options.data.display()))
+        .hint("choose a writable directory with BELLJAR_DATA")?;
     Gateway::start(options).await.hint(hint)
 }
 
@@ -112,7 +112,7 @@ impl Behind {
         let text = std::fs::read_to_string(path);
         let text = text
             .with_context(|| format!("cannot read `{}`", path.display()))
-            .hint("--gateway names the gateway's configuration; docs/runs.md has one")?;
+            .hint("pass the gateway configuration with --gateway; docs/runs.md has an example")?;
         let settings: Settings =
             toml::from_str(&text).with_context(|| format!("`{}` is not valid", path.display()))?;
         let mut operations = settings.operations;
@@ -136,7 +136,7 @@ impl Behind {
             None if self.operations.len() > 1 => {
                 let names: Vec<_> = self.operations.keys().map(String::as_str).collect();
                 let names = names.join(", ");
-                return Err(NoModel(format!("several operations speak to models: {names}")));
+                return Err(NoModel(format!("several operations are for models: {names}")));
             }
             None => self.operations.first_key_value(),
         };
@@ -150,8 +150,7 @@ impl Behind {
     async fn ask_for(&self, run: &Address, operation: &str) -> anyhow::Result<Arc<dyn Provider>> {
         let (name, operation) = self.named(Some(operation))?;
         let dialect = operation.dialects.first().copied();
-        let dialect =
-            dialect.with_context(|| format!("the operation `{name}` speaks no dialect"))?;
+        let dialect = dialect.with_context(|| format!("the operation `{name}` has no dialect"))?;
         let counter = Counter {
             gateway: self.gateway.clone(),
             journal: self.journal.clone(),
@@ -175,17 +174,16 @@ impl Models for Behind {
         let allowed = operation.allowed();
         let listed = || allowed.allow.iter().find(|model| !model.contains('*')).cloned();
         let model = model.map(str::to_owned).or_else(listed);
-        let model = model
-            .ok_or_else(|| NoModel(format!("the operation `{name}` does not say which model")))?;
+        let model =
+            model.ok_or_else(|| NoModel(format!("the operation `{name}` names no model")))?;
         let Some(upstream) = allowed.find(&model) else {
             let names = allowed.allow.join(", ");
-            return Err(NoModel(format!(
-                "`{name}` does not have the model `{model}`, but {names}"
-            )));
+            return Err(NoModel(format!("`{name}` has no model `{model}`; it has {names}")));
         };
         if !self.prices.has(upstream) {
             return Err(NoModel(format!(
-                "no price is known for the model `{upstream}`; `prices` names a file with more"
+                "no price is known for the model `{upstream}`; add it to the file that `prices` \
+                 names"
             )));
         }
         Ok(Choice { operation: Some(name.to_owned()), model })
@@ -269,7 +267,7 @@ impl Counter {
         let budget = Some(allowed(view));
         let grant = Grant { operations, agent, seconds: TOKEN_SECONDS, budget };
         let minted = desk.mint(grant).await;
-        let minted = minted.hint("an operation is named as in the gateway's configuration")?;
+        let minted = minted.hint("use the name of an operation in the gateway configuration")?;
         let (_, before) = self.dialect.usual_credential().header();
         let mut token = HeaderValue::from_str(&format!("{before}{}", minted.token))?;
         token.set_sensitive(true);

@@ -27,13 +27,13 @@ pub(crate) async fn run(
 ) -> anyhow::Result<u8> {
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => host_name().hint("say what it is called with --name")?,
+        None => host_name().hint("set the node's name with --name")?,
     };
     let telemetry = options.hosting.observe.start(Role::Node, Some(&name))?;
     let data = options.hosting.data.as_deref().unwrap_or(&config.data);
     std::fs::create_dir_all(data)
-        .with_context(|| format!("cannot make `{}`", data.display()))
-        .hint("choose a directory that you may write to with --data")?;
+        .with_context(|| format!("cannot create `{}`", data.display()))
+        .hint("choose a writable directory with --data")?;
     let mut interrupt = Interrupt::new()?;
     let directory = data.join("identity");
     let identity = tokio::select! {
@@ -52,30 +52,30 @@ pub(crate) async fn run(
     settings.domain.clone_from(&options.domain);
     settings.direct.clone_from(&options.direct_url);
     let actions = Actions::start(settings, Keys::elsewhere()).await;
-    let actions = actions.hint("`belljar doctor` says what this host can run")?;
+    let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     serve::tiers::try_default(&actions, printer).await?;
     serve::network::try_gateway(&actions).await?;
     let warming = tokio::spawn(serve::warm_up(actions.clone(), *printer));
     let address =
         options.address.clone().or_else(|| Some(format!("https://{}", private.address()?)));
-    let address = address.context("it is not known where this node listens")?;
+    let address = address.context("cannot determine this node's address")?;
     let me = Me { name, address, slots: options.slots };
     printer.note(format_args!("{} registers with {}", me.name, options.control.join(", ")));
     let joined = Member::join(actions.clone(), cluster.clone(), me.clone(), &options.control);
     let member = tokio::select! {
-        member = joined => member.hint("write --control like https://10.0.0.1:3001")?,
+        member = joined => member.hint("use a URL like https://10.0.0.1:3001 for --control")?,
         () = interrupt.wait() => return Ok(0),
     };
     printer.note(format_args!("{} serves control at {}", me.name, me.address));
     if let Some(address) = public.as_ref().and_then(Listener::address) {
-        printer.note(format_args!("{} serves tenants at http://{address}", me.name));
+        printer.note(format_args!("{} serves clients at http://{address}", me.name));
     }
     let staying = tokio::spawn(member.stay());
     let beating = if options.platform.nats.is_empty() {
         None
     } else {
         let doorbell = Doorbell::connect(&options.platform.nats).await;
-        let doorbell = doorbell.context("cannot use the addresses of the bus")?;
+        let doorbell = doorbell.context("cannot use the URLs of --nats")?;
         Some(tokio::spawn(beat(doorbell, actions.clone(), cluster.clone(), me.clone())))
     };
     let listeners = std::iter::once(private).chain(public).collect();
@@ -83,7 +83,7 @@ pub(crate) async fn run(
     let server = Server::behind(actions.clone(), server, cluster.clone());
     let stopped = async {
         interrupt.wait().await;
-        printer.note("stopping: nothing new is made; requests may finish, then every sandbox ends");
+        printer.note("stopping: no new sandboxes; waiting for requests, then every sandbox ends");
         cluster.set_leaving();
         actions.set_draining(true);
         wait_for_sandboxes(&actions, options.drain).await;
@@ -96,7 +96,7 @@ pub(crate) async fn run(
     Member::leave(&actions, &cluster, &me, &options.control).await;
     warming.abort();
     telemetry.stop().await;
-    ended.hint("start the node again: what was on it is lost")?;
+    ended.hint("start the node again; its sandboxes are lost")?;
     Ok(0)
 }
 
@@ -118,7 +118,7 @@ async fn identity(
     };
     let token = token.filter(|token| before.as_ref().is_none_or(|it| !it.is_enrolled_with(token)));
     let Some(token) = token else {
-        let hint = "`belljar admin node add NAME` prints a token; give it with --enrol-token-file";
+        let hint = "`belljar admin node add NAME` prints a token; pass it with --enrol-token-file";
         return before.context("this host is not enrolled as a node of a platform").hint(hint);
     };
     printer.note(format_args!("{name} enrols with {}", options.control.join(", ")));
@@ -138,11 +138,13 @@ async fn identity(
                 tokio::time::sleep(BEAT).await;
             }
             (Err(error), None) => {
-                return Err(hinted(error, "`belljar admin node add` makes another token"));
+                return Err(hinted(error, "`belljar admin node add` prints another token"));
             }
             (Err(error), Some(before)) => {
                 let error = anyhow::Error::new(error);
-                printer.note(format_args!("goes on as it was enrolled before: {error:#}"));
+                printer.note(format_args!(
+                    "cannot enrol again, using the existing enrolment: {error:#}"
+                ));
                 return Ok(before.clone());
             }
         }
@@ -177,5 +179,5 @@ async fn wait_for_sandboxes(actions: &Actions, longest: Duration) {
 
 fn host_name() -> anyhow::Result<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    Ok(name.context("cannot find out what this host is called")?.trim().to_owned())
+    Ok(name.context("cannot read the host name")?.trim().to_owned())
 }

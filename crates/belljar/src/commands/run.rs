@@ -55,13 +55,13 @@ fn read(options: &Run) -> anyhow::Result<(Source, &'static Language)> {
         let mut stdin = io::stdin().lock().take(LONGEST_SCRIPT + 1);
         stdin.read_to_end(&mut content).context("cannot read the script")?;
         if content.len() as u64 > LONGEST_SCRIPT {
-            bail!("the script on standard input is too long");
+            bail!("the script on standard input is too large");
         }
         let name = format!("main.{}", language.extensions[0]).into();
         return Ok((Source::Script { name, content, mode: 0o644 }, language));
     }
     let doing = || format!("cannot read `{}`", path.display());
-    let content = fs::read(path).with_context(doing).hint("code itself goes after -c")?;
+    let content = fs::read(path).with_context(doing).hint("pass code with -c")?;
     let mode = fs::metadata(path).with_context(doing)?.permissions().mode() & 0o777;
     let language = match named {
         Some(language) => language,

@@ -31,7 +31,7 @@ pub(super) async fn of_server(
     // Not with those of `belljar ask`: nobody is to take those over.
     let place = data.join("served");
     let journal = Directory::open(&place.join("runs"));
-    let journal = journal.hint("choose a directory that you may write to with --data")?;
+    let journal = journal.hint("choose a writable directory with --data")?;
     let journal: Arc<dyn Journal> = Arc::new(journal);
     let models: Box<dyn Models> = match &actions.config().networks.gateway {
         Some(path) => {

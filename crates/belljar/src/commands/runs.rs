@@ -60,8 +60,11 @@ pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> a
         RunsAction::Budget { run, budget } => {
             let change = budget.budget();
             if change == Budget::default() {
-                let error = anyhow!("nothing was said that the run may use more or less of");
-                return Err(hinted(error, "such as --turns 40; `belljar runs budget --help`"));
+                let error = anyhow!("no budget option is given");
+                return Err(hinted(
+                    error,
+                    "for example --turns 40; see `belljar runs budget --help`",
+                ));
             }
             let change = BudgetPatch(change);
             ask(&journal, run, Request::Budget { change }, printer).await?;
@@ -92,7 +95,7 @@ pub(super) async fn named(journal: &dyn Journal, name: &RunName) -> anyhow::Resu
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(hinted(anyhow!("there is no run `{name}`"), hint)),
-        count => Err(hinted(anyhow!("`{name}` is the beginning of {count} runs"), hint)),
+        count => Err(hinted(anyhow!("`{name}` matches {count} runs"), hint)),
     }
 }
 
@@ -108,7 +111,7 @@ pub(super) fn line(run: &RunId, event: &Event) -> anyhow::Result<String> {
 /// Where runs of this machine are kept.
 pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
     let place = config.data.join("runs");
-    Directory::open(&place).hint("choose a directory that you may write to with BELLJAR_DATA")
+    Directory::open(&place).hint("choose a writable directory with BELLJAR_DATA")
 }
 
 pub(super) fn address(run: RunId) -> Address {
@@ -121,8 +124,8 @@ pub(super) fn fresh_id() -> anyhow::Result<RunId> {
 
 pub(super) fn random() -> anyhow::Result<[u8; 16]> {
     let mut bits = [0; 16];
-    let mut source = std::fs::File::open("/dev/urandom").context("no random numbers")?;
-    std::io::Read::read_exact(&mut source, &mut bits).context("no random numbers")?;
+    let mut source = std::fs::File::open("/dev/urandom").context("cannot get random numbers")?;
+    std::io::Read::read_exact(&mut source, &mut bits).context("cannot get random numbers")?;
     Ok(bits)
 }
 
@@ -142,7 +145,7 @@ async fn watch(journal: Directory, address: Address, printer: &Printer) -> anyho
     let row = journal.find(&address).await.hint("`belljar runs list` shows runs")?;
     if is_left(&row) {
         printer.note(format_args!(
-            "nobody works on it\nhint: `belljar ask --resume {}` goes on, as it was begun",
+            "no process is working on it\nhint: `belljar ask --resume {}` resumes it",
             address.run
         ));
     }
@@ -167,12 +170,12 @@ async fn ask(
     let address = named(journal, run).await?;
     let request = ControlRequested { request, by: TENANT.to_owned() };
     let asked = journal.request(&address, request, None).await;
-    asked.hint("`belljar runs list` shows runs, and which of them are over")?;
+    asked.hint("`belljar runs list` shows runs and their states")?;
     let row = journal.find(&address).await?;
     if is_left(&row) {
         printer.note(format_args!(
-            "it is written down, and nobody works on the run\n\
-             hint: `belljar ask --resume {}` does, as it was begun",
+            "the request is recorded; no process is working on the run\n\
+             hint: `belljar ask --resume {}` resumes it",
             address.run
         ));
     }

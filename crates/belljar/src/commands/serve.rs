@@ -24,8 +24,8 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let telemetry = options.hosting.observe.start(Role::Serve, None)?;
     let data = options.hosting.data.as_deref().unwrap_or(&config.data);
     std::fs::create_dir_all(data)
-        .with_context(|| format!("cannot make `{}`", data.display()))
-        .hint("choose a directory that you may write to with --data")?;
+        .with_context(|| format!("cannot create `{}`", data.display()))
+        .hint("choose a writable directory with --data")?;
     let mut interrupt = Interrupt::new()?;
     // Before anything else is made: a port that is taken is the usual mistake.
     let listeners = listeners(options, data, printer)?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     settings.quota.sandboxes = options.max_sandboxes;
     settings.domain.clone_from(&options.domain);
     let actions = Actions::start(settings, keys).await;
-    let actions = actions.hint("`belljar doctor` says what this host can run")?;
+    let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     tiers::try_default(&actions, printer).await?;
     network::try_gateway(&actions).await?;
     for listener in &listeners {
@@ -52,12 +52,12 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
             .with_runs(runs);
     let stopped = async {
         interrupt.wait().await;
-        printer.note("stopping: requests may finish, then every sandbox ends");
+        printer.note("stopping: waiting for requests in progress, then every sandbox ends");
     };
     let ended = server.run(listeners, stopped).await;
     warming.abort();
     telemetry.stop().await;
-    ended.hint("start the server again; `GET /v1/ended` then says what was lost")?;
+    ended.hint("start the server again; `GET /v1/ended` then lists the lost sandboxes")?;
     Ok(0)
 }
 
@@ -81,13 +81,13 @@ pub(super) fn settings(
 fn keys(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<Keys> {
     if let Some(path) = &options.keys {
         return Keys::read(path)
-            .hint("write one `KEY TENANT [floor=TIER]` a line, KEY like e2b_ and 40 hex digits");
+            .hint("use one `KEY TENANT [floor=TIER]` per line; a key is e2b_ and 40 hex digits");
     }
     let path = data.join("keys");
     let (keys, made) = Keys::read_or_make(&path)?;
     if let Some(made) = made {
         printer.note(format_args!(
-            "made an API key, shown only now; `{}` has its hash:",
+            "created an API key, shown only once; `{}` has its hash:",
             path.display()
         ));
         printer.data(made.expose())?;
@@ -100,7 +100,7 @@ fn listeners(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<
     for &address in options.listen.iter().chain(&options.data_listen) {
         if !address.ip().is_loopback() {
             printer.note(format_args!(
-                "warning: {address} can be reached from other machines, and is not encrypted"
+                "warning: {address} is reachable from other hosts and not encrypted"
             ));
         }
         let bound = Listener::bind(address, None);
@@ -112,10 +112,10 @@ fn listeners(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<
         (Some(certificate), Some(key)) => (certificate.as_path(), key.as_path()),
         _ if files.certificate.exists() => (files.certificate.as_path(), files.key.as_path()),
         _ => {
-            let error = anyhow::anyhow!("there is no certificate to serve TLS with");
+            let error = anyhow::anyhow!("there is no certificate for TLS");
             bail!(hinted(
                 error,
-                "make one with `belljar tls init --domain NAME`, or give --tls-cert"
+                "create one with `belljar tls init --domain NAME`, or pass --tls-cert"
             ));
         }
     };

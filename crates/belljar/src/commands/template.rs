@@ -45,7 +45,7 @@ pub(crate) async fn run(
 
 fn open(config: &Config) -> anyhow::Result<Store> {
     let store = Store::open(&config.store).context("cannot open the template store");
-    store.hint("run as root, or choose a directory of yours with --store or BELLJAR_STORE")
+    store.hint("run as root, or choose a writable directory with --store or BELLJAR_STORE")
 }
 
 async fn build(
@@ -77,7 +77,8 @@ async fn build(
         }
     };
     let built = built.map_err(|error| {
-        let hint = "the lines above the error are the step's own; `--no-cache` starts afresh";
+        let hint =
+            "the lines above the error are the step's output; `--no-cache` runs every step again";
         hinted(error, hint)
     })?;
     report(&built, began.elapsed(), printer)?;
@@ -110,7 +111,7 @@ fn find_recipe(asked: &Path) -> anyhow::Result<Recipe> {
     }
     let names: Vec<_> = catalog::names().collect();
     let error = anyhow::anyhow!("there is no recipe `{text}`");
-    Err(hinted(error, format!("name a file, or one of: {}", names.join(", "))))
+    Err(hinted(error, format!("pass a file, or one of: {}", names.join(", "))))
 }
 
 /// Ends the package tools that the build has started: they are children of
@@ -142,7 +143,7 @@ fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
     }
     if found.is_empty() {
         printer.note("no template is built yet; `host` needs no building");
-        printer.note("hint: `belljar template recipes` lists what can be built");
+        printer.note("hint: `belljar template recipes` lists the built-in recipes");
         return Ok(());
     }
     let mut seen = "";
@@ -221,7 +222,7 @@ fn printer_languages(
 
 fn find(text: &str, config: &Config) -> anyhow::Result<Manifest> {
     let reference: Reference = text.parse()?;
-    let hint = "`belljar template list` shows what is built";
+    let hint = "`belljar template list` shows built templates";
     if !config.store.exists() {
         return Err(hinted(StoreError::Unknown(reference), hint));
     }
@@ -242,7 +243,7 @@ fn remove(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> 
     ));
     if collected.in_use > 0 {
         printer.note(format_args!(
-            "note: {} layers are still used by sandboxes; the next removal takes them",
+            "note: {} layers are still used by sandboxes; the next removal deletes them",
             collected.in_use
         ));
     }

@@ -10,8 +10,8 @@ use crate::output::Printer;
 pub(crate) fn run(options: &Tls, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let TlsCommand::Init { domain, data } = &options.command;
     let dir = data.as_ref().unwrap_or(&config.data).join("tls");
-    let files = tls::init(&dir, domain).context("cannot make the certificates")?;
-    printer.note(format_args!("made a certificate for {domain} and *.{domain}"));
+    let files = tls::init(&dir, domain).context("cannot create the certificates")?;
+    printer.note(format_args!("created a certificate for {domain} and *.{domain}"));
     printer.data(format_args!(
         "authority    {}\ncertificate  {}\nkey          {}",
         files.authority.display(),

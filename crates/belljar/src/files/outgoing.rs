@@ -42,13 +42,13 @@ pub(crate) async fn copy_out(
     let open = || {
         let place = Place::open(&parent);
         let place = place.with_context(|| format!("cannot write to `{}`", parent.display()));
-        place.hint("it must be a directory; belljar writes through no symbolic link")
+        place.hint("it must be a directory; belljar does not write through symbolic links")
     };
     if is_directory {
         let place = open()?.directory(name.as_ref());
         let place = place
             .with_context(|| format!("cannot write to `{}`", parent.join(&name).display()))
-            .hint("it must be a directory; belljar writes through no symbolic link")?;
+            .hint("it must be a directory; belljar does not write through symbolic links")?;
         return copy_tree(session, &source, place, budget, printer).await.with_context(doing);
     }
     let execute = execute(&entry);
@@ -73,7 +73,7 @@ fn target(inside: &str, host: Option<&str>) -> anyhow::Result<(PathBuf, String)>
             Some(Component::Normal(name)) => Ok(name.to_string_lossy().into_owned()),
             _ => Err(hinted(
                 anyhow::anyhow!("`{inside}` has no name to use on the host"),
-                "say where it goes: --out INSIDE:HOST",
+                "choose one with --out INSIDE:HOST",
             )),
         }
     };
@@ -103,7 +103,7 @@ async fn copy_tree(
     let bytes = source.as_os_str().as_bytes();
     let listing = session.sandbox.list(User::User, bytes, DEEPEST).await?;
     if !listing.complete {
-        bail!("the directory holds more than can be listed at once");
+        bail!("the directory has too many entries to list");
     }
     // Sorted by path, so each directory comes before what is in it.
     let mut places = BTreeMap::from([(PathBuf::new(), top)]);
@@ -121,7 +121,7 @@ async fn copy_tree(
         match entry.kind {
             EntryKind::Directory => {
                 let made = place.directory(name);
-                let made = made.with_context(|| format!("cannot make {relative:?}"))?;
+                let made = made.with_context(|| format!("cannot create {relative:?}"))?;
                 places.insert(relative.to_owned(), made);
             }
             EntryKind::File => {
@@ -157,13 +157,13 @@ async fn download(
     execute: Execute,
     budget: &mut u64,
 ) -> anyhow::Result<()> {
-    let (draft, file) = place.file(name, execute).context("cannot make a file on the host")?;
+    let (draft, file) = place.file(name, execute).context("cannot create a file on the host")?;
     let mut local = Local(file);
     let size = match session.sandbox.download(User::User, path, *budget, &mut local).await {
         Ok(size) => size,
         Err(error @ FileError::TooLarge { .. }) => {
             let hint = format!(
-                "no more than the disk's size, {}, comes out; raise it with --disk",
+                "at most the disk's size, {}, can be copied out; raise it with --disk",
                 format_size(session.limits.disk_bytes)
             );
             return Err(hinted(error, hint));

@@ -73,7 +73,7 @@ async fn register(store: &Store, name: &str, lease: Duration) {
 async fn a_key_opens_what_it_says_until_it_is_revoked() {
     let office = Office::new();
     office.run(&["tenant", "put", "acme", "--sandboxes", "20"]).expect_status(0).expect_words(&[
-        "made tenant acme",
+        "created tenant acme",
         "up to 20 sandboxes",
         "next: belljar admin key add",
     ]);
@@ -99,7 +99,7 @@ async fn a_key_opens_what_it_says_until_it_is_revoked() {
     office
         .run(&["key", "revoke", "acme", &proven.key])
         .expect_status(1)
-        .expect_words(&["has no key", "hint: `belljar admin key list acme`"]);
+        .expect_words(&["has no active key", "hint: `belljar admin key list acme`"]);
     let expected = [
         ("migrate", "database"),
         ("tenant.put", "acme"),
@@ -113,7 +113,7 @@ async fn a_key_opens_what_it_says_until_it_is_revoked() {
 async fn keys_have_no_more_than_is_usual_and_may_end() {
     let office = Office::new();
     office.run(&["tenant", "put", "acme"]).expect_status(0);
-    let made = office.document(&["key", "add", "acme", "--lives", "1ms"]);
+    let made = office.document(&["key", "add", "acme", "--expires-in", "1ms"]);
     assert_eq!(made["scopes"], serde_json::json!(["read", "sandboxes", "templates"]));
     let key = made["key"].as_str().unwrap();
     assert_eq!(office.store().await.prove(&sha256(key)).await.unwrap(), None, "its time is up");
@@ -123,7 +123,7 @@ async fn keys_have_no_more_than_is_usual_and_may_end() {
 #[test]
 fn a_tenant_keeps_what_nobody_changes() {
     let office = Office::new();
-    let put = ["tenant", "put", "acme", "--sandboxes", "5", "--longest-life", "90m"];
+    let put = ["tenant", "put", "acme", "--sandboxes", "5", "--max-lifetime", "90m"];
     let made = office.document(&[&put[..], &["--floor", "gvisor"]].concat());
     assert_eq!(
         (&made["longest_life_seconds"], &made["floor"]),
@@ -154,7 +154,7 @@ async fn nodes_are_shown_and_drained() {
     office
         .run(&["node", "list"])
         .expect_status(0)
-        .expect_words(&["there is no node yet", "hint: "]);
+        .expect_words(&["there are no nodes yet", "hint: "]);
     let store = office.store().await;
     register(&store, "n1", Duration::from_secs(3600)).await;
     register(&store, "n2", Duration::ZERO).await;
@@ -163,7 +163,7 @@ async fn nodes_are_shown_and_drained() {
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     let words: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let columns =
-        ["NODE", "NO", "STATE", "TAKEN", "SLOTS", "LEASE", "CERTIFICATE", "ADDRESS", "TIERS"];
+        ["NODE", "NUMBER", "STATE", "USED", "SLOTS", "LEASE", "CERTIFICATE", "ADDRESS", "TIERS"];
     assert_eq!(words[0], columns);
     assert_eq!(words[1][..5], ["n1", "1", "up", "0", "8"], "{text}");
     assert_eq!(words[2][..5], ["n2", "2", "lost", "0", "8"], "{text}");
@@ -173,7 +173,7 @@ async fn nodes_are_shown_and_drained() {
     let listed = office.document(&["node", "list"]);
     assert_eq!(listed[0]["state"], "draining");
     assert!(listed[0]["lease_left_seconds"].as_f64().unwrap() > 0.0);
-    office.run(&["node", "drain", "n1"]).expect_status(0).expect_words(&["was draining before"]);
+    office.run(&["node", "drain", "n1"]).expect_status(0).expect_words(&["was already draining"]);
     office.run(&["node", "drain", "n2"]).expect_status(1).expect_words(&["is lost", "hint: "]);
     office.run(&["node", "drain", "n3"]).expect_status(1).expect_words(&["no node `n3`", "hint: "]);
     let drained = office.deeds().iter().filter(|(action, _)| action == "node.drain").count();
@@ -185,13 +185,13 @@ fn what_is_missing_is_said_with_a_way_on() {
     let office = Office::empty();
     let ran = office.run(&["tenant", "list"]);
     ran.expect_status(1)
-        .expect_words(&["hint: make the tables first with `belljar admin migrate`"]);
+        .expect_words(&["hint: create the tables first with `belljar admin migrate`"]);
     let place = Place::new();
     let ran = place.run(&["admin", "node", "list"]);
-    ran.expect_status(1).expect_words(&["no database is named", "hint: say which"]);
+    ran.expect_status(1).expect_words(&["no database is configured", "hint: set --database-file"]);
     let ran = place.run(&["admin", "node", "list", "--database", "mysql://x"]);
     ran.expect_status(1)
-        .expect_words(&["is not one of PostgreSQL", "hint: write it like postgres://"]);
+        .expect_words(&["is not a PostgreSQL URL", "hint: use a URL like postgres://"]);
     let gone = "postgres://belljar:hunter2@127.0.0.1:1/belljar";
     let ran = place.run(&["admin", "--database", gone, "node", "list", "--json"]);
     ran.expect_status(1).expect_words(&["cannot reach the database", "hint: "]);
@@ -199,9 +199,11 @@ fn what_is_missing_is_said_with_a_way_on() {
     assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     let office = Office::new();
     let ran = office.run(&["tenant", "put", "../eve"]);
-    ran.expect_status(1).expect_words(&["cannot be the name", "hint: up to 63 letters"]);
+    ran.expect_status(1)
+        .expect_words(&["is not a valid tenant name", "hint: use up to 63 letters"]);
     let ran = office.run(&["key", "add", "acme", "--scope", "root"]);
-    ran.expect_status(2).expect_words(&["no scope `root`", "read, sandboxes, templates, admin"]);
+    ran.expect_status(2)
+        .expect_words(&["unknown scope `root`", "read, sandboxes, templates, admin"]);
 }
 
 #[test]
@@ -212,7 +214,7 @@ fn the_address_may_come_from_a_file() {
     ran.expect_status(0);
     assert_eq!(office.document(&["tenant", "list"])[0]["name"], "acme");
     let ran = office.place.run(&["admin", "--database-file", "none", "tenant", "list"]);
-    ran.expect_status(1).expect_words(&["cannot read the database's address", "hint: "]);
+    ran.expect_status(1).expect_words(&["cannot read the database URL", "hint: "]);
 }
 
 #[test]
@@ -279,21 +281,24 @@ async fn node_is_added_with_a_token_that_is_shown_once() {
     office
         .run(&["node", "add", "node-1"])
         .expect_status(1)
-        .expect_words(&["no authority yet", "hint: start control first"]);
+        .expect_words(&["no signing keys yet", "hint: start control first"]);
     let store = office.store().await;
     store.add_first_authority(b"certificate", b"sealed").await.unwrap();
     let ran = office.run(&["node", "add", "node-1"]);
     let token = String::from_utf8(ran.expect_status(0).stdout.clone()).unwrap().trim().to_owned();
     assert!(token.starts_with("bjnode_") && !ran.stderr.contains(&token), "{ran:?}");
     assert_eq!(office.document(&["node", "list"])[0]["state"], "awaited");
-    office.run(&["node", "add", "../up"]).expect_status(2).expect_words(&["a node's name has"]);
+    office.run(&["node", "add", "../up"]).expect_status(2).expect_words(&["expected a node name"]);
     register(&store, "node-1", Duration::from_secs(60)).await;
     office
         .run(&["node", "add", "node-1"])
         .expect_status(1)
-        .expect_words(&["is enrolled as `node-1`", "hint: --replace"]);
+        .expect_words(&["is already enrolled as `node-1`", "hint: --replace"]);
     office.run(&["node", "add", "node-1", "--replace"]).expect_status(0);
-    office.run(&["node", "revoke", "node-1"]).expect_status(0).expect_words(&["is revoked"]);
+    office
+        .run(&["node", "revoke", "node-1"])
+        .expect_status(0)
+        .expect_words(&["revoked node node-1"]);
     office.run(&["node", "revoke", "nobody"]).expect_status(1).expect_words(&["no node `nobody`"]);
     assert_eq!(office.document(&["node", "list"])[0]["state"], "revoked");
     office.run(&["node", "add", "node-1"]).expect_status(0);

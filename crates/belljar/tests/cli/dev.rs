@@ -138,7 +138,7 @@ fn a_platform_starts_serves_and_ends_and_starts_again() {
     // A second one would spoil the first one's data.
     let ran = place.command(&["dev", "--data"]).arg(&dev.data).env("PATH", search_path()).output();
     let ran = Ran::from(ran.unwrap());
-    ran.expect_status(1).expect_words(&["another `belljar dev` runs", "hint: "]);
+    ran.expect_status(1).expect_words(&["another `belljar dev` is running", "hint: "]);
     let (key, data) = (dev.key.clone(), dev.data.clone());
     dev.signal(Signal::INT);
     let ran = dev.end();
@@ -181,7 +181,7 @@ fn what_has_to_be_installed_is_said() {
     let place = Place::new();
     let mut command: Command = place.command(&["dev", "--data", "dev"]);
     let ran = Ran::from(command.env("PATH", place.path()).output().unwrap());
-    ran.expect_status(1).expect_words(&["there is no nats-server here", "apt install nats-server"]);
+    ran.expect_status(1).expect_words(&["nats-server is not installed", "apt install nats-server"]);
     assert!(!place.path().join("dev").exists(), "nothing is begun that cannot be ended");
 }
 

@@ -18,10 +18,12 @@ fn what_does_not_exist_is_named_and_a_way_on_is_shown() {
         "hint: ",
     ]);
     let ran = place.run(&["run", "--lang", "cobol", "-c", "1"]);
-    ran.expect_status(125).expect_words(&["no language `cobol`", "hint: the languages are python"]);
+    ran.expect_status(125)
+        .expect_words(&["unknown language `cobol`", "hint: the languages are python"]);
     place.write("odd.xyz", "?");
     let ran = place.run(&["run", "odd.xyz"]);
-    ran.expect_status(125).expect_words(&["cannot tell the language", "hint: say it with --lang"]);
+    ran.expect_status(125)
+        .expect_words(&["cannot determine the language", "hint: choose one with --lang"]);
     let ran = place.run(&["run", "--template", "none", "-c", "1"]);
     ran.expect_status(125).expect_words(&["no template `none`", "hint: `belljar template list`"]);
     let ran = place.run(&["run", "--template", "python-data", "-c", "1"]);

@@ -186,13 +186,9 @@ fn setup_runs_before_and_its_output_is_not_the_programs() {
     let args = ["run", "--setup", "echo preparing; echo 5 > n", "-c", "print(open('n').read())"];
     let ran = place.run(&args);
     ran.expect_status(0).expect_text("5\n\n").expect_words(&["preparing"]);
-    let args = ["exec", "--setup", "sleep 60", "--install-timeout", "200ms", "--", "true"];
+    let args = ["exec", "--setup", "sleep 60", "--setup-timeout", "200ms", "--", "true"];
     let ran = place.run(&args);
-    ran.expect_status(125).expect_words(&[
-        "setup failed",
-        "timeout_wall",
-        "hint: --install-timeout",
-    ]);
+    ran.expect_status(125).expect_words(&["setup failed", "timeout_wall", "--setup-timeout"]);
     place.run(&["exec", "--setup", "exit 3", "--", "true"]).expect_status(125);
 }
 

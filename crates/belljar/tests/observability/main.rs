@@ -198,7 +198,7 @@ fn requests_do_not_wait_for_a_receiver_that_is_away() {
     server.scrape_until(|scraped| scraped.sum("belljar_spans_dropped_total", &not_taken) >= 200.0);
     assert_eq!(server.request("GET", "/v1/health", "", &[]).status, 200);
     let log = server.stop();
-    let complaints = log.iter().filter(|line| line.contains("traces are dropped")).count();
+    let complaints = log.iter().filter(|line| line.contains("traces dropped")).count();
     assert_eq!(complaints, 1, "{log:#?}");
 }
 

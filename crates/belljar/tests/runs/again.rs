@@ -66,7 +66,7 @@ pub(crate) async fn ask_tries_again_with_more_turns_and_both_runs_say_so(world: 
     let asked = belljar(place, &[&ask[..], &bounded[..]].concat()).await;
     assert_eq!(asked.status, Some(0), "{}{}", asked.stdout, asked.stderr);
     assert_eq!(asked.stdout.trim(), "Three steps.");
-    assert!(asked.stderr.contains("had not enough turns: now 4 turns"), "{}", asked.stderr);
+    assert!(asked.stderr.contains("ran out of turns: now 4 turns"), "{}", asked.stderr);
     let listed = belljar(place, &["runs", "list", "--json"]).await;
     let rows: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
     let (second, first) = (rows[0]["run"].as_str().unwrap(), rows[1]["run"].as_str().unwrap());
@@ -74,20 +74,23 @@ pub(crate) async fn ask_tries_again_with_more_turns_and_both_runs_say_so(world: 
     let outcomes = [&rows[0]["outcome"], &rows[1]["outcome"]];
     assert_eq!(outcomes, ["answered", "exhausted"], "{rows}");
     let shown = belljar(place, &["runs", "show", first]).await;
-    assert!(shown.stdout.contains(&format!("tried again as {second}")), "{}", shown.stdout);
+    assert!(shown.stdout.contains(&format!("retried as {second}")), "{}", shown.stdout);
     let shown = belljar(place, &["runs", "show", second]).await;
-    assert!(shown.stdout.contains(&format!("at the question of {first}")), "{}", shown.stdout);
+    assert!(shown.stdout.contains(&format!("after {first} ran out of")), "{}", shown.stdout);
 }
 
 pub(crate) async fn ask_tries_again_with_more_memory(world: &World) {
     // What does not fit into 512 MB fits into 1 GB.
     const HUNGRY: &str = r#"
         [[turn]]
-        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << 20)\nprint(len(held))" } }]
+        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << \
+                                                             20)\nprint(len(held))" } }]
         [[turn]]
-        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << 20)\nprint(len(held))" } }]
+        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << \
+                                                             20)\nprint(len(held))" } }]
         [[turn]]
-        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << 20)\nprint(len(held))" } }]
+        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << \
+                                                             20)\nprint(len(held))" } }]
         [[turn]]
         call = [{ tool = "finish", input = { answer = "Held: {{result}}" } }]
     "#;
@@ -117,6 +120,6 @@ pub(crate) async fn ask_tries_again_with_more_memory(world: &World) {
     .await;
     assert_eq!(asked.status, Some(0), "{}{}", asked.stdout, asked.stderr);
     assert_eq!(asked.stdout.trim(), "Held: 629145600", "{}", asked.stderr);
-    let now = "not enough turns and memory: now 4 turns, 1024 MB of memory";
+    let now = "ran out of turns and memory: now 4 turns, 1024 MB of memory";
     assert!(asked.stderr.contains(now), "{}", asked.stderr);
 }

@@ -51,16 +51,16 @@ pub(crate) async fn a_run_goes_on_as_it_was_begun_or_not_at_all(world: &World) {
     assert!(said.contains(&"    sleep 5".to_owned()), "{said:?}");
     assert!(said.contains(&"    echo never".to_owned()), "{said:?}");
     let hint = said.iter().find_map(|line| line.strip_prefix("hint: `belljar ")).unwrap();
-    let hint = hint.strip_suffix("` goes on").unwrap();
+    let hint = hint.strip_suffix("` resumes the run").unwrap();
     let expected =
         format!("ask --resume {run} --model-url {url} --model {MODEL} --out 'the files'");
     assert_eq!(hint, expected);
 
     let short = &run[..8];
     for (more, why) in [
-        (&[][..], "nothing says how to reach it"),
-        (&["--model", "gpt-5-mini", "--model-url", &url], "not by `gpt-5-mini`"),
-        (&["--template", "host", "--model", MODEL, "--model-url", &url], "not on `host`"),
+        (&[][..], "no option says how to reach it"),
+        (&["--model", "gpt-5-mini", "--model-url", &url], "not `gpt-5-mini`"),
+        (&["--template", "host", "--model", MODEL, "--model-url", &url], "not `host`"),
     ] {
         let refused = belljar(place, &[&["ask", "--resume", short], more].concat()).await;
         assert_eq!(refused.status, Some(125), "{}", refused.stderr);
@@ -94,7 +94,7 @@ pub(crate) async fn what_cannot_be_written_or_bought_is_said_before_the_model_is
     let model = scripted(WAITS).await;
     let url = format!("http://{}", model.address());
     for (more, why) in [
-        (["--model", MODEL, "--out", "/proc/nowhere"], "cannot make `/proc/nowhere`"),
+        (["--model", MODEL, "--out", "/proc/nowhere"], "cannot create `/proc/nowhere`"),
         (["--model", "unheard-of", "--out", "out"], "no price is known for the model"),
     ] {
         let words = ["ask", "How much?", "--template", TEMPLATE, "--model-url", &url];
@@ -111,7 +111,7 @@ pub(crate) async fn a_budget_of_nothing_and_a_name_of_nobody_are_refused(world: 
     let place = tempfile::tempdir_in(world.directory.path()).unwrap();
     let place = place.path();
     for (words, why) in [
-        (["runs", "budget", "abcd"], "nothing was said"),
+        (["runs", "budget", "abcd"], "no budget option is given"),
         (["runs", "pause", "abcd"], "there is no run `abcd`"),
     ] {
         let refused = belljar(place, &words).await;

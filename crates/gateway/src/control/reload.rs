@@ -47,7 +47,7 @@ pub(super) async fn watch(gateway: Gateway, path: PathBuf, data: Option<PathBuf>
                 tracing::error!(
                     path = %path.display(),
                     error = &error as &dyn std::error::Error,
-                    "the settings cannot be read; the old ones stay"
+                    "cannot read settings; keeping the old ones"
                 );
             }
             Ok(mut config) => {
@@ -55,11 +55,11 @@ pub(super) async fn watch(gateway: Gateway, path: PathBuf, data: Option<PathBuf>
                     config.keep_below(data);
                 }
                 match gateway.reload(config) {
-                    Ok(()) => tracing::info!(path = %path.display(), "took over new settings"),
+                    Ok(()) => tracing::info!(path = %path.display(), "settings reloaded"),
                     Err(error) => tracing::error!(
                         path = %path.display(),
                         error = &error as &dyn std::error::Error,
-                        "the settings cannot be used; the old ones stay"
+                        "cannot use settings; keeping the old ones"
                     ),
                 }
             }

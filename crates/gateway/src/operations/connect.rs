@@ -84,7 +84,7 @@ struct Place {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a name that a certificate can be for")]
+#[error("`{0}` is not a valid name for a certificate")]
 pub(crate) struct InvalidServerName(String);
 
 impl Pool {

@@ -32,7 +32,7 @@ pub(crate) struct Echo {
 
 /// The answer holds the credential. It must not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer holds the credential")]
+#[error("the response contains the credential")]
 pub(crate) struct Echoed;
 
 #[expect(

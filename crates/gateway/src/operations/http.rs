@@ -90,7 +90,7 @@ pub(super) async fn forward(
         Ok(answer) => answer,
         // Nothing was sent, so nothing was spent.
         Err(AskError::Connect(error)) => {
-            tracing::warn!(operation = %operation.name, %error, "an upstream cannot be reached");
+            tracing::warn!(operation = %operation.name, %error, "upstream unreachable");
             reservation.settle(Amount::default());
             if let Some(entry) = &mut asked.entry {
                 entry.row().charge = None;
@@ -98,7 +98,7 @@ pub(super) async fn forward(
             return Err(Refusal::Unreachable);
         }
         Err(AskError::Answer(error)) => {
-            tracing::warn!(operation = %operation.name, %error, "an upstream did not answer");
+            tracing::warn!(operation = %operation.name, %error, "upstream did not respond");
             return Err(Refusal::Upstream);
         }
         Err(AskError::Timeout) => return Err(Refusal::UpstreamTimeout),
@@ -146,7 +146,7 @@ fn because(asked: &Asked, end: End) -> Refusal {
             tracing::error!(
                 operation = %asked.operation.name,
                 sandbox.id = %asked.session.subject.sandbox,
-                "an upstream sent its credential back"
+                "credential in upstream response"
             );
             Refusal::BadAnswer
         }
@@ -164,7 +164,7 @@ fn look_at(operation: &Operation, head: &::http::response::Parts) -> Option<Refu
             needle.is_in(value.as_bytes()) || needle.is_in(name.as_str().as_bytes())
         });
         if is_in_head {
-            tracing::error!(operation = %operation.name, "an upstream sent its credential back");
+            tracing::error!(operation = %operation.name, "credential in upstream response");
             return Some(Refusal::BadAnswer);
         }
     }
@@ -177,7 +177,7 @@ fn look_at(operation: &Operation, head: &::http::response::Parts) -> Option<Refu
         100..=199 => Some(Refusal::BadAnswer),
         401 | 403 if operation.secret.is_some() => {
             let status = head.status.as_u16();
-            tracing::error!(operation = %operation.name, status, "an upstream refuses us");
+            tracing::error!(operation = %operation.name, status, "upstream refused the credential");
             Some(Refusal::Credential)
         }
         _ => None,

@@ -156,14 +156,14 @@ pub(super) fn amount(charge: &Charge) -> Amount {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Complete => "the answer is complete",
+            Self::Complete => "the response is complete",
             Self::Gone => "the client left",
-            Self::Token(Death::Expired) => "the token expired while the answer came",
-            Self::Token(Death::Revoked) => "the token was revoked while the answer came",
-            Self::Echoed => "the answer held something that must not be passed on",
-            Self::Upstream => "the upstream broke off its answer",
-            Self::Idle => "the upstream said nothing for too long",
-            Self::TooLong => "the upstream's answer is longer than is passed on",
+            Self::Token(Death::Expired) => "the token expired during the response",
+            Self::Token(Death::Revoked) => "the token was revoked during the response",
+            Self::Echoed => "the response had content that must not be forwarded",
+            Self::Upstream => "the upstream ended its response early",
+            Self::Idle => "the upstream sent nothing for too long",
+            Self::TooLong => "the upstream's response is too long",
         })
     }
 }

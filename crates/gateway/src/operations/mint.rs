@@ -12,13 +12,13 @@ use crate::tokens::{self, Scope};
 /// Why no token was made.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    #[error("`{0}` is not an operation that is configured")]
+    #[error("the operation `{0}` is not configured")]
     Unknown(String),
-    #[error("`{0}` is not among the operations of this sandbox")]
+    #[error("this sandbox does not have the operation `{0}`")]
     NotTheirs(String),
-    #[error("a token without operations opens nothing")]
+    #[error("the token has no operations")]
     Nothing,
-    #[error("cannot make a token: {0}")]
+    #[error("cannot create a token: {0}")]
     Tokens(String),
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn mint(session: &Arc<Session>, grant: Grant) -> Result<Minted, MintE
         sandbox.id = %session.subject.sandbox,
         agent = grant.agent.as_deref().unwrap_or_default(),
         operations = ?grant.operations,
-        "made a token"
+        "token created"
     );
     let path = |name: &String| (name.clone(), format!("{}{name}", super::PREFIX));
     let paths = grant.operations.iter().map(path).collect();

@@ -48,9 +48,9 @@ pub(crate) struct Model {
 pub(crate) enum InvalidModel {
     #[error("`dialects` is missing or empty")]
     Dialects,
-    #[error("its rules contradict themselves")]
+    #[error("its rules contradict each other")]
     Rules(#[source] InvalidRules),
-    #[error("`pin` holds something that JSON cannot")]
+    #[error("`pin` has a value that JSON cannot represent")]
     Pin(#[source] serde_json::Error),
     #[error("cannot read the prices in `{path}`")]
     Read { path: PathBuf, source: std::io::Error },
@@ -115,7 +115,7 @@ impl Model {
             .map_err(|why| Refusal::Invalid(why.to_string()))?;
         let rewritten = Rewritten::new(&request, &self.rules).map_err(Refusal::Rewrite)?;
         for change in &rewritten.changes {
-            tracing::debug!(%change, "changed a request");
+            tracing::debug!(%change, "request changed");
         }
         let Rewritten { body, model, max_output, drop_usage, size, .. } = rewritten;
         let body = body.map_or_else(|| bytes.clone(), Bytes::from);

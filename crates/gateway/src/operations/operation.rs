@@ -65,23 +65,23 @@ pub(crate) struct Upstream {
 pub(crate) enum InvalidOperation {
     #[error("`{0}` is not a URL of a host with a path")]
     Upstream(String),
-    #[error("`{url}` has no host that can be asked")]
+    #[error("`{url}` has no valid host")]
     Host { url: String, source: InvalidHost },
-    #[error("`{0}` is not encrypted; say `plaintext = true` if that is meant")]
+    #[error("`{0}` is not encrypted; set `plaintext = true` to allow it")]
     Plaintext(String),
-    #[error("the upstream's certificate cannot be checked")]
+    #[error("cannot check the upstream's certificate")]
     ServerName(#[source] InvalidServerName),
     #[error("the credential cannot be used")]
     Secret(#[source] SecretError),
-    #[error("`{0}` is only for operations of the other kind")]
+    #[error("`{0}` is not valid for this kind of operation")]
     OtherKind(&'static str),
     #[error("`{0}` is missing or empty")]
     Missing(&'static str),
-    #[error("`{0}` is not a method in capitals")]
+    #[error("`{0}` is not a method in upper case")]
     Method(String),
-    #[error("`{0}` is not a path that begins with `/`, in its plainest form")]
+    #[error("`{0}` is not a normalized path that begins with `/`")]
     Path(String),
-    #[error("`max_body` is at most {LARGEST_BODY}")]
+    #[error("`max_body` can be at most {LARGEST_BODY}")]
     Body,
     #[error("the model operation cannot be offered")]
     Model(#[source] InvalidModel),

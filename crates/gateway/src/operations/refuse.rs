@@ -101,14 +101,14 @@ impl Refusal {
     /// For people. Says nothing of what an upstream said.
     fn message(&self) -> String {
         match self {
-            Self::Token => "the token is not valid here, or no longer".into(),
+            Self::Token => "the token is invalid or has expired".into(),
             Self::TooManyTokens => "too many wrong tokens; wait a minute".into(),
             Self::Host => "this request was meant for another host".into(),
             Self::Scope => "the token does not allow this operation".into(),
             Self::NotFound => "the gateway serves nothing at this path".into(),
             Self::Method => "the operation does not allow this method".into(),
             Self::Path => "the operation does not allow this path".into(),
-            Self::NoSocket => "no WebSocket is served here; use POST".into(),
+            Self::NoSocket => "WebSockets are not supported; use POST".into(),
             Self::TooLarge(most) => format!("the body has more than {most} bytes"),
             Self::Slow => "the body did not arrive in time".into(),
             Self::NoRoom => "the gateway is holding too many bodies; try again".into(),
@@ -118,11 +118,11 @@ impl Refusal {
             Self::UnknownPrice(model) => format!("no price is known for the model `{model}`"),
             Self::Budget(exhausted) => exhausted.to_string(),
             Self::Unreachable => "the upstream cannot be reached".into(),
-            Self::Upstream => "the upstream did not answer properly".into(),
+            Self::Upstream => "the upstream sent an invalid response".into(),
             Self::UpstreamTimeout => "the upstream did not answer in time".into(),
             Self::Credential => "the upstream refuses the gateway's own credential".into(),
-            Self::Redirect => "the upstream redirects, which is not followed".into(),
-            Self::BadAnswer => "the upstream's answer cannot be passed on".into(),
+            Self::Redirect => "the upstream redirects, and redirects are not followed".into(),
+            Self::BadAnswer => "the upstream's response cannot be forwarded".into(),
         }
     }
 

@@ -29,19 +29,19 @@ pub(crate) struct Secret {
 /// found there.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
-    #[error("a credential is named by `file` or by `env`, one of them")]
+    #[error("a credential needs either `file` or `env`")]
     Source,
-    #[error("a credential is shown by `as` or by `header`, one of them")]
+    #[error("a credential needs either `as` or `header`")]
     Shape,
-    #[error("`{0}` is not a header that a credential can be put in")]
+    #[error("the header `{0}` cannot carry a credential")]
     Header(String),
     #[error("cannot read the credential in `{path}`")]
     Read { path: PathBuf, source: io::Error },
-    #[error("the environment has no `{0}`, or it is not text")]
+    #[error("the environment variable `{0}` is missing or not text")]
     Environment(String),
     #[error("{0} has {1} bytes; a credential has {SHORTEST} to {LONGEST}")]
     Length(Place, usize),
-    #[error("{0} holds something else than visible ASCII")]
+    #[error("{0} has characters other than visible ASCII")]
     Letters(Place),
 }
 

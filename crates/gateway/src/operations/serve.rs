@@ -101,7 +101,7 @@ fn authorise(session: &Arc<Session>, headers: &HeaderMap) -> Result<Arc<Token>, 
                 sandbox.id = %session.subject.sandbox,
                 sandbox.home = %home,
                 foreign = session.shared.desk.tokens.foreign(),
-                "a sandbox showed the token of another; it is revoked"
+                "sandbox sent the token of another sandbox; token revoked"
             );
             Refusal::Token
         }

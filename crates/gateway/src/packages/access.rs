@@ -46,7 +46,7 @@ impl Access {
         }
         let indexes = Indexes::of_policy(&policy.packages);
         for note in &indexes.notes {
-            tracing::warn!(%note, "an index of a policy is not as it should be");
+            tracing::warn!(%note, "invalid package index in policy");
         }
         let reach = Reach::Allow(rules::of(&indexes));
         let policy = Policy { reach, ..policy.clone() };
@@ -136,7 +136,7 @@ impl Access {
                 }
                 let contested = known.learned.learn(page, files);
                 if contested > 0 {
-                    tracing::warn!(contested, page = %page, "pages promise different bytes");
+                    tracing::warn!(contested, page = %page, "index pages list different digests");
                 }
             }
             Page::Downloads(downloads) => {

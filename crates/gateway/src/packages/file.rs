@@ -116,7 +116,7 @@ impl Sink {
             Self::Cache(mut writer) => match writer.write(bytes) {
                 Ok(()) => Self::Cache(writer),
                 Err(error) => {
-                    tracing::warn!(%error, "a package is not kept");
+                    tracing::warn!(%error, "package not cached");
                     Self::Check(Box::new(writer.hasher()))
                 }
             },
@@ -133,11 +133,11 @@ impl Sink {
             Self::Cache(writer) => match writer.finish() {
                 Ok(_) => true,
                 Err(error @ WriteError::Mismatch { .. }) => {
-                    tracing::warn!(%error, "a package is not what its index promised");
+                    tracing::warn!(%error, "package does not match its digest");
                     false
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a package is not kept");
+                    tracing::warn!(%error, "package not cached");
                     true
                 }
             },

@@ -50,7 +50,7 @@ pub(super) async fn find(shared: &Shared, key: Key) -> Kept {
                 }
             }
             Found::Unavailable(error) => {
-                tracing::warn!(%error, "the package cache takes no files");
+                tracing::warn!(%error, "package cache unavailable");
                 return Kept::Not;
             }
         }
@@ -78,7 +78,7 @@ impl Keeper {
             }
             Err(error) => {
                 if !state.has_warned {
-                    tracing::warn!(%error, "packages are fetched without the cache");
+                    tracing::warn!(%error, "fetching packages without the cache");
                 }
                 state.has_warned = true;
                 None

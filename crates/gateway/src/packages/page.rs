@@ -55,7 +55,7 @@ pub(super) async fn fetch(
             access.learn(&index, &url, content_type.as_deref(), &bytes)
         });
         if let Ok(Err(error)) = learning.await {
-            tracing::warn!(%error, "a page of an index promises nothing");
+            tracing::warn!(%error, "cannot parse index page");
         }
     }
     Outcome::Answered(Response::from_parts(parts, page.boxed_unsync()))

@@ -33,9 +33,9 @@ pub(crate) struct Deck {
 /// Why a tape cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeckError {
-    #[error("no tape runs")]
+    #[error("no cassette is in use")]
     Off,
-    #[error("the gateway has no place for cassettes")]
+    #[error("the gateway has no directory for cassettes")]
     NoPlace,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -45,7 +45,7 @@ pub(crate) enum DeckError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Find(#[from] NotPlayed),
-    #[error("the work on a cassette was given up")]
+    #[error("work on the cassette was aborted")]
     GivenUp,
 }
 
@@ -129,7 +129,7 @@ impl Deck {
         if let Some(player) = &self.player
             && let Err(error) = player.learn(entry)
         {
-            tracing::warn!(%error, "an exchange was recorded and cannot be played");
+            tracing::warn!(%error, "recorded exchange cannot be replayed");
         }
     }
 }

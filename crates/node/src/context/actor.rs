@@ -260,14 +260,14 @@ impl Actor {
                     }
                     Ok(Incoming::Credit(bytes)) => self.input.grant(bytes),
                     Ok(Incoming::Exited(_) | Incoming::Eof) | Err(_) => {
-                        return Some("it ended while it woke up".to_owned());
+                        return Some("it ended during the wake-up".to_owned());
                     }
                     Ok(_) => {}
                 }
             }
         };
         let word = tokio::time::timeout(WAKE, word).await;
-        word.unwrap_or_else(|_| Some("it did not wake up".to_owned()))
+        word.unwrap_or_else(|_| Some("it did not wake up in time".to_owned()))
     }
 
     async fn begin(

@@ -158,7 +158,9 @@ impl Unborn {
                             }
                             Ok(None) => {}
                             Ok(Some(_)) | Err(_) => {
-                                return Err(ContextError::Stillborn("it said nonsense".into()));
+                                return Err(ContextError::Stillborn(
+                                    "it sent an invalid message".into(),
+                                ));
                             }
                         }
                     }
@@ -180,7 +182,8 @@ impl Unborn {
             }
         };
         let word = tokio::time::timeout(PATIENCE, word).await;
-        let word = word.unwrap_or_else(|_| Err(ContextError::Stillborn("it said nothing".into())));
+        let word = word
+            .unwrap_or_else(|_| Err(ContextError::Stillborn("it did not report in time".into())));
         match word {
             Ok(version) => {
                 self.facts.version = version;
@@ -321,7 +324,7 @@ pub(crate) fn forking(
     into_cgroup: bool,
 ) -> Result<(Forking, Ours), ContextError> {
     let step = |source: io::Error| {
-        let doing = "make the context's streams".into();
+        let doing = "create the context's streams".into();
         ContextError::Fork(StartError::Step { doing, source })
     };
     let flags = SocketFlags::CLOEXEC;
@@ -345,7 +348,7 @@ pub(crate) fn forking(
 async fn started(channel: &mut Channel) -> Result<(), ContextError> {
     match channel.reply().await.map_err(ContextError::Link)? {
         Ok(Reply::Started { .. } | Reply::Done) => Ok(()),
-        Ok(_) => Err(ContextError::Stillborn("the guest answered something else".into())),
+        Ok(_) => Err(ContextError::Stillborn("unexpected response of the guest".into())),
         Err(failure) => Err(ContextError::Call(failure.into())),
     }
 }

@@ -24,23 +24,21 @@ use crate::whole::Whole;
 /// Why a checkpoint was not saved or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    #[error("a checkpoint with interpreters cannot be saved, only one of files")]
+    #[error("cannot save a checkpoint with interpreters, only one of files")]
     HasInterpreters,
-    #[error("only sandboxes of the jail and oci tiers with a disk in memory begin with files")]
+    #[error("only sandboxes of the jail and oci tiers with a disk in memory can start with files")]
     NoSuchSandbox,
     #[error("`{path}` is not a checkpoint")]
     NotACheckpoint { path: PathBuf },
-    #[error("`{path}` is a checkpoint of version {version}, and this program reads {VERSION}")]
+    #[error("`{path}` is a checkpoint of version {version}; this program reads version {VERSION}")]
     Version { path: PathBuf, version: u16 },
-    #[error(
-        "`{path}` holds a guest of generation {generation}, which this program does not speak to"
-    )]
+    #[error("`{path}` has a guest of generation {generation}, which this program does not support")]
     Guest { path: PathBuf, generation: u16 },
-    #[error("`{path}` holds a sandbox of another tier, template or size than asked for")]
+    #[error("`{path}` has a sandbox of another tier, template or size than requested")]
     Another { path: PathBuf },
-    #[error("`{path}` should be {wanted} bytes long and is {found}")]
+    #[error("`{path}` has {found} bytes instead of {wanted}")]
     Length { path: PathBuf, wanted: u64, found: u64 },
-    #[error("`{path}` holds {found} bytes, more than fit on the sandbox's disk")]
+    #[error("`{path}` has {found} bytes, more than fit on the sandbox's disk")]
     TooLarge { path: PathBuf, found: u64 },
     #[error("cannot write `{path}`")]
     Write { path: PathBuf, source: io::Error },

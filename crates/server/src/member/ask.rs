@@ -25,9 +25,9 @@ use crate::behind::Cluster;
 /// The reason control gave no answer that counts.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    #[error("no address of control is known")]
+    #[error("no address of control is configured")]
     NoControl,
-    #[error("cannot write the question")]
+    #[error("cannot write the request")]
     Write(#[source] serde_json::Error),
     #[error("`{0}` is not an address like https://host:3001")]
     Address(String, #[source] http::Error),
@@ -35,13 +35,13 @@ pub enum AskError {
     Reach(String, #[source] hyper_util::client::legacy::Error),
     #[error("control at {0} answered {1}: {2}")]
     Refused(String, StatusCode, String),
-    #[error("control at {0} broke off")]
+    #[error("lost the connection to control at {0}")]
     BrokeOff(String, #[source] Box<dyn std::error::Error + Send + std::marker::Sync>),
-    #[error("control at {0} does not answer")]
+    #[error("control at {0} does not respond")]
     Silent(String),
-    #[error("control at {0} answered what cannot be read")]
+    #[error("cannot parse the response of control at {0}")]
     Unreadable(String, #[source] serde_json::Error),
-    #[error("the time that {0} says is not control's")]
+    #[error("the time from {0} is not signed by control")]
     Clock(String, #[source] SignatureError),
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
@@ -176,7 +176,7 @@ impl Control {
         let signed = std::str::from_utf8(&body).map_err(|_| SignatureError::Form);
         let now = signed.and_then(|signed| verify(&trusted, Purpose::Clock, &nonce, signed));
         let now = now.map_err(|source| AskError::Clock(address.to_owned(), source))?;
-        tracing::warn!(now, "this host's clock is wrong; control's is used");
+        tracing::warn!(now, "host clock is wrong; using control's clock");
         identity.clock().set(now);
         Ok(())
     }

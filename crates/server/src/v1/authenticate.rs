@@ -113,9 +113,9 @@ fn key(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn unauthenticated() -> Failure {
-    let message = "no key of this server came with the request";
+    let message = "the request has no valid API key";
     let problem = Problem::new(Kind::Unauthenticated, "unauthenticated", message);
-    problem.hint("send it as X-API-Key, or as Authorization: Bearer").into()
+    problem.hint("send a key as X-API-Key or as Authorization: Bearer").into()
 }
 
 /// Resolves when the key is not this tenant's any more.
@@ -138,7 +138,7 @@ fn cut_off(body: Body, revoked: Pin<Box<dyn Future<Output = ()> + Send>>) -> Bod
                 let piece = piece?.map_err(io::Error::other);
                 Some((piece, Some((body, revoked))))
             }
-            () = &mut revoked => Some((Err(io::Error::other("the key was taken away")), None)),
+            () = &mut revoked => Some((Err(io::Error::other("the key was revoked")), None)),
         }
     }))
 }

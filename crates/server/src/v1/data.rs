@@ -18,7 +18,8 @@ pub(super) use list::list;
 
 fn view(kept: &Kept) -> Result<api::Data, Failure> {
     let sha256 = kept.sha256.to_string().try_into();
-    let sha256 = sha256.map_err(|error: api::NoSha256| Problem::internal("name data", &error))?;
+    let sha256 = sha256
+        .map_err(|error: api::NoSha256| Problem::internal("read the digest of a file", &error))?;
     Ok(api::Data { sha256, bytes: kept.bytes, kept_at: moment(kept.kept_at) })
 }
 
@@ -29,10 +30,10 @@ pub(super) fn not_put(error: &PutError) -> Failure {
             Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", message)
         }
         PutError::Quota(_) => Problem::new(Kind::NoSpace, "data_quota", message)
-            .hint("DELETE /v1/data/… what no run needs any more")
+            .hint("delete files that no run needs: DELETE /v1/data/…")
             .into(),
         PutError::TooMany(_) => Problem::new(Kind::TooMany, "too_many_data", message)
-            .hint("DELETE /v1/data/… what no run needs any more")
+            .hint("delete files that no run needs: DELETE /v1/data/…")
             .into(),
         PutError::TooManyUploads(_) => {
             Problem::new(Kind::TooMany, "too_many_uploads", message).into()
@@ -43,6 +44,6 @@ pub(super) fn not_put(error: &PutError) -> Failure {
 }
 
 pub(super) fn not_kept(error: &KeptError) -> Failure {
-    tracing::error!(error = error as &dyn std::error::Error, "data cannot be had");
-    Problem::new(Kind::Busy, "objects_unavailable", "the place of data cannot be used now").into()
+    tracing::error!(error = error as &dyn std::error::Error, "data store request failed");
+    Problem::new(Kind::Busy, "objects_unavailable", "the data store is unavailable").into()
 }

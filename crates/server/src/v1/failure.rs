@@ -35,7 +35,9 @@ impl Failure {
 pub(super) fn envelope(problem: Problem, request_id: &str) -> Envelope {
     let Problem { kind, code, message, hint } = problem;
     let message = match kind {
-        Kind::Internal => "the server failed; its log says why under this request's id".to_owned(),
+        Kind::Internal => {
+            "the server failed; its log has the reason under this request id".to_owned()
+        }
         _ => message,
     };
     Envelope { code: code.to_owned(), message, hint, request_id: request_id.to_owned() }

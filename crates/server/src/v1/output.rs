@@ -59,7 +59,7 @@ pub(super) fn decoded(data: String, encoding: Encoding) -> Result<Vec<u8>, Probl
     match encoding {
         Encoding::Text => Ok(data.into_bytes()),
         Encoding::Base64 => {
-            STANDARD.decode(data).map_err(|_| Problem::invalid("data is not base 64"))
+            STANDARD.decode(data).map_err(|_| Problem::invalid("data is not valid base64"))
         }
     }
 }

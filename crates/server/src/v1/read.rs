@@ -21,19 +21,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let status = rejection.status();
             let (code, message) = match status {
                 StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "the body is too large"),
-                _ => ("unreadable_body", "the body did not arrive as a whole"),
+                _ => ("unreadable_body", "the body is incomplete"),
             };
             Failure::new(status, code, message)
         })?;
         let text = if bytes.is_empty() { b"{}" } else { bytes.as_ref() };
         // Serde would also take a list, as the fields in order.
         if text.trim_ascii_start().starts_with(b"[") {
-            let message = "the body is refused: an object is expected";
+            let message = "invalid body: expected an object";
             return Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", message));
         }
         serde_json::from_slice(text).map(Self).map_err(|error| {
             if error.is_data() {
-                let message = format!("the body is refused: {error}");
+                let message = format!("invalid body: {error}");
                 Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", message)
             } else {
                 let message = format!("the body is not JSON: {error}");
@@ -53,7 +53,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let read = axum::extract::Query::try_from_uri(&parts.uri);
         read.map(|axum::extract::Query(query)| Self(query)).map_err(|rejection| {
-            let message = format!("the query is refused: {}", rejection.body_text());
+            let message = format!("invalid query: {}", rejection.body_text());
             Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", message)
         })
     }
@@ -70,7 +70,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for At<T> {
         let read = Path::<T>::from_request_parts(parts, state).await;
         read.map(|Path(names)| Self(names)).map_err(|_| {
             // A name that is no text names nothing.
-            Failure::new(StatusCode::NOT_FOUND, "not_found", "the path names nothing")
+            Failure::new(StatusCode::NOT_FOUND, "not_found", "the path names no resource")
         })
     }
 }

@@ -65,7 +65,7 @@ pub fn runs_alone(offered: Runs) -> Router {
 pub(crate) fn refusing_hosts() -> Router {
     let refuse = async |Extension(error): Extension<HostError>| {
         Failure::new(StatusCode::BAD_REQUEST, "invalid_host", error.to_string())
-            .hint("send one Host, and the same in the target if it has one")
+            .hint("send one Host header, equal to the host in the request target if there is one")
     };
     Router::new().fallback(refuse).layer(middleware::from_fn(label::label))
 }
@@ -77,13 +77,13 @@ fn finished<S: Clone + Send + Sync + 'static>(
 ) -> Router<S> {
     router
         .method_not_allowed_fallback(async || {
-            let message = "this path has no such method";
+            let message = "this path does not support this method";
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
-                .hint("GET /v1/openapi.json lists what there is")
+                .hint("GET /v1/openapi.json lists all routes")
         })
         .fallback(async || {
             Failure::new(StatusCode::NOT_FOUND, "route_not_found", "there is no such path")
-                .hint("GET /v1/openapi.json lists what there is")
+                .hint("GET /v1/openapi.json lists all routes")
         })
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(Extension(service::Texts::make()))

@@ -40,7 +40,7 @@ impl<S: Sync> FromRequestParts<S> for Offering {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let offered = parts.extensions.get::<Offered>().and_then(|offered| offered.0.clone());
         offered.map(Self).ok_or_else(|| {
-            let message = "this server answers no questions";
+            let message = "this server does not offer runs";
             Failure::new(StatusCode::NOT_FOUND, "runs_not_offered", message)
         })
     }
@@ -53,7 +53,7 @@ fn address(tenant: &Tenant, id: &str) -> Result<Address, Failure> {
 }
 
 fn unknown() -> Failure {
-    let message = "there is no such run, or you don't have access to it";
+    let message = "the run does not exist or you don't have access to it";
     Problem::new(Kind::NotFound, "run_not_found", message).into()
 }
 

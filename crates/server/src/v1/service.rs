@@ -35,7 +35,7 @@ pub(super) async fn health() -> Json<Health> {
 
 pub(super) async fn ready(State(actions): State<Actions>) -> Result<Json<Health>, Failure> {
     if actions.is_draining() {
-        return Err(Problem::new(Kind::Busy, "draining", "the server is about to stop").into());
+        return Err(Problem::new(Kind::Busy, "draining", "the server is stopping").into());
     }
     Ok(well())
 }

@@ -27,7 +27,7 @@ impl Scrape {
         let mut registry = Registry::with_prefix_and_labels("belljar", labels.into_iter());
         metrics().enter(&mut registry);
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register(BUILD.name, "The version of this program", version);
+        registry.register(BUILD.name, "Version of this program", version);
         Self { registry, processes: Mutex::new(Processes::new(role)) }
     }
 

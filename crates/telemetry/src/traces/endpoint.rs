@@ -6,9 +6,9 @@ use http::uri::{PathAndQuery, Scheme};
 /// Why that is no place to send traces to.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    #[error("it is no URL like http://host:4318")]
+    #[error("not a URL like http://host:4318")]
     Url,
-    #[error("only http is spoken here; run a collector beside this process and let it encrypt")]
+    #[error("only http is supported; run a collector next to this process for TLS")]
     Scheme,
 }
 

@@ -47,15 +47,15 @@ impl Queue {
 /// Why a batch was not taken.
 #[derive(Debug, thiserror::Error)]
 enum SendError {
-    #[error("it cannot be reached")]
+    #[error("cannot reach the trace receiver")]
     Connect(#[source] std::io::Error),
-    #[error("it does not speak HTTP")]
+    #[error("the trace receiver does not speak HTTP")]
     Http(#[source] hyper::Error),
-    #[error("the request cannot be written")]
+    #[error("cannot write the request")]
     Request(#[source] http::Error),
-    #[error("it answered {0}")]
+    #[error("the trace receiver answered {0}")]
     Refused(http::StatusCode),
-    #[error("it did not answer in time")]
+    #[error("the trace receiver did not answer in time")]
     Late,
 }
 
@@ -141,7 +141,7 @@ impl Sender {
                     self.complained = Some(Instant::now());
                     let error = &error as &dyn std::error::Error;
                     let to = &self.endpoint.authority;
-                    tracing::warn!(to, error, "traces are dropped: nobody takes them");
+                    tracing::warn!(to, error, "traces dropped: receiver unavailable");
                 }
             }
         }

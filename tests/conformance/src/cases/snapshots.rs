@@ -25,7 +25,7 @@ struct Scene {
 impl Scene {
     /// A sandbox whose interpreter is full, on a server with this much memory for snapshots.
     async fn set(f: &Fixture, memory: &str) -> anyhow::Result<Self> {
-        let told = ["--snapshot-memory", memory];
+        let told = ["--checkpoint-memory", memory];
         let server = Served::start_with(patience(f), &told, &[]).await?;
         let body = json!({ "template": "base", "tier": f.tier.as_str(), "timeout_seconds": 3600 });
         let made = server.ask("POST", "/v1/sandboxes", &body).await?.expect(201, "create")?;

@@ -21,7 +21,7 @@ fn certificate(cluster: &Cluster, node: usize) -> anyhow::Result<Value> {
 
 /// F-65: certificates that live for seconds, and another authority: nobody notices.
 pub(crate) async fn rotated(case: &mut Case) -> anyhow::Result<String> {
-    let control_more = ["--certificate-life", "15s"].map(str::to_owned).into();
+    let control_more = ["--certificate-lifetime", "15s"].map(str::to_owned).into();
     let clients = begin(case, Shape { control_more, ..Shape::default() }).await?;
     let oracle = case.cluster()?.oracle.address;
     let kept = clients[0].make().await?;

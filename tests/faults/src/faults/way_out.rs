@@ -135,7 +135,7 @@ pub(crate) async fn gateway_killed(case: &mut Case) -> anyhow::Result<String> {
 pub(crate) async fn bad_policy(case: &mut Case) -> anyhow::Result<String> {
     let (client, oracle) = case
         .serve_with_oracle(Options {
-            more: ["--network-most", "allow"].map(str::to_owned).into(),
+            more: ["--max-network", "allow"].map(str::to_owned).into(),
             ..Options::default()
         })
         .await?;

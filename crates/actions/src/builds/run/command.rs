@@ -19,7 +19,7 @@ impl Work<'_> {
             Some((0, _)) => Ok(User::Root),
             Some((1000, _)) => Ok(User::User),
             Some(_) => Err(StepError::Told(format!(
-                "'{name}' cannot run anything here; `user` and `root` can"
+                "user '{name}' is not supported; use `user` or `root`"
             ))),
             None => Err(StepError::Told(format!(
                 "command failed: unauthenticated: invalid username: '{name}'"
@@ -95,7 +95,7 @@ impl Work<'_> {
     async fn step_disk(&self) -> Result<StepDisk, StepError> {
         let (store, bounds) = (self.store(), self.actions.config().builds);
         self.check_free_space(&store)?;
-        blocking("make the disk of a step", move || StepDisk::make(&store, &bounds)).await
+        blocking("create the disk of a step", move || StepDisk::make(&store, &bounds)).await
     }
 
     async fn keep_step(
@@ -105,7 +105,7 @@ impl Work<'_> {
         disk: StepDisk,
     ) -> Result<(), StepError> {
         let (store, key) = (self.store(), *key);
-        let kept = blocking("keep the layer of a step", move || {
+        let kept = blocking("store the layer of a step", move || {
             // What the step did wrong is for its author: it is no failure of ours.
             let layer = match disk.keep(&store) {
                 Ok(layer) => layer,

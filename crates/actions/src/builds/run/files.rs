@@ -33,7 +33,7 @@ impl Work<'_> {
             let work = self.workspace().await?;
             let (layers, stage) = (stand.paths(), work.path().join("layer"));
             let made = stage.clone();
-            blocking("make the directory", move || {
+            blocking("create the directory", move || {
                 Lay::new(&layers, &made, owner)?.directory(&path).map(drop)
             })
             .await?;

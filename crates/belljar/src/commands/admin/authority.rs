@@ -16,10 +16,10 @@ pub(super) async fn run(office: &Office, action: &AuthorityAction) -> anyhow::Re
             let secret = ControlKeys::read(control_key)?;
             let (rows, now) = office.store.authorities().await.map_err(explained)?;
             let current = rows.iter().find(|row| row.is_current);
-            let current = current.context("the platform has no authority yet").hint(STARTED)?;
+            let current = current.context("the platform has no signing keys yet").hint(STARTED)?;
             // A key that does not open the old one would make one that no replica opens.
             Authority::open(&current.certificate, &current.sealed, &secret)
-                .hint("use the control key that the replicas of control have")?;
+                .hint("use the same control key as the replicas of control")?;
             let clock = PlatformClock::default();
             clock.set(now);
             let next = Authority::generate(&clock)?;
@@ -30,7 +30,7 @@ pub(super) async fn run(office: &Office, action: &AuthorityAction) -> anyhow::Re
             office.wrote(None, "authority.rotate", &subject, &json!({})).await?;
             office.say(
                 format_args!(
-                    "generation {generation} is trusted now, and signs in {} s",
+                    "generation {generation} is trusted now and signs in {} s",
                     after.as_secs()
                 ),
                 &json!({ "generation": generation, "after_seconds": after.as_secs() }),
@@ -38,15 +38,17 @@ pub(super) async fn run(office: &Office, action: &AuthorityAction) -> anyhow::Re
         }
         AuthorityAction::Drop { generation } => {
             if !office.store.drop_authority(*generation).await.map_err(explained)? {
-                let error = anyhow::anyhow!("generation {generation} is not there, or signs now");
-                let hint = "`belljar admin authority list` shows them; rotate first, and drop the \
-                            old one when the new one signs";
+                let error = anyhow::anyhow!(
+                    "generation {generation} does not exist, or is the one that signs"
+                );
+                let hint = "`belljar admin authority list` shows generations; rotate first, and \
+                            drop the old one once the new one signs";
                 return Err(hinted(error, hint));
             }
             let subject = generation.to_string();
             office.wrote(None, "authority.drop", &subject, &json!({})).await?;
             office.say(
-                format_args!("generation {generation} is trusted no longer"),
+                format_args!("generation {generation} is no longer trusted"),
                 &json!({ "dropped": generation }),
             )
         }
@@ -54,7 +56,7 @@ pub(super) async fn run(office: &Office, action: &AuthorityAction) -> anyhow::Re
 }
 
 /// What to do if there is no authority.
-pub(super) const STARTED: &str = "start control first: it makes the platform's authority";
+pub(super) const STARTED: &str = "start control first: it creates the signing keys";
 
 async fn list(office: &Office) -> anyhow::Result<()> {
     let (rows, _) = office.store.authorities().await.map_err(explained)?;
@@ -72,7 +74,7 @@ async fn list(office: &Office) -> anyhow::Result<()> {
         });
         return office.printer.document(&document.collect::<Vec<_>>());
     }
-    let mut table = Table::new(["GENERATION", "SIGNS", "MADE", "ACTIVE FROM", "CERTIFICATE"]);
+    let mut table = Table::new(["GENERATION", "SIGNS", "CREATED", "ACTIVE FROM", "CERTIFICATE"]);
     for row in rows {
         table.row([
             row.generation.to_string(),

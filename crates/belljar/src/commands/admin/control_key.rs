@@ -14,7 +14,7 @@ pub(super) fn run(file: &Path, printer: &Printer) -> anyhow::Result<u8> {
         printer.document(&json!({ "file": file }))?;
     } else {
         printer.note(format_args!(
-            "made a control key in `{}`; copy it to every machine that runs control, and to no node",
+            "wrote a control key to `{}`; copy it to every host that runs control, and to no node",
             file.display()
         ));
     }
@@ -32,7 +32,7 @@ pub(crate) fn make(file: &Path) -> anyhow::Result<()> {
         }
         hinted(
             error,
-            "it may be in use: the keys in the database are sealed with it; see `Rotating keys` in \
+            "it may be in use: it encrypts the keys in the database; see `Rotate keys` in \
              the operator's guide",
         )
     })

@@ -34,7 +34,7 @@ pub(crate) async fn make(
     label: &str,
     lives: Option<Duration>,
 ) -> anyhow::Result<(Secret, String)> {
-    let (key, hash) = Keys::make().context("cannot make a key")?;
+    let (key, hash) = Keys::make().context("cannot create a key")?;
     let new = NewKey { hash, tenant, label, scopes, lives };
     let id = store.add_key(&new).await.map_err(explained)?;
     Ok((key, id))
@@ -59,7 +59,7 @@ async fn add(
         }));
     }
     office.printer.note(format_args!(
-        "made key {id} of tenant {tenant} ({}), shown only now:",
+        "created key {id} for tenant {tenant} ({}), shown only once:",
         names.join(", ")
     ));
     Ok(office.printer.data(key.expose())?)
@@ -81,11 +81,11 @@ async fn list(office: &Office, tenant: &str) -> anyhow::Result<()> {
     if keys.is_empty() {
         // Says whether there is such a tenant.
         office.store.tenant(tenant).await.map_err(explained)?;
-        office.printer.note(format_args!("tenant {tenant} has no key"));
-        office.printer.note(format_args!("hint: `belljar admin key add {tenant}` makes one"));
+        office.printer.note(format_args!("tenant {tenant} has no keys"));
+        office.printer.note(format_args!("hint: `belljar admin key add {tenant}` creates one"));
         return Ok(());
     }
-    let mut table = Table::new(["ID", "ALIVE", "SCOPES", "MADE", "EXPIRES", "LABEL"]);
+    let mut table = Table::new(["ID", "ACTIVE", "SCOPES", "CREATED", "EXPIRES", "LABEL"]);
     for key in keys {
         table.row([
             key.id,
@@ -101,10 +101,10 @@ async fn list(office: &Office, tenant: &str) -> anyhow::Result<()> {
 
 async fn revoke(office: &Office, tenant: &str, id: &str) -> anyhow::Result<()> {
     if !office.store.revoke_key(tenant, id).await.map_err(explained)? {
-        let error = anyhow::anyhow!("tenant {tenant} has no key `{id}` that is not revoked");
+        let error = anyhow::anyhow!("tenant {tenant} has no active key `{id}`");
         return Err(hinted(error, format!("`belljar admin key list {tenant}` shows its keys")));
     }
     office.wrote(Some(tenant), "key.revoke", id, &json!({})).await?;
     let document = json!({ "id": id, "tenant": tenant, "revoked": true });
-    office.say(format_args!("revoked key {id}: it opens nothing within a second"), &document)
+    office.say(format_args!("revoked key {id}; it stops working within a second"), &document)
 }

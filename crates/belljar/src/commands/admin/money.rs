@@ -27,7 +27,7 @@ async fn list(office: &Office) -> anyhow::Result<()> {
         );
         return office.printer.document(&document.collect::<Vec<_>>());
     }
-    let mut table = Table::new(["WHAT", "DOLLARS"]);
+    let mut table = Table::new(["PRICE", "DOLLARS"]);
     for Price { what, nano_dollars } in prices {
         table.row([what, dollars(nano_dollars.into())]);
     }
@@ -36,13 +36,15 @@ async fn list(office: &Office) -> anyhow::Result<()> {
 
 async fn set(office: &Office, what: &str, Dollars(nano): Dollars) -> anyhow::Result<()> {
     if !office.store.set_price(what, nano).await.map_err(explained)? {
-        let error = anyhow::anyhow!("nothing that is charged for is called `{what}`");
-        return Err(hinted(error, "`belljar admin price list` shows what is"));
+        let error = anyhow::anyhow!("there is no price `{what}`");
+        return Err(hinted(error, "`belljar admin price list` shows prices"));
     }
     let document = json!({ "what": what, "nano_dollars": nano });
     office.wrote(None, "price.set", what, &document).await?;
-    office
-        .say(format_args!("a {what} costs {} dollars from now on", dollars(nano.into())), &document)
+    office.say(
+        format_args!("one {what} costs {} dollars from now on", dollars(nano.into())),
+        &document,
+    )
 }
 
 pub(super) async fn bill(office: &Office, tenant: &str, within: Duration) -> anyhow::Result<()> {
@@ -52,7 +54,7 @@ pub(super) async fn bill(office: &Office, tenant: &str, within: Duration) -> any
         return Err(explained(StoreError::UnknownTenant(tenant.to_owned())));
     }
     let since = OffsetDateTime::now_utc().checked_sub(time::Duration::try_from(within)?);
-    let since = since.context("nobody was charged anything so long ago")?;
+    let since = since.context("the period of --within is too long")?;
     let bills = office.store.bill(tenant, since).await.map_err(explained)?;
     if office.printer.is_json() {
         let document = bills.iter().map(|Bill { account, charges, nano_dollars }| {
@@ -61,16 +63,16 @@ pub(super) async fn bill(office: &Office, tenant: &str, within: Duration) -> any
         return office.printer.document(&document.collect::<Vec<_>>());
     }
     if bills.is_empty() {
-        office.printer.note(format_args!("{tenant} was charged nothing"));
+        office.printer.note(format_args!("tenant {tenant} has no charges in this period"));
         return Ok(());
     }
-    let mut table = Table::new(["FOR", "CHARGES", "DOLLARS"]);
+    let mut table = Table::new(["ACCOUNT", "CHARGES", "DOLLARS"]);
     let sum = bills.iter().map(|bill| bill.nano_dollars).sum();
     let charges: u64 = bills.iter().map(|bill| bill.charges).sum();
     for bill in bills {
         table.row([bill.account, bill.charges.to_string(), dollars(bill.nano_dollars)]);
     }
-    table.row(["all".to_owned(), charges.to_string(), dollars(sum)]);
+    table.row(["total".to_owned(), charges.to_string(), dollars(sum)]);
     Ok(office.printer.data(table)?)
 }
 

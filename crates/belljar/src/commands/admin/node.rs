@@ -30,9 +30,8 @@ pub(super) async fn run(office: &Office, action: &NodeAction) -> anyhow::Result<
 async fn add(office: &Office, name: &str, lives: Duration, replace: bool) -> anyhow::Result<u8> {
     let added = office.store.add_node(name).await.map_err(explained)?;
     if added.is_enrolled && !replace {
-        let error = anyhow::anyhow!("a machine is enrolled as `{name}`");
-        let hint =
-            "--replace lets another take its place; the enrolled one is refused from then on";
+        let error = anyhow::anyhow!("a host is already enrolled as `{name}`");
+        let hint = "--replace enrols another host in its place; the current one is then refused";
         return Err(hinted(error, hint));
     }
     let token = make_token(&office.store, added.number, lives).await?;
@@ -46,7 +45,7 @@ async fn add(office: &Office, name: &str, lives: Duration, replace: bool) -> any
     }
     office.printer.data(token.expose())?;
     office.printer.note(format_args!(
-        "valid once, for {} min, for the machine that starts as `belljar node --name {name} \
+        "valid once, for {} min; start the node with `belljar node --name {name} \
          --enrol-token-file FILE`",
         lives.as_secs().div_ceil(60)
     ));
@@ -61,7 +60,7 @@ pub(crate) async fn make_token(
 ) -> anyhow::Result<EnrolmentToken> {
     let (authorities, _) = store.authorities().await.map_err(explained)?;
     let current = authorities.iter().find(|authority| authority.is_current);
-    let current = current.context("the platform has no authority yet").hint(STARTED)?;
+    let current = current.context("the platform has no signing keys yet").hint(STARTED)?;
     let token = EnrolmentToken::generate(&current.certificate)?;
     store.add_enrolment_token(number, &token.digest(), lives).await.map_err(explained)?;
     Ok(token)
@@ -72,7 +71,7 @@ async fn revoke(office: &Office, name: &str) -> anyhow::Result<u8> {
     let lost = lost.ok_or_else(|| unknown(name))?;
     office.wrote(None, "node.revoke", name, &json!({ "lost": lost.len() })).await?;
     office.say(
-        format_args!("node {name} is revoked; {} sandboxes on it ended as lost", lost.len()),
+        format_args!("revoked node {name}; {} sandboxes on it ended as lost", lost.len()),
         &json!({ "name": name, "lost": lost.len() }),
     )?;
     Ok(0)
@@ -80,7 +79,7 @@ async fn revoke(office: &Office, name: &str) -> anyhow::Result<u8> {
 
 fn unknown(name: &str) -> anyhow::Error {
     let error = anyhow::anyhow!("there is no node `{name}`");
-    hinted(error, "`belljar admin node list` shows them")
+    hinted(error, "`belljar admin node list` shows nodes")
 }
 
 /// A node's state, or why it has none.
@@ -116,15 +115,15 @@ async fn list(office: &Office) -> anyhow::Result<u8> {
         return Ok(0);
     }
     if nodes.is_empty() {
-        office.printer.note("there is no node yet");
-        office.printer.note("hint: `belljar admin node add NAME` lets one enrol");
+        office.printer.note("there are no nodes yet");
+        office.printer.note("hint: `belljar admin node add NAME` prints a token to enrol one");
         return Ok(0);
     }
     let mut table = Table::new([
         "NODE",
-        "NO",
+        "NUMBER",
         "STATE",
-        "TAKEN",
+        "USED",
         "SLOTS",
         "LEASE",
         "CERTIFICATE",
@@ -160,9 +159,9 @@ fn certificate(left: time::Duration) -> String {
 fn lease(left: time::Duration) -> String {
     let seconds = left.as_seconds_f64();
     match seconds.abs() {
-        whole if whole >= 3600.0 => format!("out for {:.0} h", whole / 3600.0),
-        whole if whole >= 120.0 && seconds < 0.0 => format!("out for {:.0} min", whole / 60.0),
-        whole if seconds < 0.0 => format!("out for {whole:.0} s"),
+        whole if whole >= 3600.0 => format!("expired {:.0} h ago", whole / 3600.0),
+        whole if whole >= 120.0 && seconds < 0.0 => format!("expired {:.0} min ago", whole / 60.0),
+        whole if seconds < 0.0 => format!("expired {whole:.0} s ago"),
         whole => format!("{whole:.1} s left"),
     }
 }
@@ -173,12 +172,12 @@ async fn drain(office: &Office, name: &str, wait: Option<Duration>) -> anyhow::R
     let said = match change {
         Change::Done => {
             office.wrote(None, "node.drain", name, &json!({})).await?;
-            "takes nothing new"
+            "takes no new sandboxes"
         }
-        Change::Already => "was draining before",
+        Change::Already => "was already draining",
         Change::Stale => {
-            let error = anyhow::anyhow!("node {name} is lost: it takes nothing, and has nothing");
-            return Err(hinted(error, "start it again; it registers anew and is up then"));
+            let error = anyhow::anyhow!("node {name} is lost and has no sandboxes");
+            return Err(hinted(error, "start it again; it registers as up"));
         }
     };
     let began = Instant::now();
@@ -192,14 +191,14 @@ async fn drain(office: &Office, name: &str, wait: Option<Duration>) -> anyhow::R
                 "name": name, "state": node.state.as_str(), "taken": node.taken,
             });
             office.say(
-                format_args!("node {name} {said}; {} sandboxes are on it", node.taken),
+                format_args!("node {name} {said}; {} sandboxes left", node.taken),
                 &document,
             )?;
             // Asked to wait for nothing, and something is still there.
             return Ok(u8::from(wait.is_some() && node.taken > 0));
         }
         if said_so != Some(node.taken) {
-            office.printer.note(format_args!("waiting: {} sandboxes are on it", node.taken));
+            office.printer.note(format_args!("waiting: {} sandboxes left", node.taken));
             said_so = Some(node.taken);
         }
         sleep(LOOK).await;
@@ -214,9 +213,9 @@ mod tests {
     fn a_lease_says_how_long_it_is_out() {
         for (seconds, text) in [
             (4.25, "4.2 s left"),
-            (-3.0, "out for 3 s"),
-            (-300.0, "out for 5 min"),
-            (-7200.0, "out for 2 h"),
+            (-3.0, "expired 3 s ago"),
+            (-300.0, "expired 5 min ago"),
+            (-7200.0, "expired 2 h ago"),
         ] {
             assert_eq!(lease(time::Duration::seconds_f64(seconds)), text);
         }

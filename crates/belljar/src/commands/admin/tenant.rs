@@ -45,14 +45,17 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         longest_life: wanted.life.unwrap_or(quota.longest_life),
     };
     if quota.longest_life < Duration::from_secs(1) {
-        let error = anyhow::anyhow!("a sandbox that lives less than a second is of no use");
-        return Err(hinted(error, "give --longest-life as 90s, 30m or 24h"));
+        let error = anyhow::anyhow!("the maximum lifetime must be at least one second");
+        return Err(hinted(error, "use a time such as 90s, 30m or 24h for --max-lifetime"));
     }
     let floor = wanted.floor.map_or(floor, |Floor(floor)| floor);
     office.store.put_tenant(name, floor, quota).await.map_err(|error| {
         if error.breaks_a_rule() {
-            let error = anyhow::anyhow!("`{name}` cannot be the name of a tenant");
-            return hinted(error, "up to 63 letters, digits, `.`, `_` and `-`, a letter first");
+            let error = anyhow::anyhow!("`{name}` is not a valid tenant name");
+            return hinted(
+                error,
+                "use up to 63 letters, digits, `.`, `_` and `-`, starting with a letter",
+            );
         }
         explained(error)
     })?;
@@ -63,7 +66,7 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         detail.remove("name");
     }
     office.wrote(Some(name), "tenant.put", name, &detail).await?;
-    let what = if is_new { "made" } else { "changed" };
+    let what = if is_new { "created" } else { "changed" };
     let walls = floor.map_or_else(String::new, |floor| format!(", {floor} or stronger"));
     office.say(
         format_args!(
@@ -96,10 +99,10 @@ async fn close(office: &Office, name: &str) -> anyhow::Result<()> {
     office.wrote(Some(name), "tenant.close", name, &json!({ "ended": ended })).await?;
     let left = match ended {
         0 => String::new(),
-        count => format!("; its sandboxes end: {count}"),
+        count => format!("; {count} sandboxes are ending"),
     };
     let document = json!({ "name": name, "closed": true, "ended": ended });
-    office.say(format_args!("closed tenant {name}: its keys open nothing{left}"), &document)
+    office.say(format_args!("closed tenant {name}: its keys no longer work{left}"), &document)
 }
 
 async fn list(office: &Office) -> anyhow::Result<()> {
@@ -114,11 +117,11 @@ async fn list(office: &Office) -> anyhow::Result<()> {
         return office.printer.document(&document.collect::<Vec<_>>());
     }
     if all.is_empty() {
-        office.printer.note("there is no tenant yet");
-        office.printer.note("hint: `belljar admin tenant put NAME` makes one");
+        office.printer.note("there are no tenants yet");
+        office.printer.note("hint: `belljar admin tenant put NAME` creates one");
         return Ok(());
     }
-    let mut table = Table::new(["TENANT", "HAS", "MAY HAVE", "LONGEST", "FLOOR", "CLOSED"]);
+    let mut table = Table::new(["TENANT", "SANDBOXES", "QUOTA", "MAX LIFETIME", "FLOOR", "CLOSED"]);
     for TenantEntry { tenant, closed_at } in all {
         table.row([
             tenant.name,

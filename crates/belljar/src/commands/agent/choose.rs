@@ -41,16 +41,16 @@ pub(super) fn choose(
     model: Option<&str>,
 ) -> anyhow::Result<Choice> {
     let Some(path) = &network.gateway else {
-        let error = anyhow!("{} needs a gateway that knows a model", program.name);
+        let error = anyhow!("{} needs a gateway with a model operation", program.name);
         return Err(hinted(
             error,
-            format!("write a file like this, and name it with --gateway:\n{}", example(program)),
+            format!("write a file like this and pass it with --gateway:\n{}", example(program)),
         ));
     };
     let text = fs::read_to_string(path);
     let text = text
         .with_context(|| format!("cannot read `{}`", path.display()))
-        .hint("--gateway names the gateway's configuration; docs/agents.md has one")?;
+        .hint("pass the gateway configuration with --gateway; docs/agents.md has an example")?;
     let settings: Settings =
         toml::from_str(&text).with_context(|| format!("`{}` is not valid", path.display()))?;
     let choice = from(program, &settings, &network.operation, model);
@@ -80,22 +80,28 @@ fn from(
     };
     let operation = match (&fitting[..], named) {
         ([], _) => {
-            let error = anyhow!("no operation speaks {}, as {} does", program.speaks, program.name);
+            let error = anyhow!(
+                "no operation has the dialect {}, which {} needs",
+                program.speaks,
+                program.name
+            );
             return Err(hinted(error, format!("add one:\n{}", example(program))));
         }
         ([one], []) | ([one, ..], [_, ..]) => *one,
         (several, []) => {
             let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
-            let error =
-                anyhow!("several operations speak {}: {}", program.speaks, names.join(", "));
-            return Err(hinted(error, "name one with --operation"));
+            let error = anyhow!(
+                "several operations have the dialect {}: {}",
+                program.speaks,
+                names.join(", ")
+            );
+            return Err(hinted(error, "choose one with --operation"));
         }
     };
     let usual = settings.operations.get(operation).and_then(Operation::usual_model);
     let model = model.map(str::to_owned).or(usual);
-    let model =
-        model.ok_or_else(|| anyhow!("the operation `{operation}` does not say which model"));
-    let model = model.hint("name one with --model")?;
+    let model = model.ok_or_else(|| anyhow!("the operation `{operation}` names no model"));
+    let model = model.hint("choose one with --model")?;
     let operations = if named.is_empty() { vec![operation.clone()] } else { named.to_vec() };
     Ok(Choice { operations, model })
 }

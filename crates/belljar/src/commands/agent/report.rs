@@ -50,7 +50,7 @@ impl Outcome {
         let said = work.verdict.as_ref().and_then(|verdict| verdict.why.clone());
         let said = said.or_else(|| work.last_error().map(str::to_owned));
         let printed = || Some(stderr.text().trim().to_owned()).filter(|text| !text.is_empty());
-        let exited = || format!("it exited with status {} and told no result", end.status());
+        let exited = || format!("it exited with status {} and reported no result", end.status());
         Some(stopped.map(|(what, _)| what).or(said).or_else(printed).unwrap_or_else(exited))
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn report(
         printer.data(printable(text))?;
     }
     if let Some(why) = outcome.why() {
-        printer.always(format_args!("{}: did not end well: {why}", program.name));
+        printer.always(format_args!("{}: failed: {why}", program.name));
     }
     printer.note(summary(program, traffic, turns, outcome));
     Ok(())

@@ -74,7 +74,7 @@ impl Show {
                 self.printer.note(format_args!("{mark} {}", short(&output, "  ")));
             }
             Event::Warning { turns_left } => {
-                self.printer.note(format_args!("* told: {turns_left} turns remain"));
+                self.printer.note(format_args!("* warned: {turns_left} turns remain"));
             }
             Event::Usage { .. } | Event::Raw { .. } => {}
         }

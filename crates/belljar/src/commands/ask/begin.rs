@@ -53,13 +53,13 @@ impl Asking<'_> {
             }),
         };
         let new = NewRun { address: address.clone(), first: First::Created(created) };
-        match self.journal.create(&new).await.context("cannot write the run down")? {
+        match self.journal.create(&new).await.context("cannot record the run")? {
             Created::Made => {}
-            Created::Already(_) => return Err(anyhow!("there is such a run already")),
+            Created::Already(_) => return Err(anyhow!("a run with this id exists already")),
         }
         if has_data {
             let kept = self.journal.put_blob(address, text).await;
-            kept.context("cannot keep what is said of the data")?;
+            kept.context("cannot store the dataset description")?;
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Asking<'_> {
                 printer.report(error);
             }
             if !refused.is_empty() {
-                printer.note("the model is told of the file, and nothing of what is inside");
+                printer.note("the model gets the file's name, but no description of its content");
             }
             anyhow::Ok((items, profile))
         });
@@ -86,7 +86,7 @@ impl Asking<'_> {
         plan.map_err(|error| match error {
             PlanError::TooLarge { .. } => hinted(
                 error,
-                "--memory gives the sandbox more; --template chooses one with a larger disk",
+                "raise the memory with --memory, or choose a template with a larger disk",
             ),
             error => error.into(),
         })

@@ -41,22 +41,22 @@ impl Begun {
         if let (Some(begun), Some(asked)) = (&self.template, &options.place.template)
             && begun != asked
         {
-            let error = anyhow!("the run stands on `{begun}`, not on `{asked}`");
-            return Err(hinted(error, "leave --template out"));
+            let error = anyhow!("the run uses the template `{begun}`, not `{asked}`");
+            return Err(hinted(error, "omit --template"));
         }
         let Some(model) = &self.model else { return Ok(()) };
         if let Some(asked) = choice.model.as_ref().filter(|asked| *asked != model) {
-            let error = anyhow!("the run is answered by `{model}`, not by `{asked}`");
-            return Err(hinted(error, format!("leave --model out, or name `{model}`")));
+            let error = anyhow!("the run uses the model `{model}`, not `{asked}`");
+            return Err(hinted(error, format!("omit --model, or set it to `{model}`")));
         }
         match (model == FixedRules::NAME, has_model) {
             (true, true) => Err(hinted(
-                anyhow!("the run is answered by fixed rules, not by a model"),
-                "leave the model out, or ask anew",
+                anyhow!("the run uses fixed rules, not a model"),
+                "omit the model's options, or start a new run",
             )),
             (false, false) => Err(hinted(
-                anyhow!("the run is answered by `{model}`, and nothing says how to reach it"),
-                "say it as when it was begun: --gateway FILE, or --model-url with --model-key",
+                anyhow!("the run uses the model `{model}`, and no option says how to reach it"),
+                "use the options of its start: --gateway FILE, or --model-url with --model-key",
             )),
             _ => Ok(()),
         }

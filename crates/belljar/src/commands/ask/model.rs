@@ -44,12 +44,13 @@ impl Chosen {
                 (path, Some(settings))
             }
             (None, None) => {
-                let hint = "name the gateway's configuration with --gateway; docs/runs.md has one";
+                let hint =
+                    "pass the gateway configuration with --gateway; docs/runs.md has an example";
                 return Self::of(&FixedRules, choice, run, None).await.map_err(|e| hinted(e, hint));
             }
         };
         let hint = match settings {
-            Some(_) => "--model-key names a file that holds the provider's key and nothing else",
+            Some(_) => "--model-key takes a file that holds only the provider's key",
             None => models::CONFIGURATION,
         };
         let gateway = models::start(&path, &config.data.join("gateway"), config, hint).await?;
@@ -58,8 +59,9 @@ impl Chosen {
             return Err(anyhow!("`{}` has no operation for models", path.display()));
         }
         let chosen = Self::of(&behind, choice, run, settings).await;
-        chosen
-            .hint("--operation and --model choose; `kind = \"model\"` marks operations for models")
+        chosen.hint(
+            "choose with --operation and --model; `kind = \"model\"` marks operations for models",
+        )
     }
 
     async fn of(

@@ -52,9 +52,11 @@ impl Sandboxes {
             }
             None => config.api_key.clone(),
         };
-        let key = key.context("the server wants a key").hint("name its file with --server-key")?;
+        let key = key
+            .context("the server needs an API key")
+            .hint("pass a file with --server-key, or set E2B_API_KEY")?;
         let dial = Dial::new(url, key.trim(), &Trust::Host);
-        let dial = dial.with_context(|| format!("`{url}` cannot be reached"))?;
+        let dial = dial.with_context(|| format!("cannot reach `{url}`"))?;
         Ok(Self { client: Client::new(dial), own: None })
     }
 
@@ -64,7 +66,7 @@ impl Sandboxes {
         shelf: &Shelf,
     ) -> anyhow::Result<Self> {
         let state = tempfile::Builder::new().prefix("belljar-ask-").tempdir();
-        let state = state.context("cannot make a directory for sandboxes")?;
+        let state = state.context("cannot create a directory for sandboxes")?;
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(state.path(), Permissions::from_mode(0o711))?;
         let mut settings =
@@ -76,7 +78,7 @@ impl Sandboxes {
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
         let actions = Actions::start(settings, Keys::elsewhere()).await;
-        let actions = actions.hint("`belljar doctor` says what this host can run")?;
+        let actions = actions.hint("`belljar doctor` shows what this host can run")?;
         let inside = Inside::new(actions.clone(), Tenant::new(super::runs::TENANT));
         let client = Client::new(Within::new(move |request| {
             let inside = inside.clone();
@@ -87,13 +89,14 @@ impl Sandboxes {
 
     /// What sandboxes of a template have.
     pub(super) async fn room(&self, template: &str) -> anyhow::Result<Room> {
-        let known = self.client.templates().await.context("cannot ask for templates")?;
+        let known = self.client.templates().await.context("cannot list the server's templates")?;
         let found = known.items.iter().find(|one| one.name == template);
         let found = found.with_context(|| format!("there is no template `{template}`"));
         let found = found.map_err(|error| {
             let names: Vec<_> = known.items.iter().map(|one| one.name.as_str()).collect();
             let hint = format!(
-                "build it with `belljar template build {template}`, or choose one with --template: {}",
+                "build it with `belljar template build {template}`, or choose one with \
+                 --template: {}",
                 names.join(", ")
             );
             hinted(error, hint)

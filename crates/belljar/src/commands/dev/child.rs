@@ -44,7 +44,7 @@ impl Child {
         let child = command.kill_on_drop(true).spawn();
         let child = child
             .with_context(|| format!("cannot start {name}"))
-            .hint("is `setpriv` there? it comes with util-linux")?;
+            .hint("check that `setpriv` is installed (package util-linux)")?;
         Ok(Self { name: name.to_owned(), child, log, signal: Signal::TERM })
     }
 

@@ -23,17 +23,17 @@ impl Home {
         let dir = options.data.clone().unwrap_or_else(|| config.data.with_file_name("dev"));
         let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::canonicalize(&dir));
         let dir = made
-            .with_context(|| format!("cannot make `{}`", dir.display()))
-            .hint("choose a directory that you may write to with --data")?;
-        let lock = File::create(dir.join("lock")).context("cannot make the lock file")?;
+            .with_context(|| format!("cannot create `{}`", dir.display()))
+            .hint("choose a writable directory with --data")?;
+        let lock = File::create(dir.join("lock")).context("cannot create the lock file")?;
         if lock.try_lock().is_err() {
-            let error = anyhow::anyhow!("another `belljar dev` runs in `{}`", dir.display());
-            bail!(hinted(error, "end it first, or choose another directory with --data"));
+            let error = anyhow::anyhow!("another `belljar dev` is running in `{}`", dir.display());
+            bail!(hinted(error, "stop it first, or choose another directory with --data"));
         }
         let home = Self { dir, _lock: lock };
         // Logs may say what tenants do.
         let logs = home.path("logs");
-        DirBuilder::new().recursive(true).mode(0o700).create(&logs).context("cannot make it")?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&logs).context("cannot create it")?;
         Ok(home)
     }
 

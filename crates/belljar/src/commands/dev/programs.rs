@@ -30,12 +30,12 @@ impl Programs {
         let home = postgres.iter().find(|dir| is_program(&dir.join("initdb")));
         let home = home.filter(|dir| is_program(&dir.join("postgres")));
         let home = home.ok_or_else(|| {
-            let error = anyhow::anyhow!("there is no PostgreSQL here (initdb and postgres)");
+            let error = anyhow::anyhow!("PostgreSQL is not installed (initdb and postgres)");
             hinted(error, install("postgresql"))
         })?;
         let nats = places.iter().map(|dir| dir.join("nats-server")).find(|path| is_program(path));
         let nats = nats.ok_or_else(|| {
-            hinted(anyhow::anyhow!("there is no nats-server here"), install("nats-server"))
+            hinted(anyhow::anyhow!("nats-server is not installed"), install("nats-server"))
         })?;
         Ok(Self {
             initdb: home.join("initdb"),

@@ -38,7 +38,7 @@ pub(in crate::commands) async fn make_cluster(
     if !made.status.success() {
         let error = anyhow::anyhow!(said).context("initdb failed");
         let hint = format!(
-            "can the user {POSTGRES} enter `{}`? else choose another --data",
+            "the user {POSTGRES} needs access to `{}`; if it has none, choose another --data",
             home.dir().display()
         );
         return Err(hinted(error, hint));
@@ -91,7 +91,7 @@ fn as_postgres(program: &Path) -> anyhow::Result<Command> {
 
 /// A directory for nobody but the server, and root.
 fn private(dir: &PathBuf) -> anyhow::Result<()> {
-    let cannot = || format!("cannot make `{}`", dir.display());
+    let cannot = || format!("cannot create `{}`", dir.display());
     std::fs::create_dir_all(dir).with_context(cannot)?;
     chmod(dir, Mode::RWXU).with_context(cannot)?;
     if rustix::process::geteuid().is_root() {
@@ -110,8 +110,11 @@ fn account() -> anyhow::Result<(Uid, Gid)> {
         let numbers: Vec<u32> = fields.skip(1).take(2).filter_map(|n| n.parse().ok()).collect();
         Some((Uid::from_raw(*numbers.first()?), Gid::from_raw(*numbers.get(1)?)))
     });
-    let found = found.with_context(|| format!("there is no user {POSTGRES}"));
-    found.hint("PostgreSQL does not run as root. Debian's package makes the user; else: useradd --system postgres")
+    let found = found.with_context(|| format!("the user {POSTGRES} does not exist"));
+    found.hint(
+        "PostgreSQL does not run as root. Debian's package creates the user; elsewhere: \
+         useradd --system postgres",
+    )
 }
 
 /// A path as a value in an address.

@@ -45,7 +45,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 fn user() -> Finding {
     let uid = rustix::process::geteuid();
     if uid.is_root() {
-        return Finding::new("user", State::Ok, "root: each sandbox gets user ids of its own");
+        return Finding::new("user", State::Ok, "root: each sandbox gets its own user ids");
     }
     let detail = format!("uid {}: sandboxes share your user id on the host", uid.as_raw());
     Finding::new("user", State::Warn, detail).fix("run belljar as root")
@@ -55,9 +55,9 @@ fn user_namespaces() -> Finding {
     let most = read("/proc/sys/user/max_user_namespaces").and_then(|text| text.parse::<u64>().ok());
     let name = "user namespaces";
     match most {
-        None => Finding::new(name, State::No, "this kernel has none")
+        None => Finding::new(name, State::No, "not supported by this kernel")
             .fix("use a kernel with CONFIG_USER_NS"),
-        Some(0) => Finding::new(name, State::No, "forbidden by user.max_user_namespaces = 0")
+        Some(0) => Finding::new(name, State::No, "disabled by user.max_user_namespaces = 0")
             .fix("sysctl -w user.max_user_namespaces=10000"),
         Some(most) => {
             let closed = [
@@ -95,7 +95,7 @@ fn cgroups() -> Finding {
     }
     let missing: Vec<_> = wanted.into_iter().filter(|name| found.site(name).is_none()).collect();
     if !found.is_writable() {
-        detail.push_str("; not writable, so limits hold for each process by itself");
+        detail.push_str("; not writable, so limits apply to each process separately");
         return Finding::new(name, State::Warn, detail).fix("run belljar as root");
     }
     if !missing.is_empty() || found.unified.is_none() {
@@ -111,7 +111,7 @@ fn seccomp() -> Finding {
         Some(actions) if actions.contains("errno") => {
             Finding::new("seccomp", State::Ok, "filters are available")
         }
-        _ => Finding::new("seccomp", State::No, "this kernel has no filters")
+        _ => Finding::new("seccomp", State::No, "not supported by this kernel")
             .fix("use a kernel with CONFIG_SECCOMP_FILTER"),
     }
 }
@@ -119,13 +119,14 @@ fn seccomp() -> Finding {
 fn landlock_abi(abi: Option<u32>) -> Finding {
     match abi {
         Some(0) => Finding::new("landlock", State::Warn, "not available")
-            .fix("boot with landlock in the lsm= list; the process tier cannot work without"),
+            .fix("boot with landlock in the lsm= list; the process tier needs it"),
         Some(abi) if abi < 4 => {
             let detail = format!("ABI {abi}; the process tier needs ABI 4 (Linux 6.7)");
             Finding::new("landlock", State::Warn, detail)
         }
         Some(abi) if abi < 6 => {
-            let detail = format!("ABI {abi}; ABI 6 (Linux 6.12) also bounds signals and sockets");
+            let detail =
+                format!("ABI {abi}; ABI 6 (Linux 6.12) also restricts signals and sockets");
             Finding::new("landlock", State::Ok, detail)
         }
         Some(abi) => Finding::new("landlock", State::Ok, format!("ABI {abi}")),
@@ -141,9 +142,9 @@ fn overlay(jail_works: bool) -> Finding {
     }
     let known = read("/proc/filesystems").is_some_and(|list| list.contains("overlay"));
     if known {
-        return Finding::new(name, State::Info, "known to the kernel; the jail did not get so far");
+        return Finding::new(name, State::Info, "supported by the kernel; the jail did not start");
     }
-    Finding::new(name, State::No, "unknown to the kernel").fix("modprobe overlay")
+    Finding::new(name, State::No, "not supported by the kernel").fix("modprobe overlay")
 }
 
 /// The jail of a root shows its layers through the sandbox's own user ids, so
@@ -153,7 +154,7 @@ fn mapped_mounts(jail_works: bool) -> Finding {
     let is_root = rustix::process::geteuid().is_root();
     match (is_root, jail_works) {
         (true, true) => Finding::new(name, State::Ok, "used by the jail for its layers"),
-        (true, false) => Finding::new(name, State::Info, "not shown: the jail did not start")
+        (true, false) => Finding::new(name, State::Info, "not tested: the jail did not start")
             .fix("keep --store on a filesystem that can map ids, such as ext4, xfs or btrfs"),
         (false, _) => Finding::new(name, State::Info, "not used without root"),
     }

@@ -68,12 +68,13 @@ pub(super) fn findings() -> Vec<Finding> {
     if let Ok(merging) = fs::read_to_string("/sys/kernel/mm/ksm/run") {
         let off = merging.trim() == "0";
         let state = if off { State::Ok } else { State::Warn };
-        let detail = if off { "off" } else { "on: sandboxes can see what others hold in memory" };
+        let detail =
+            if off { "off" } else { "on: sandboxes can detect the memory contents of others" };
         findings.push(Finding::new("page merging (KSM)", state, detail));
     }
     let swap = fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1);
     let (state, detail) = match swap {
-        true => (State::Warn, "on: what code holds in memory may reach a disk"),
+        true => (State::Warn, "on: memory of sandboxes may be written to disk"),
         false => (State::Ok, "off"),
     };
     findings.push(Finding::new("swap", state, detail));

@@ -45,7 +45,8 @@ async fn finding(
         Tier::Microvm => match machine_root(config) {
             Some(root) => root,
             None => {
-                let why = "no template is built, and a machine cannot show the host's directories";
+                let why =
+                    "no template is built, and a virtual machine cannot use the host's directories";
                 return Finding::new(tier.as_str(), State::No, why)
                     .fix("belljar template build python-data");
             }
@@ -57,7 +58,8 @@ async fn finding(
     };
     if tier == Tier::Microvm {
         printer.note(
-            "microvm: booting one; the first of a template makes its image, which takes a while",
+            "microvm: booting one; the first boot of a template builds its image, which takes a \
+             while",
         );
     } else if tier == Tier::GVISOR {
         printer.note("oci/runsc: starting one");
@@ -96,7 +98,7 @@ async fn attempt(tier: Tier, node: &Node, root: RootFs) -> anyhow::Result<Took> 
 
 async fn works(tier: Tier, node: &Node, took: Took) -> Finding {
     let mut detail = format!(
-        "started in {}, first result after {}, gone after {}",
+        "started in {}, first result after {}, removed after {}",
         milliseconds(took.created),
         milliseconds(took.answered),
         milliseconds(took.gone)
@@ -137,7 +139,7 @@ fn failed(tier: Tier, error: &(dyn std::error::Error + 'static)) -> Finding {
     let is_root = rustix::process::geteuid().is_root();
     match tier {
         Tier::Jail if !is_root => finding.fix("run belljar as root"),
-        Tier::Jail => finding.fix("see the marks under `Host`"),
+        Tier::Jail => finding.fix("see the failed checks under `Host`"),
         Tier::Process => finding,
         Tier::Oci(_) | Tier::Microvm if !is_root => finding.fix("run belljar as root"),
         Tier::Oci(runtime) if unsupported.is_some() => finding.fix(newer(runtime)),
@@ -149,13 +151,11 @@ fn failed(tier: Tier, error: &(dyn std::error::Error + 'static)) -> Finding {
 /// How to get a runtime that may be used.
 fn newer(runtime: Runtime) -> &'static str {
     match runtime {
-        Runtime::Crun => "apt install crun, or name a newer one with BELLJAR_CRUN=/path",
+        Runtime::Crun => "apt install crun, or set BELLJAR_CRUN=/path for a newer one",
         Runtime::Runc => {
-            "install runc 1.3.6, 1.4.3 or newer and name it with BELLJAR_RUNC=/path; or use oci/crun"
+            "install runc 1.3.6, 1.4.3 or newer and set BELLJAR_RUNC=/path; or use oci/crun"
         }
-        Runtime::Runsc => {
-            "go install gvisor.dev/gvisor/runsc@go, and name it with BELLJAR_RUNSC=/path"
-        }
+        Runtime::Runsc => "go install gvisor.dev/gvisor/runsc@go, and set BELLJAR_RUNSC=/path",
     }
 }
 

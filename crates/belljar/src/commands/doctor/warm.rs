@@ -28,14 +28,14 @@ pub(super) async fn findings(config: &Config) -> Vec<Finding> {
         findings.push(match attempt(&template, config).await {
             Ok(detail) => Finding::new(name, State::Ok, detail),
             Err(error) => Finding::new(name, State::Warn, format!("{error:#}"))
-                .fix("contexts are executed instead, which is slower"),
+                .fix("contexts start cold instead, which is slower"),
         });
     }
     if findings.is_empty() { nothing() } else { findings }
 }
 
 fn nothing() -> Vec<Finding> {
-    let detail = "no template with code to warm up is built";
+    let detail = "no template with warm-up code is built";
     vec![Finding::new("zygote", State::Info, detail).fix("belljar template build python-data")]
 }
 
@@ -67,7 +67,8 @@ async fn trial(template: &Template, node: &Node) -> anyhow::Result<String> {
     let pools = node.pools();
     let (hits, misses) = pools.first().map_or((0, 0), |(_, pool)| (pool.hits, pool.misses));
     Ok(format!(
-        "warm after {}; first answer in {} on demand, {} from the pool ({hits} hit, {misses} missed)",
+        "warm after {}; first result in {} on demand, {} from the pool ({hits} hit, {misses} \
+         missed)",
         milliseconds(warmed),
         milliseconds(cold),
         milliseconds(pooled),
@@ -82,7 +83,7 @@ async fn answer(node: &Node, spec: &Spec, template: &Template) -> anyhow::Result
     let took = start.elapsed();
     let origin = context.facts().origin;
     sandbox.destroy().await?;
-    anyhow::ensure!(ran.text() == "1\n", "the first answer was {:?}", ran.text());
+    anyhow::ensure!(ran.text() == "1\n", "the first result was {:?}", ran.text());
     anyhow::ensure!(origin == belljar_node::Origin::Forked, "the interpreter was not forked");
     Ok(took)
 }

@@ -52,6 +52,6 @@ pub(super) async fn cost(
     if printer.is_json() {
         return printer.document(&documents);
     }
-    printer.data(format_args!("all together {}", dollars(whole)))?;
+    printer.data(format_args!("total {}", dollars(whole)))?;
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(super) async fn list(
         return printer.document(&all);
     }
     if all.is_empty() {
-        printer.note("there are no runs\nhint: `belljar ask` begins one");
+        printer.note("there are no runs\nhint: `belljar ask` starts one");
     }
     for Listed { row, outcome } in &all {
         let made = row.made_at.replace_nanosecond(0)?.format(&Rfc3339)?;

@@ -52,7 +52,7 @@ pub(super) async fn show(
         }
     }
     if let Some(next) = next {
-        printer.data(format_args!("tried again as {next}"))?;
+        printer.data(format_args!("retried as {next}"))?;
     }
     printer.data("\nturn     model      code       CPU    memory     output   tokens      cost")?;
     for turn in &turns {

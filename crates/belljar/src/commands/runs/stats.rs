@@ -51,7 +51,7 @@ fn lines(figures: &Figures) -> Vec<(&'static str, String)> {
     let per_answer =
         figures.nano_dollars_per_answer.map(|nano| format!(", {} each", dollars(nano)));
     vec![
-        ("runs", format!("{}, {} not over", figures.runs, figures.unfinished)),
+        ("runs", format!("{}, {} unfinished", figures.runs, figures.unfinished)),
         ("outcomes", listed(outcomes)),
         ("answered", percent(figures.success_share)),
         ("attempts per answer", figures.attempts_per_success.map_or_else(none, plain)),
@@ -62,14 +62,14 @@ fn lines(figures: &Figures) -> Vec<(&'static str, String)> {
         ("prompt tokens cached", percent(figures.cached_token_share)),
         ("prompts sharing a prefix", percent(figures.shared_prefix_share)),
         ("calls", figures.calls.to_string()),
-        ("calls cut for the model", percent(figures.cut_share)),
-        ("calls that went wrong", by_kind(&figures.faults)),
-        ("runs that failed", by_kind(&figures.errors)),
+        ("calls truncated", percent(figures.cut_share)),
+        ("failed calls", by_kind(&figures.faults)),
+        ("failed runs", by_kind(&figures.errors)),
         ("guards", by_kind(&figures.guards)),
         ("runs with wrong dates", percent(figures.temporal_error_share)),
         ("runs with failed joins", percent(figures.join_error_share)),
         ("runs with refusals", percent(figures.refusal_share)),
-        ("most at once", figures.most_at_once.to_string()),
+        ("max concurrent runs", figures.most_at_once.to_string()),
     ]
 }
 

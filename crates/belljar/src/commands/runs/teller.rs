@@ -41,7 +41,7 @@ impl Teller {
             Body::ForkedFrom(forked) => beginning(forked),
             Body::LeaseTaken(taken) => {
                 let lost = taken.took_over.as_ref()?;
-                format!("taken over from {lost}, who did not give it back")
+                format!("taken over from {lost}, whose lease expired")
             }
             Body::SandboxAttached(attached) => {
                 let data = match attached.data {
@@ -72,7 +72,7 @@ impl Teller {
             Body::GuardReported(report) => format!("  guard {}: {}", report.guard, report.message),
             Body::ArtifactAdded(added) => {
                 let artifact = &added.artifact;
-                format!("  kept {} ({} bytes)", artifact.name, artifact.content.bytes)
+                format!("  saved {} ({} bytes)", artifact.name, artifact.content.bytes)
             }
             Body::InjectedMessage(message) => {
                 let who = match message.kind {
@@ -89,10 +89,10 @@ impl Teller {
                 format!("  limit: {name}, {} of {}", amount(hit.used), amount(hit.allowed))
             }
             Body::ControlRequested(asked) => {
-                format!("  {} asks: {}", asked.by, wish(&asked.request))
+                format!("  {} requests: {}", asked.by, wish(&asked.request))
             }
             Body::Paused(_) => "paused".to_owned(),
-            Body::Resumed(_) => "goes on".to_owned(),
+            Body::Resumed(_) => "resumed".to_owned(),
             Body::Cancelled(_) => "cancelled".to_owned(),
             Body::BudgetChanged(_) => "  the budget has changed".to_owned(),
             Body::Finished(finished) => {
@@ -116,7 +116,7 @@ impl Teller {
             | Body::ToolStarted(_)
             | Body::NetworkUsed(_)
             | Body::SnapshotTaken(_) => return None,
-            Body::Unknown(unknown) => format!("{}, of a newer version", unknown.kind),
+            Body::Unknown(unknown) => format!("{} (event of a newer version)", unknown.kind),
         })
     }
 
@@ -165,7 +165,7 @@ fn beginning(forked: &ForkedFrom) -> String {
     let memory = retry.memory_bytes.map(|bytes| format!("{} MB of memory", bytes >> 20));
     let now: Vec<String> = turns.into_iter().chain(memory).collect();
     format!(
-        "\nattempt {} at the question of {parent}, which had not enough {}: now {}",
+        "\nattempt {}, after {parent} ran out of {}: now {}",
         retry.attempt,
         lacked.join(" and "),
         now.join(", ")
@@ -206,10 +206,10 @@ fn quoted(text: &str, most: usize, mark: &str) -> String {
 fn wish(request: &Request) -> String {
     match request {
         Request::Pause => "pause".to_owned(),
-        Request::Resume => "go on".to_owned(),
-        Request::Cancel => "end".to_owned(),
-        Request::Tell { text } => format!("say {text:?}"),
-        Request::Budget { .. } => "another budget".to_owned(),
+        Request::Resume => "resume".to_owned(),
+        Request::Cancel => "cancel".to_owned(),
+        Request::Tell { text } => format!("tell {text:?}"),
+        Request::Budget { .. } => "change the budget".to_owned(),
     }
 }
 

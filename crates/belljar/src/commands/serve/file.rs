@@ -34,7 +34,7 @@ fn load(path: &Path) -> anyhow::Result<File> {
     let text = text.with_context(|| format!("cannot read `{}`", path.display()))?;
     let file = toml::from_str(&text);
     file.with_context(|| format!("`{}` is not valid", path.display())).hint(
-        "it may have `tier`, `floor`, `tiers`, `build_tier`, `network`, `network_most` and \
+        "its keys are `tier`, `floor`, `tiers`, `build_tier`, `network`, `network_most` and \
          `gateway`, such as floor = \"gvisor\"",
     )
 }

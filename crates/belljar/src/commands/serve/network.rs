@@ -28,8 +28,9 @@ pub(super) fn read(options: &Hosting, file: &File, config: &Config) -> anyhow::R
     let default = wish(preset);
     if default.height() > most {
         let (default, most) = (default.height().as_str(), most.as_str());
-        let error = anyhow::anyhow!("the network `{default}` is more than `{most}`, the most");
-        bail!(hinted(error, "see the flags --network and --network-most"));
+        let error =
+            anyhow::anyhow!("the default network access `{default}` exceeds the maximum `{most}`");
+        bail!(hinted(error, "see the flags --network and --max-network"));
     }
     let gateway = options.gateway.clone().or_else(|| file.gateway.clone());
     Ok(Networks { gateway, default, most, environment: config.environment.clone() })
@@ -50,7 +51,7 @@ pub(crate) async fn try_gateway(actions: &Actions) -> anyhow::Result<()> {
         return Ok(());
     }
     let started = actions.start_gateway().await;
-    started.hint("--gateway names its configuration; docs/network.md has one")
+    started.hint("pass the gateway configuration with --gateway; docs/network.md has an example")
 }
 
 #[cfg(test)]
@@ -81,14 +82,14 @@ mod tests {
         let read = networks(&config).unwrap();
         assert!(read.default.packages);
         assert_eq!((read.most, read.gateway), (Ceiling::Allow, Some(PathBuf::from("/g.toml"))));
-        let flags = [&config[..], &["--network", "open", "--network-most", "open"]].concat();
+        let flags = [&config[..], &["--network", "open", "--max-network", "open"]].concat();
         assert_eq!(networks(&flags).unwrap().default.height(), Ceiling::Open);
     }
 
     #[test]
     fn a_default_that_nobody_may_have_is_refused() {
-        assert!(networks(&["--network", "open", "--network-most", "allow"]).is_err());
-        assert!(networks(&["--network", "packages", "--network-most", "none"]).is_err());
+        assert!(networks(&["--network", "open", "--max-network", "allow"]).is_err());
+        assert!(networks(&["--network", "packages", "--max-network", "none"]).is_err());
         for text in ["network = \"some\"", "network_most = \"all\""] {
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), text).unwrap();

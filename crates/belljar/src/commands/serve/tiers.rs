@@ -23,7 +23,7 @@ pub(super) fn read(options: &Hosting, file: &File) -> anyhow::Result<Tiers> {
 pub(crate) async fn try_default(actions: &Actions, printer: &Printer) -> anyhow::Result<()> {
     let Tier::Oci(runtime) = actions.config().tiers.default_tier() else { return Ok(()) };
     let found = actions.node().engine().runtime(runtime).await;
-    let found = found.hint("`belljar doctor` says what this host can run")?;
+    let found = found.hint("`belljar doctor` shows what this host can run")?;
     if let Some(flaw) = found.forgiven {
         printer.always(format_args!("WARNING: {flaw}"));
     }

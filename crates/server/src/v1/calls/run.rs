@@ -100,7 +100,7 @@ fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Prob
             argv = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.into()];
         }
         None if !argv.is_empty() => {}
-        _ => return Err(Problem::invalid("say either argv or script")),
+        _ => return Err(Problem::invalid("give either argv or script")),
     }
     let args = argv.split_off(1);
     let time = |millis: Millis| Duration::from_millis(millis.get());

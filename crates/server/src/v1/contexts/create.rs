@@ -22,7 +22,10 @@ pub(in crate::v1) async fn create(
     let language = match &wish.language {
         None => Language::Python,
         Some(name) => Language::named(name.as_str()).ok_or_else(|| {
-            Problem::unsupported(format!("there are no contexts for `{}`", name.as_str()))
+            Problem::unsupported(format!(
+                "contexts do not support the language `{}`",
+                name.as_str()
+            ))
         })?,
     };
     let made = contexts.create(language, wish.cwd.as_ref().map(|cwd| cwd.as_str())).await?;

@@ -22,5 +22,5 @@ pub(in crate::v1) async fn delete(
     if there.map_err(|error| not_kept(&error))? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Problem::new(Kind::NotFound, "data_not_found", "you have no such data").into())
+    Err(Problem::new(Kind::NotFound, "data_not_found", "you have no such file").into())
 }

@@ -45,7 +45,7 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
     let question = question.map_err(|error| Problem::invalid(error.to_string()))?;
     let now = wish.now.map(|now| {
         OffsetDateTime::parse(&now.0, &Rfc3339)
-            .map_err(|_| Problem::invalid("now must be a moment, such as 2026-01-31T12:00:00Z"))
+            .map_err(|_| Problem::invalid("now must be a time such as 2026-01-31T12:00:00Z"))
     });
     Ok(Wanted {
         question,
@@ -93,10 +93,10 @@ fn refused(error: &CreateRunError) -> Failure {
         }
         CreateRunError::NoTemplate(_) => {
             Problem::new(Kind::NotFound, "template_not_found", message)
-                .hint("GET /v1/templates lists what there is")
+                .hint("GET /v1/templates lists templates")
         }
         CreateRunError::NoData(_) => Problem::new(Kind::NotFound, "data_not_found", message)
-            .hint("POST /v1/data answers what to name"),
+            .hint("upload the file with POST /v1/data"),
         CreateRunError::Plan(PlanError::TooLarge { .. }) => {
             Problem::new(Kind::Invalid, "data_too_large", message)
                 .hint("choose a template with more memory and disk, or less data")
@@ -106,8 +106,12 @@ fn refused(error: &CreateRunError) -> Failure {
         CreateRunError::Put(error) => return not_put(error),
         CreateRunError::Kept(error) => return not_kept(error),
         CreateRunError::Templates(_) => {
-            tracing::warn!(error = error as &dyn std::error::Error, "no run was made");
-            Problem::new(Kind::Busy, "sandboxes_unavailable", "sandboxes cannot be made now")
+            tracing::warn!(error = error as &dyn std::error::Error, "run creation failed");
+            Problem::new(
+                Kind::Busy,
+                "sandboxes_unavailable",
+                "the limits of the run's sandbox cannot be read",
+            )
         }
         error => return failed(error),
     };

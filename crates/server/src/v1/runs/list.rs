@@ -22,7 +22,7 @@ pub(in crate::v1) async fn list(
 ) -> Result<Json<api::RunPage>, Failure> {
     let after = asked.after.as_deref().map(|text| {
         page(text).ok_or_else(|| {
-            let message = "the query is refused: `after` is no `next` of a page";
+            let message = "invalid query: `after` is not the `next` of a page";
             Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", message)
         })
     });

@@ -21,7 +21,7 @@ pub(in crate::v1) async fn read_file(
     let found = view.artifacts.iter().rev().find(|artifact| artifact.name == name);
     let found = found.ok_or_else(|| {
         Problem::new(Kind::NotFound, "file_not_found", "the run made no such file")
-            .hint("`files` of the run lists what it made")
+            .hint("`files` of the run lists its files")
     })?;
     let content = runs.journal().get_blob(&run, &found.content).await;
     let content = content.map_err(|error| failed(&error))?;

@@ -63,7 +63,7 @@ fn refused(error: &SteerError) -> Failure {
         SteerError::NoRun => unknown(),
         SteerError::Finished => Problem::new(Kind::Conflict, "run_finished", message).into(),
         SteerError::TooMany => Problem::new(Kind::TooMany, "too_many_wishes", message)
-            .hint("`asked` of the run says what was not done yet")
+            .hint("`asked` of the run lists pending requests")
             .into(),
         SteerError::Read(_) | SteerError::Write(_) => failed(error),
     }

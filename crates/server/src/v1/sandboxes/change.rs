@@ -28,14 +28,16 @@ fn life(change: &api::ChangeSandbox) -> Result<Duration, Problem> {
         (Some(seconds), None) => Ok(Duration::from_secs(seconds.get())),
         (None, Some(deadline)) => {
             let moment = Moment::parse(&deadline.0).ok_or_else(|| {
-                Problem::invalid("deadline must be a moment, such as 2026-01-31T12:00:00Z")
+                Problem::invalid("deadline must be a time such as 2026-01-31T12:00:00Z")
             })?;
             let life = moment.remaining();
             if life.is_zero() {
-                return Err(Problem::invalid("deadline is past; delete the sandbox instead"));
+                return Err(Problem::invalid(
+                    "deadline is in the past; delete the sandbox instead",
+                ));
             }
             Ok(life)
         }
-        _ => Err(Problem::invalid("say either timeout_seconds or deadline")),
+        _ => Err(Problem::invalid("give either timeout_seconds or deadline")),
     }
 }

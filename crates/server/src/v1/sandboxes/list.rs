@@ -34,13 +34,15 @@ fn filter(query: &api::ListSandboxes) -> Result<Filter, Problem> {
     let metadata = match &query.metadata {
         None => BTreeMap::new(),
         Some(text) => serde_json::from_str(text).map_err(|_| {
-            Problem::invalid("metadata must be a JSON object of texts, such as {\"team\":\"red\"}")
+            Problem::invalid(
+                "metadata must be a JSON object of strings, such as {\"team\":\"red\"}",
+            )
         })?,
     };
     let started_after = match &query.started_after {
         None => None,
         Some(text) => Some(Moment::parse(&text.0).ok_or_else(|| {
-            Problem::invalid("started_after must be a moment, such as 2026-01-31T12:00:00Z")
+            Problem::invalid("started_after must be a time such as 2026-01-31T12:00:00Z")
         })?),
     };
     Ok(Filter {

@@ -102,7 +102,7 @@ impl Rig {
         command.args(["--node-listen", &self.node_port.to_string()]);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = shape.at_once.unwrap_or(cores);
-        command.args(["--at-once", &at_once.to_string()]);
+        command.args(["--creates-per-node", &at_once.to_string()]);
         self.child(CONTROL, command)
     }
 
