@@ -287,10 +287,10 @@ operations! {
         answers: &[Answer::Events(shape!(event::Event))],
     };
 
-    Health: Get "/v1/health" "server" "Answers while the server does." {
+    Health: Get "/v1/health" "server" "Liveness probe." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))],
     };
-    Ready: Get "/v1/ready" "server" "Answers 503 while no sandbox can be made: the server is about to stop." {
+    Ready: Get "/v1/ready" "server" "Readiness probe: 503 while the server warms up, stops, or has no node for new sandboxes." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))], also: &[503],
     };
     Document: Get "/v1/openapi.json" "server" "This document." {

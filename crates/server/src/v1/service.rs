@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse};
 use axum::{Extension, Json};
-use belljar_actions::{Actions, Kind, Problem};
+use belljar_actions::Actions;
 use belljar_api::service::{Health, Status};
 use http::header;
 
@@ -34,9 +34,7 @@ pub(super) async fn health() -> Json<Health> {
 }
 
 pub(super) async fn ready(State(actions): State<Actions>) -> Result<Json<Health>, Failure> {
-    if actions.is_draining() {
-        return Err(Problem::new(Kind::Busy, "draining", "the server is about to stop").into());
-    }
+    actions.refuse_unless_ready()?;
     Ok(well())
 }
 
