@@ -19,6 +19,12 @@ pub(crate) struct Dev {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     pub(crate) listen: SocketAddr,
+    /// Serve Prometheus metrics: control at this address, node N at its port plus N
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Start a node again when it dies
+    #[arg(long)]
+    pub(crate) restart_nodes: bool,
     /// Where everything is kept, the database included [default: dev, beside the data of
     /// `belljar serve`]
     #[arg(long, value_name = "DIR")]
@@ -32,6 +38,11 @@ Examples:
 
   belljar dev --nodes 3
   belljar admin --database-file /var/lib/belljar/dev/database node list
+
+  belljar dev --nodes 3 --restart-nodes --metrics 127.0.0.1:9300
+
+The death of a node is reported, and the platform goes on: its sandboxes are lost, as they
+would be elsewhere. The death of control, PostgreSQL or NATS ends everything.
 
 Needs PostgreSQL 15 or newer and nats-server, and starts both for itself: whatever else
 runs on this machine is left alone. `belljar serve` is one server, and needs neither.";
