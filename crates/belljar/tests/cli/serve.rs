@@ -99,8 +99,7 @@ fn a_sandbox_of_the_first_second_can_be_forked() {
     assert_eq!(ran["end"]["origin"], "forked", "{ran}");
     let forks = server.made(&format!("{sandbox}/fork"), "{\"count\": 1}");
     let fork = format!("/v1/sandboxes/{}", forks["items"][0]["sandbox"]["id"].as_str().unwrap());
-    let (_, contexts) = server.ask("GET", &format!("{fork}/contexts"), "");
-    let ran = server.made(&cells(&fork, &contexts["items"][0]), "{\"code\": \"print(x + 1)\"}");
+    let ran = server.made(&cells(&fork, &context), "{\"code\": \"print(x + 1)\"}");
     assert_eq!(ran["stdout"], "42\n", "{ran}");
     let began = Instant::now();
     while server.ask("GET", "/v1/ready", "").0 != 200 {
