@@ -219,6 +219,7 @@ impl Actions {
             let network = self.plan_network(wish, Some(&snapshot.network), &template).await?;
             let data = snapshot.data.clone();
             let spec = template.spec(tier, &data);
+            self.wait_until_warm(&template, tier).await;
             let machine = self.make_from(&snapshot.taken, spec).await?;
             let is_new = !snapshot.taken.is_whole(tier);
             return Ok(Begun { machine, template, tier, network, data, is_new });
@@ -228,6 +229,7 @@ impl Actions {
         let network = self.plan_network(wish, None, &template).await?;
         let whose = Claimant::new(tenant.as_str());
         let data = self.shown(tier, &wish.data).await?;
+        self.wait_until_warm(&template, tier).await;
         let made = self.node().create_for(&template.spec(tier, &data), whose).await;
         let machine = made.map_err(|error| not_made(&error))?;
         Ok(Begun { machine, template, tier, network, data, is_new: true })

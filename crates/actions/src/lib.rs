@@ -49,6 +49,7 @@ mod template;
 mod tier;
 mod traffic;
 mod volumes;
+mod warming;
 mod watchers;
 
 pub use belljar_bus::gateway::{Budget, Minted, PORT as GATEWAY_PORT};

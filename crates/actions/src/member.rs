@@ -114,7 +114,7 @@ impl Actions {
 
     /// Templates that sandboxes are started from at once, by every name.
     pub fn warm(&self) -> Vec<String> {
-        self.templates().warm()
+        self.templates().warming().warm()
     }
 
     /// Sandboxes that waited in a pool when they were asked for, and those that had

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use belljar_model::{EndReason, SandboxId};
+use belljar_model::{EndReason, SandboxId, Tier};
 use belljar_node::{Node, NodeError};
 use belljar_template::store::StoreError;
 
@@ -61,6 +61,8 @@ struct Inner {
     secrets: Secrets,
     ways: Ways,
     draining: AtomicBool,
+    /// Tiers that are offered and that this host has what it takes for, once that is known.
+    startable: OnceLock<Vec<Tier>>,
 }
 
 impl Actions {
@@ -93,6 +95,7 @@ impl Actions {
             secrets,
             ways: Ways::default(),
             draining: AtomicBool::new(false),
+            startable: OnceLock::new(),
             config,
         }));
         let known = left.into_iter().try_for_each(|written| actions.take_over(written));
@@ -109,13 +112,6 @@ impl Actions {
     pub(crate) fn weakly(&self) -> impl Fn() -> Option<Self> + use<> {
         let inner = Arc::downgrade(&self.0);
         move || inner.upgrade().map(Self)
-    }
-
-    /// Warms up the templates that are asked for most, and answers how many that
-    /// are. Sandboxes can be made before this answers, only not as quickly.
-    pub async fn warm_up(&self) -> usize {
-        let Inner { templates, node, config, .. } = &*self.0;
-        templates.warm_up(node, &config.tiers, config.pool).await
     }
 
     /// A sandbox of the last server: there again if it was put on disk, else put
@@ -151,6 +147,25 @@ impl Actions {
         self.journal().end(&id, &facts, EndReason::Lost)?;
         self.0.events.tell(&facts.tenant, id.as_str(), EventKind::Ended, Some("lost".to_owned()));
         Ok(())
+    }
+
+    /// Checks every tier that is offered, and returns those that this host cannot run.
+    /// [`Self::startable_tiers`] leaves them out from now on.
+    pub async fn check_tiers(&self) -> Vec<(Tier, belljar_sandbox::StartError)> {
+        let (mut startable, mut refused) = (Vec::new(), Vec::new());
+        for tier in self.config().tiers.offered() {
+            match self.node().engine().check_tier(tier).await {
+                Ok(()) => startable.push(tier),
+                Err(error) => refused.push((tier, error)),
+            }
+        }
+        let _ = self.0.startable.set(startable);
+        refused
+    }
+
+    /// The tiers to advertise: those that are offered, less those that this host cannot run.
+    pub fn startable_tiers(&self) -> Vec<Tier> {
+        self.0.startable.get().cloned().unwrap_or_else(|| self.config().tiers.offered())
     }
 
     /// Makes no more sandboxes from now on, and breaks builds off.

@@ -3,11 +3,11 @@
 mod name;
 mod own;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use belljar_model::{Data, Limits, Spec, Tier, User};
-use belljar_node::{ContextOptions, Language, Node, NodeError, PoolSize, Warmth};
+use belljar_node::{ContextOptions, Language};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template, host};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::shared::Shared;
 use crate::start::StartError;
-use crate::tier::Tiers;
+use crate::warming::Warming;
 
 pub(crate) use name::{DEFAULT_TAG, Name, new_build, tags};
 pub(crate) use own::Own;
@@ -94,15 +94,14 @@ pub(crate) struct Templates {
     store: Store,
     own: Own,
     shared: Option<Shared>,
-    aliases: std::collections::BTreeMap<String, Vec<String>>,
+    aliases: BTreeMap<String, Vec<String>>,
     offers_host: bool,
     memory_bytes: Option<u64>,
     /// Those in use. Whoever uses one holds it, and with it its files.
     known: Mutex<HashMap<(String, String), Weak<Known>>>,
     /// Everybody's stay: waiting sandboxes stand on them, too.
     kept: Mutex<HashMap<(String, String), Arc<Known>>>,
-    /// Names by which warm ones are asked for.
-    warm: Mutex<Vec<String>>,
+    warming: Warming,
 }
 
 impl Templates {
@@ -121,7 +120,7 @@ impl Templates {
             memory_bytes: config.memory_bytes,
             known: Mutex::default(),
             kept: Mutex::default(),
-            warm: Mutex::default(),
+            warming: Warming::default(),
         })
     }
 
@@ -136,6 +135,15 @@ impl Templates {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(crate) fn warming(&self) -> &Warming {
+        &self.warming
+    }
+
+    /// Other names of templates.
+    pub(crate) fn aliases(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.aliases
     }
 
     /// Finds a template that the tenant may use: one of everybody's by its name
@@ -229,85 +237,6 @@ impl Templates {
         }
         Ok(new)
     }
-
-    /// Every name by which a template that is warm may be asked for.
-    fn note_warm(&self, name: &str) {
-        let aliases = self.aliases.keys().filter(
-            |alias| matches!(self.built_in(alias), Ok(Some(known)) if known.template.name == name),
-        );
-        let names: Vec<_> = aliases.cloned().chain([name.to_owned()]).collect();
-        lock(&self.warm).extend(names);
-    }
-
-    /// By which names sandboxes start at once.
-    pub(crate) fn warm(&self) -> Vec<String> {
-        lock(&self.warm).clone()
-    }
-
-    /// Warms up what is built of the templates that have other names, each in the
-    /// tier that its sandboxes have when nobody names one.
-    /// Answers how many are warm.
-    pub(crate) async fn warm_up(&self, node: &Node, tiers: &Tiers, pool: PoolSize) -> usize {
-        let mut warmed = 0;
-        let mut done: Vec<String> = Vec::new();
-        for alias in self.aliases.keys() {
-            let Ok(Some(known)) = self.built_in(alias) else { continue };
-            let template = &known.template;
-            if done.contains(&template.name) {
-                continue;
-            }
-            done.push(template.name.clone());
-            let Some(warmth) = warmth(template) else { continue };
-            let Ok(tier) = tiers.choose(None, known.tier(), None) else { continue };
-            match warm(node, tier, warmth, &known, pool).await {
-                Ok(is_warm) => {
-                    warmed += usize::from(is_warm);
-                    if is_warm {
-                        self.note_warm(&template.name);
-                    }
-                }
-                // Sandboxes of it start all the same, only later, if the host can
-                // run that tier at all.
-                Err(error) => tracing::warn!(
-                    template = template.name,
-                    %tier,
-                    error = &error as &dyn std::error::Error,
-                    "template warm-up failed"
-                ),
-            }
-        }
-        warmed
-    }
-}
-
-/// How the interpreter of a template is warmed, if it wants to be.
-fn warmth(template: &Template) -> Option<Warmth> {
-    Some(Warmth {
-        root: template.root.clone(),
-        interpreter: template.languages.get("python")?.clone(),
-        code: template.warm.clone()?,
-        env: template.env.clone(),
-    })
-}
-
-/// The jail's sandboxes are forked from a zygote and wait in a pool; those with a
-/// kernel of their own begin from one that was warmed up and put on disk. The
-/// rest starts cold, which is answered with `false`.
-async fn warm(
-    node: &Node,
-    tier: Tier,
-    warmth: Warmth,
-    known: &Known,
-    pool: PoolSize,
-) -> Result<bool, NodeError> {
-    match tier {
-        Tier::Jail => node.warm_up(warmth, Some((pool, known.limits.clone()))).await?,
-        tier if tier.can_be_saved() => {
-            node.warm_up_saved(warmth, known.spec(tier, &Data::default())).await?
-        }
-        _ => return Ok(false),
-    }
-    Ok(true)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

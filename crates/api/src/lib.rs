@@ -30,4 +30,4 @@ pub mod template;
 pub use document::document;
 pub use operation::{Access, Answer, Content, Method, Operation, Route};
 pub use problem::{CODES, Code, Envelope};
-pub use reference::page;
+pub use reference::{SCRIPT, page, page_at};

@@ -35,7 +35,7 @@ mod template;
 
 pub(crate) use admin::{
     Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
-    TenantAction,
+    SandboxAction, TenantAction,
 };
 pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
 pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction};

@@ -85,6 +85,9 @@ pub struct Gone {
 pub struct Load {
     pub free: u32,
     pub is_draining: bool,
+    /// Its templates are not warm yet: sandboxes had better be made elsewhere.
+    #[serde(default)]
+    pub is_warming: bool,
     pub tiers: Vec<Tier>,
     /// Templates that it can start at once.
     pub warm: Vec<String>,

@@ -20,6 +20,7 @@ use crate::keys::Proofs;
 use crate::placement::Roster;
 use crate::places::Places;
 use crate::random::Random;
+use crate::refuse::Refusal;
 use crate::turns::Turns;
 
 /// What a replica is told at its start.
@@ -214,6 +215,12 @@ impl Control {
         known.get(&node).map(|node| node.public_key)
     }
 
+    /// A node's name; its number if it is not known here.
+    pub(crate) fn node_name(&self, node: NodeNumber) -> String {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&node).map_or_else(|| node.to_string(), |node| node.name.clone())
+    }
+
     /// Places that a node has in all.
     pub(crate) fn slots_of(&self, node: NodeNumber) -> Option<u32> {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -223,6 +230,19 @@ impl Control {
     pub(crate) fn count_nodes(&self, state: NodeState) -> usize {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         known.values().filter(|node| node.state == state).count()
+    }
+
+    /// The reason no node takes new sandboxes, unless one does.
+    pub(crate) fn no_node(&self) -> Option<Refusal> {
+        let now = Instant::now();
+        if self.count_nodes(NodeState::Up) > 0 && self.roster().has_ready_node(now) {
+            return None;
+        }
+        let warming = self.roster().has_warming_node(now).then_some("warming up");
+        let other = [NodeState::Draining, NodeState::Lost].into_iter();
+        let other = other.filter(|state| self.count_nodes(*state) > 0).map(NodeState::as_str);
+        let states: Vec<_> = warming.into_iter().chain(other).collect();
+        Some(Refusal::no_node(&states))
     }
 
     /// Under which epoch a node is known.

@@ -177,8 +177,8 @@ impl Control {
                     came_to(&span, "unreachable");
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        %node,
-                        "node unreachable"
+                        sandbox.id = %id,
+                        "node unreachable: trying another"
                     );
                     self.withdraw(caller, &id).await?;
                     tried.push(node.get());
@@ -208,7 +208,9 @@ impl Control {
                     let message = "no node offers this tier";
                     return Err(Refusal::new(StatusCode::CONFLICT, "tier_unavailable", message));
                 }
-                Err(_) if Instant::now() >= until => return Err(no_place()),
+                Err(_) if Instant::now() >= until => {
+                    return Err(self.no_node().unwrap_or_else(no_place));
+                }
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
             }
         }

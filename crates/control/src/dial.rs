@@ -18,6 +18,7 @@ use crate::keyring::Keyring;
 /// A node, as the database has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
+    pub(crate) name: String,
     /// Where it says that it listens. Nothing is sent there before the node's key was shown.
     pub(crate) address: Uri,
     pub(crate) public_key: PublicKey,
@@ -104,6 +105,7 @@ mod tests {
         let number = NodeNumber::new(3).unwrap();
         let public_key = PublicKey::from_bytes(&[7; 32]).unwrap();
         let node = Known {
+            name: "node-3".to_owned(),
             address: Uri::from_static("https://10.0.0.1:3100"),
             public_key,
             state: NodeState::Up,

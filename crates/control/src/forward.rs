@@ -113,6 +113,7 @@ impl Control {
         mut request: Request<Body>,
         said: Option<(&'static str, HeaderValue)>,
     ) -> Result<Response, Unreached> {
+        tracing::Span::current().record("node", self.node_name(node));
         let address = self.address(node).ok_or(Unreached::Gone)?;
         let upgrade = upgrade(request.headers());
         // Taken before the request goes: it is the client's end.

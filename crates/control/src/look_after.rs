@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use belljar_identity::PublicKey;
 use belljar_model::{EndReason, NodeNumber};
-use belljar_store::{Node, NodeEnrolment, NodeState, StoreError};
+use belljar_store::{LostNode, Node, NodeEnrolment, NodeState, StoreError};
 
 use crate::control::Control;
 use crate::dial::{self, Known};
@@ -50,8 +50,11 @@ impl Control {
         let wait = self.settings().lease + self.settings().grace;
         if self.well_for().is_some_and(|well| well > wait) {
             let lost = self.leases().give_up(self.settings().grace).await?;
-            if !lost.is_empty() {
-                tracing::error!(sandboxes = lost.len(), "node lost with its sandboxes");
+            for LostNode { name, number, sandboxes } in &lost {
+                tracing::error!(node = name, number, sandboxes = sandboxes.len(), "node lost");
+                for id in sandboxes {
+                    tracing::warn!(sandbox.id = %id, node = name, "sandbox lost with its node");
+                }
             }
         }
         if round.is_multiple_of(4)
@@ -70,7 +73,8 @@ impl Control {
         }
         if round.is_multiple_of(20) {
             for row in self.leases().stuck(STUCK).await? {
-                tracing::warn!(sandbox.id = %row.id, "stuck sandbox marked as lost");
+                let node = row.node.and_then(NodeNumber::new).map(|node| self.node_name(node));
+                tracing::warn!(sandbox.id = %row.id, node, "sandbox lost: create never finished");
                 self.leases().end(&row.tenant, &row.id, None, EndReason::Lost).await?;
             }
         }
@@ -82,6 +86,7 @@ impl Control {
 fn known(node: &Node) -> Option<(NodeNumber, Known)> {
     let NodeEnrolment::Enrolled { public_key, .. } = &node.enrolment else { return None };
     let known = Known {
+        name: node.name.clone(),
         address: dial::address(&node.address)?,
         public_key: PublicKey::from_bytes(public_key).ok()?,
         state: node.state,

@@ -178,6 +178,7 @@ impl Control {
         }
         tracing::info!(node = register.name, %number, epoch = me.epoch, "node registered");
         let node = Known {
+            name: register.name.clone(),
             address,
             public_key: identity.public_key,
             state: NodeState::Up,
@@ -185,6 +186,14 @@ impl Control {
             epoch: me.epoch,
         };
         self.set_node(number, node);
+        let load = Load {
+            free: register.slots.saturating_sub(u32::try_from(kept.len()).unwrap_or(u32::MAX)),
+            // Its first word, right after this, says whether it is warm.
+            is_warming: true,
+            tiers: register.tiers.clone(),
+            ..Load::default()
+        };
+        self.roster().hear(self.heard(number, me.epoch, load), Instant::now());
         let end = register.has.iter().filter(|id| !kept.contains(*id)).cloned().collect();
         Ok(Ok(Registered {
             number,
@@ -219,12 +228,14 @@ impl Control {
         let synced = match tokio::time::timeout(hearing, heard).await {
             Ok(Ok(Ok(synced))) => synced,
             Ok(Ok(Err(error))) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "node sync failed");
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(node = self.node_name(number), error, "node message not stored");
                 self.set_well(false);
                 Synced::Away { now: self.keyring().now() }
             }
             Ok(Err(_)) | Err(_) => {
-                tracing::warn!("node sync failed: database timeout");
+                let node = self.node_name(number);
+                tracing::warn!(node, "node message not stored: database timeout");
                 self.set_well(false);
                 Synced::Away { now: self.keyring().now() }
             }
@@ -271,7 +282,8 @@ impl Control {
             Said::Late => (Vec::new(), sync.load.is_draining),
             Said::Renewed { is_draining, unknown, missing } => {
                 for id in missing {
-                    tracing::warn!(sandbox.id = %id, "sandbox lost: its node no longer has it");
+                    let node = self.node_name(sync.number);
+                    tracing::warn!(sandbox.id = %id, node, "sandbox lost: missing on its node");
                 }
                 (unknown, is_draining)
             }
@@ -293,6 +305,7 @@ impl Control {
             epoch,
             free: load.free.min(self.slots_of(number).unwrap_or(u32::MAX)),
             is_draining: load.is_draining,
+            is_warming: load.is_warming,
             tiers: load.tiers.into_iter().take(MAX_TIERS).collect(),
             warm: warm.collect(),
         }

@@ -20,7 +20,14 @@ pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Respons
         // Before anything is decided by the host.
         let (route, mut response) = match host::settle(&mut request) {
             Ok(()) => {
-                let route = Route(pattern(&request).into());
+                let pattern = pattern(&request);
+                match crate::route::to(&request) {
+                    To::Sandbox(id) => {
+                        tracing::Span::current().record("sandbox", id);
+                    }
+                    _ => belljar_telemetry::name_sandbox(pattern, request.uri().path()),
+                }
+                let route = Route(pattern.into());
                 (route, crate::route::answer(control, request).await)
             }
             Err(error) => {

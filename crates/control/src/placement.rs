@@ -32,6 +32,8 @@ pub struct Heard {
     pub epoch: u64,
     pub free: u32,
     pub is_draining: bool,
+    /// Its templates are not warm yet, so that sandboxes wait there.
+    pub is_warming: bool,
     pub tiers: Vec<Tier>,
     /// Templates that it can start at once.
     pub warm: BTreeSet<String>,
@@ -44,6 +46,8 @@ impl From<&belljar_store::Node> for Heard {
             epoch: node.epoch,
             free: node.slots.saturating_sub(node.taken),
             is_draining: node.state == belljar_store::NodeState::Draining,
+            // The database does not know; a node that is heard of says so itself.
+            is_warming: false,
             tiers: node.tiers.clone(),
             warm: BTreeSet::new(),
         }
@@ -164,9 +168,10 @@ impl Roster {
                 if known.heard.epoch == heard.epoch
                     && now.saturating_duration_since(known.at) < RECENT => {}
             Some(known) if known.heard.epoch == heard.epoch => {
-                let Heard { free, is_draining, tiers, .. } = heard;
+                let Heard { free, is_draining, is_warming, tiers, .. } = heard;
                 let warm = std::mem::take(&mut known.heard.warm);
-                known.heard = Heard { free, is_draining, tiers, warm, ..known.heard.clone() };
+                let Heard { number, epoch, .. } = known.heard;
+                known.heard = Heard { number, epoch, free, is_draining, is_warming, tiers, warm };
                 (known.at, known.since) = (now, 0);
             }
             _ => {
@@ -199,6 +204,10 @@ impl Roster {
         if offering.is_empty() {
             return Err(if wish.not.is_empty() { NoNode::Tier } else { NoNode::Full });
         }
+        // One that is not warm yet is better than none.
+        if offering.iter().any(|known| !known.heard.is_warming) {
+            offering.retain(|known| !known.heard.is_warming);
+        }
         offering.retain(|known| known.free() > 0);
         // The first few of a shuffle, and no more of it than is needed.
         let looked_at = LOOKED_AT.min(offering.len());
@@ -216,6 +225,24 @@ impl Roster {
         let Heard { number, epoch, .. } = best.heard;
         drop(shared);
         Ok(Placement { node: number, epoch, roster: self.clone() })
+    }
+
+    /// Returns true if some node takes new sandboxes at once.
+    pub fn has_ready_node(&self, now: Instant) -> bool {
+        let shared = self.shared();
+        shared.nodes.values().any(|Known { heard, at, .. }| {
+            !heard.is_draining
+                && !heard.is_warming
+                && now.saturating_duration_since(*at) <= self.patience
+        })
+    }
+
+    /// Returns true if some node that is heard of warms up its templates.
+    pub fn has_warming_node(&self, now: Instant) -> bool {
+        let shared = self.shared();
+        shared.nodes.values().any(|Known { heard, at, .. }| {
+            heard.is_warming && now.saturating_duration_since(*at) <= self.patience
+        })
     }
 
     /// Whether nobody is heard of.

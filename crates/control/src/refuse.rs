@@ -82,6 +82,16 @@ impl Refusal {
             .hint("the request was not executed; retry in a moment")
     }
 
+    /// No node takes new sandboxes; `states` are those that nodes are in.
+    pub(crate) fn no_node(states: &[&str]) -> Self {
+        let message = match states {
+            [] => "no node is connected".to_owned(),
+            states => format!("no node takes new sandboxes: all are {}", states.join(" or ")),
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_node", message)
+            .hint("`belljar admin node list` shows every node and its state")
+    }
+
     pub(crate) fn key_not_looked_up(proof: &Proof) -> Self {
         if *proof == Proof::Busy {
             let message = "too many keys are being checked";
@@ -156,6 +166,13 @@ pub(crate) fn sandbox_gone(id: &str) -> Response {
 mod tests {
     use super::*;
     use http_body_util::BodyExt as _;
+
+    #[test]
+    fn a_platform_without_nodes_says_what_became_of_them() {
+        assert_eq!(Refusal::no_node(&[]).message, "no node is connected");
+        let all = Refusal::no_node(&["draining", "lost"]).message;
+        assert_eq!(all, "no node takes new sandboxes: all are draining or lost");
+    }
 
     #[tokio::test]
     async fn an_envelope_and_its_header_name_the_same_request() {

@@ -145,10 +145,10 @@ async fn ready(control: &Control) -> Response {
     if control.well_for().is_none() {
         return Refusal::database().into_response(Surface::Own);
     }
-    if control.roster().is_empty(std::time::Instant::now()) {
-        return Refusal::busy("no_node", "no node is available").into_response(Surface::Own);
+    match control.no_node() {
+        Some(refusal) => refusal.into_response(Surface::Own),
+        None => well(),
     }
-    well()
 }
 
 fn well() -> Response {
@@ -211,7 +211,6 @@ pub(crate) fn passed(answer: Result<Response, Unreached>, surface: Surface) -> R
 }
 
 pub(crate) fn unreached(error: &Unreached, surface: Surface) -> Response {
-    tracing::warn!(error = error as &dyn std::error::Error, "proxying to node failed");
     let refusal = match error {
         Unreached::Gone | Unreached::Connect(_) => {
             Refusal::busy("node_unreachable", "the node hosting this resource is not responding")
@@ -222,7 +221,15 @@ pub(crate) fn unreached(error: &Unreached, surface: Surface) -> Response {
             Refusal::new(StatusCode::BAD_REQUEST, "unreadable_request", message)
         }
     };
-    refusal.into_response(surface)
+    let mut response = refusal.into_response(surface);
+    // Whoever reports it can name it, on E2B's surface too.
+    if !response.headers().contains_key(REQUEST_ID) {
+        let id = HeaderValue::try_from(request_id());
+        response.headers_mut().extend(id.ok().map(|id| (REQUEST_ID, id)));
+    }
+    // The request's span has its id, its sandbox and its node.
+    tracing::warn!(error = error as &dyn std::error::Error, "request not forwarded");
+    response
 }
 
 #[cfg(test)]

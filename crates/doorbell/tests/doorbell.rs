@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 fn beat(epoch: u64) -> SignedBeat {
     let load = Load {
+        is_warming: false,
         free: 12,
         is_draining: false,
         tiers: vec![Tier::Jail, Tier::GVISOR],

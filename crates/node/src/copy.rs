@@ -23,6 +23,7 @@ use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
 
 use crate::context::{Context, ContextError, ContextOptions, Origin, REST_TIMEOUT, Unborn};
 use crate::node::{Maker, Node, NodeError};
+use crate::runtime::Language;
 use crate::sandbox::Sandbox;
 use crate::warm::Family;
 use crate::whole::Whole;
@@ -209,7 +210,7 @@ impl Sandbox {
         }
         let contexts = self.contexts();
         if let Some(executed) = contexts.iter().find(|context| !is_forked(context)) {
-            return Err(was_executed(executed));
+            return Err(cannot_fork(executed, self.family.is_some()));
         }
         let (Some(family), Some(zygote)) = (&self.family, self.machine.zygote()) else {
             return self.checkpoint_files_within(room).await;
@@ -288,14 +289,24 @@ fn is_forked(context: &Context) -> bool {
     matches!(facts.origin, Origin::Forked | Origin::Copied) && facts.pid.is_some()
 }
 
-fn was_executed(context: &Context) -> ContextError {
-    let language = context.options().language.as_str();
-    let why = format!(
-        "context {} ({language}) was cold-started and cannot be copied; delete it, or recreate the \
-         sandbox once the server is warm",
-        context.id()
-    );
-    ContextError::Copy(why)
+/// Refuses to copy an interpreter that was started cold, and says what to do. `is_warm`: the
+/// sandbox was made from a warm template.
+fn cannot_fork(context: &Context, is_warm: bool) -> ContextError {
+    let (id, language) = (context.id(), context.options().language);
+    let name = language.as_str();
+    ContextError::Copy(match (language, is_warm) {
+        (Language::Python, true) => {
+            format!("context {id} ({name}) was started cold; restart it, then copy the sandbox")
+        }
+        (Language::Python, false) => format!(
+            "context {id} ({name}) was started cold, because the template of this sandbox was \
+             not warm; make the sandbox again from a warm template once /v1/ready answers 200, \
+             or delete the context to copy files alone"
+        ),
+        _ => format!(
+            "context {id} ({name}) cannot be copied: only Python contexts can; delete it first"
+        ),
+    })
 }
 
 /// Its cell did not end in time.
@@ -334,7 +345,7 @@ async fn take(
 ) -> Result<Moment, ContextError> {
     let facts = context.facts();
     let (Origin::Forked | Origin::Copied, Some(pid)) = (facts.origin, facts.pid) else {
-        return Err(was_executed(context));
+        return Err(cannot_fork(context, true));
     };
     // Each image keeps what those before it hold; now and then all is taken anew.
     let previous = context.image().filter(|image| image.held_bytes() < most);

@@ -158,6 +158,9 @@ const EARLY: usize = 64;
 /// The least ABI of Landlock for the process tier: since then it rules TCP.
 const PROCESS_ABI: u32 = 4;
 
+/// The reason an ordinary user has no virtual machines.
+const MONITOR_NEEDS_ROOT: &str = "the jail around a machine monitor is made by root";
+
 impl Engine {
     /// Starts the spawner. Reclaims what dead engines left on the way.
     pub async fn start(config: Config) -> Result<Self, EngineError> {
@@ -337,7 +340,7 @@ impl Engine {
         }
         let unsupported = |why| StartError::Unsupported { tier: spec.tier, why };
         if !self.connection.facts.privileged {
-            return Err(unsupported("the jail around a machine monitor is made by root".into()));
+            return Err(unsupported(MONITOR_NEEDS_ROOT.to_owned()));
         }
         // A machine that was put on disk goes on as it began.
         let accelerator = match from.map(microvm::save::described) {
@@ -355,6 +358,24 @@ impl Engine {
         let design = move || connection.workshop.design(&spec, from.as_deref(), accelerator);
         let designed = tokio::task::spawn_blocking(design).await;
         designed.map_err(|_| StartError::SpawnerGone)?.map(Some).map_err(unsupported)
+    }
+
+    /// Checks that this host has what a tier takes, without starting a sandbox.
+    pub async fn check_tier(&self, tier: Tier) -> Result<(), StartError> {
+        match tier {
+            Tier::Jail | Tier::Process => Ok(()),
+            Tier::Oci(runtime) => self.runtime(runtime).await.map(drop),
+            Tier::Microvm => {
+                let unsupported = |why| StartError::Unsupported { tier, why };
+                if !self.connection.facts.privileged {
+                    return Err(unsupported(MONITOR_NEEDS_ROOT.to_owned()));
+                }
+                let connection = self.connection.clone();
+                let version = tokio::task::spawn_blocking(move || connection.workshop.version());
+                let version = version.await.map_err(|_| StartError::SpawnerGone)?;
+                version.map(drop).map_err(unsupported)
+            }
+        }
     }
 
     /// The host's container runtime, found and judged.

@@ -186,7 +186,7 @@ async fn register(
         let register = Register {
             name: me.name.clone(),
             address: me.address.clone(),
-            tiers: actions.config().tiers.offered(),
+            tiers: actions.startable_tiers(),
             slots: me.slots,
             has: actions.roster().into_iter().map(|has| has.id).collect(),
         };
@@ -292,7 +292,8 @@ pub fn load(actions: &Actions, me: &Me) -> Load {
     Load {
         free: me.slots.saturating_sub(taken),
         is_draining: actions.is_draining(),
-        tiers: actions.config().tiers.offered(),
+        is_warming: actions.is_warming_up(),
+        tiers: actions.startable_tiers(),
         warm: actions.warm(),
     }
 }

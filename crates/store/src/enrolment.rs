@@ -38,11 +38,12 @@ impl Store {
     /// Gives a name its number, or finds it.
     pub async fn add_node(&self, name: &str) -> Result<AddedNode, StoreError> {
         // Numbers are few, and an insert takes one also when the name is known.
-        let known = "select number, public_key is not null and revoked_at is null as is_enrolled
-                     from node where name = $1";
+        let known = "update node set forgotten_at = null where name = $1
+                     returning number,
+                               public_key is not null and revoked_at is null as is_enrolled";
         let made = "insert into node (name, address, state, tiers, slots, lease_until)
                     values ($1, '', 'lost', '{}', 0, now())
-                    on conflict (name) do update set name = node.name
+                    on conflict (name) do update set forgotten_at = null
                     returning number, public_key is not null and revoked_at is null as is_enrolled";
         let mut found = None;
         for sql in [known, made] {

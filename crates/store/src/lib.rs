@@ -57,7 +57,7 @@ pub use error::{MigrateError, StoreError};
 pub use keys::{Key, NewKey, Proven, Scope};
 pub use ledger::{Charge, Entry};
 pub use members::{Gone, Heard, Present, Word};
-pub use nodes::{Node, NodeEnrolment, NodeState, Registered, Registration};
+pub use nodes::{LostNode, Node, NodeEnrolment, NodeState, Registered, Registration};
 pub use outbox::{Message, Outgoing};
 pub use prices::{Bill, Price};
 pub use runs::Runs;

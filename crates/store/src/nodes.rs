@@ -81,6 +81,14 @@ pub struct Node {
     pub enrolment: NodeEnrolment,
 }
 
+/// A node that was given up, and the sandboxes that ended with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostNode {
+    pub number: u16,
+    pub name: String,
+    pub sandboxes: Vec<SandboxId>,
+}
+
 impl Store {
     /// Registers a node, or registers it again. Whatever still acts under its earlier
     /// epoch is a ghost from now on. What it had before is in [`Self::left_on`]: it takes
@@ -167,7 +175,7 @@ impl Store {
                     (extract(epoch from lease_until - now()) * 1000)::bigint as lease_left,
                     (select count(*)::integer from sandbox s
                      where s.node = n.number and s.state <> 'ended') as taken
-             from node n order by number",
+             from node n where forgotten_at is null order by number",
         )
         .fetch_all(&self.pool)
         .await?;
@@ -175,10 +183,10 @@ impl Store {
     }
 
     /// Gives up nodes whose lease ran out longer ago than this, and ends what was
-    /// on them as lost. Answers the sandboxes. Any number of processes may do so at
+    /// on them as lost. Returns both. Any number of processes may do so at
     /// the same time. Nobody could renew while the database was not there, so that
     /// one that has just started gives up nobody.
-    pub async fn give_up(&self, grace: Duration) -> Result<Vec<SandboxId>, StoreError> {
+    pub async fn give_up(&self, grace: Duration) -> Result<Vec<LostNode>, StoreError> {
         let rows = sqlx::query(
             "with late as (
                select number from node where state <> 'lost'
@@ -187,12 +195,12 @@ impl Store {
                order by number for no key update skip locked),
              lost as (
                update node set state = 'lost' from late
-               where node.number = late.number returning node.number),
+               where node.number = late.number returning node.number, node.name),
              ended as (
                update sandbox set state = 'ended', ended_at = now(), reason = 'lost',
                       ran_ms = ran(sandbox)
                where node in (select number from lost) and state <> 'ended'
-               returning id, tenant),
+               returning id, tenant, node),
              freed as (
                update quota set used = used - gone.count
                from (select tenant, count(*)::integer as count from ended group by tenant) gone
@@ -201,13 +209,73 @@ impl Store {
                insert into outbox (subject, body)
                select 'sandbox.ended', jsonb_build_object('sandbox', id, 'reason', 'lost')
                from ended)
-             select id from ended",
+             select lost.number, lost.name, ended.id
+             from lost left join ended on ended.node = lost.number order by lost.number",
         )
         .bind(grace.as_secs_f64())
         .fetch_all(&self.pool)
         .await
         .map_err(of)?;
-        rows.iter().map(|row| read::id(row, "id")).collect()
+        let mut lost: Vec<LostNode> = Vec::new();
+        for row in &rows {
+            let number = number(row)?;
+            if lost.last().is_none_or(|last| last.number != number) {
+                lost.push(LostNode { number, name: row.try_get("name")?, sandboxes: Vec::new() });
+            }
+            let has_sandbox = row.try_get::<Option<String>, _>("id")?.is_some();
+            if let Some(last) = lost.last_mut().filter(|_| has_sandbox) {
+                last.sandboxes.push(read::id(row, "id")?);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The node takes new sandboxes again. None: there is no such node. [`Change::Already`]: it
+    /// was not draining. [`Change::Stale`]: it is lost.
+    pub async fn undrain_named(&self, name: &str) -> Result<Option<Change>, StoreError> {
+        let was: Option<String> = sqlx::query_scalar(
+            "with before as (select number, state from node where name = $1 for update)
+             update node set state = case before.state when 'draining' then 'up'
+                                                       else before.state end
+             from before where node.number = before.number
+             returning before.state",
+        )
+        .bind(name)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(of)?;
+        Ok(was.map(|was| match was.as_str() {
+            "draining" => Change::Done,
+            "up" => Change::Already,
+            _ => Change::Stale,
+        }))
+    }
+
+    /// Takes a node out of every list, and its key out of use. Its number is in ids of
+    /// sandboxes, so its row stays, and the same name gets the same number again. None: there
+    /// is no such node. False: it is connected.
+    pub async fn forget_node(&self, name: &str) -> Result<Option<bool>, StoreError> {
+        let mut change = self.pool.begin().await?;
+        let state: Option<String> =
+            sqlx::query_scalar("select state from node where name = $1 for update")
+                .bind(name)
+                .fetch_optional(&mut *change)
+                .await
+                .map_err(of)?;
+        let Some(state) = state else { return Ok(None) };
+        if state != "lost" {
+            return Ok(Some(false));
+        }
+        for sql in [
+            "update node set forgotten_at = coalesce(forgotten_at, now()),
+                    revoked_at = coalesce(revoked_at, now()) where name = $1",
+            "delete from enrolment using node
+             where enrolment.node = node.number and node.name = $1 and used_at is null",
+        ] {
+            sqlx::query(sql).bind(name).execute(&mut *change).await.map_err(of)?;
+        }
+        change.commit().await.map_err(of)?;
+        Ok(Some(true))
     }
 }
 

@@ -288,6 +288,30 @@ impl Store {
         Ok(Listed { rows, next })
     }
 
+    /// Sandboxes of every tenant that have not ended, newest first: for operators alone. `node`
+    /// and `tenant` are names; none: all of them.
+    pub async fn all_sandboxes(
+        &self,
+        node: Option<&str>,
+        tenant: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<SandboxRow>, StoreError> {
+        let sql = format!(
+            "select {} from sandbox
+             where state <> 'ended' and ($1::text is null or tenant = $1)
+               and ($2::text is null or node = (select number from node where name = $2))
+             order by made_at desc, id desc limit $3",
+            row::COLUMNS
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(tenant)
+            .bind(node)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(row::read).collect()
+    }
+
     /// How a tenant's last sandboxes ended, newest first.
     pub async fn ended(&self, tenant: &str, most: u32) -> Result<Vec<SandboxRow>, StoreError> {
         let sql = format!(

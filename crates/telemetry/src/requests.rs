@@ -22,7 +22,7 @@ const OTHER: Route = Route(Cow::Borrowed("other"));
 /// and it to the trace that its `traceparent` names.
 ///
 /// What is learned on the way may be recorded in the span: `request_id`,
-/// `tenant`, `sandbox`.
+/// `tenant`, `sandbox`, `node`.
 pub async fn observe<A, B, F>(
     request: Request<A>,
     answer: impl FnOnce(Request<A>) -> F,
@@ -55,6 +55,7 @@ fn span(headers: &HeaderMap, method: &'static str) -> Span {
         request_id = Empty,
         tenant = Empty,
         sandbox = Empty,
+        node = Empty,
         error = Empty,
     )
 }

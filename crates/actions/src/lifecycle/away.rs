@@ -38,6 +38,7 @@ impl Actions {
             Paused::Frozen(live) => return Ok(live),
         };
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
+        self.wait_until_warm(sandbox.template(), tier).await;
         let machine = self.make_from(&saved, sandbox.spec(tier)).await?;
         self.reconnect(sandbox, machine).await
     }

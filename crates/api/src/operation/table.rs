@@ -289,7 +289,7 @@ operations! {
     Health: Get "/v1/health" "server" "Liveness probe." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))],
     };
-    Ready: Get "/v1/ready" "server" "Readiness probe. 503 while no sandbox can be created." {
+    Ready: Get "/v1/ready" "server" "Readiness probe: 503 while the server warms up, stops, or has no node for new sandboxes." {
         access: PUBLIC, answers: &[Answer::Json(200, shape!(service::Health))], also: &[503],
     };
     Document: Get "/v1/openapi.json" "server" "This document as JSON." {

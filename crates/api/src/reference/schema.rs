@@ -8,7 +8,11 @@ use super::escaped;
 
 /// A type that has a name, with its fields.
 pub(super) fn named(html: &mut String, name: &str, schema: &Value) {
-    let _ = write!(html, "<details id=\"type-{0}\" open><summary>{0}</summary>", escaped(name));
+    let _ = write!(
+        html,
+        "<details class=\"type\" id=\"type-{0}\" open><summary>{0}</summary>",
+        escaped(name)
+    );
     let about = words(schema.get("description"));
     if !about.is_empty() {
         let _ = write!(html, "<p>{about}</p>");

@@ -39,6 +39,9 @@ Examples:
   belljar admin node add node-4 > token
   belljar admin node list
   belljar admin node drain node-3 --wait 30m
+  belljar admin node undrain node-3
+  belljar admin node forget node-2
+  belljar admin sandbox list --node node-3
   belljar admin node revoke node-3
   belljar admin authority rotate --control-key /etc/belljar/control.key";
 
@@ -63,6 +66,9 @@ pub(crate) enum AdminAction {
     /// Manage nodes
     #[command(subcommand)]
     Node(NodeAction),
+    /// Sandboxes of every tenant
+    #[command(subcommand)]
+    Sandbox(SandboxAction),
     /// Show and change prices
     #[command(subcommand)]
     Price(PriceAction),
@@ -143,6 +149,22 @@ pub(crate) enum KeyAction {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum SandboxAction {
+    /// List the sandboxes that run or are paused, newest first
+    List {
+        /// Only those on this node
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Only those of this tenant
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+        /// Maximum number to show
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 200)]
+        limit: u32,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum PriceAction {
     /// List prices
     List,
@@ -196,10 +218,24 @@ pub(crate) enum NodeAction {
         #[arg(long)]
         replace: bool,
     },
+    /// Place sandboxes on a drained node again
+    Undrain {
+        /// The node's name
+        name: String,
+    },
+    /// Remove a lost node from the list; it needs a new token to come back
+    Forget {
+        /// The node's name
+        name: String,
+    },
     /// Revoke a node's certificate at once; its sandboxes end as lost
-    Revoke { name: String },
+    Revoke {
+        /// The node's name
+        name: String,
+    },
     /// Place no new sandboxes on a node; its running sandboxes continue
     Drain {
+        /// The node's name
         name: String,
         /// Wait until the node has no sandboxes, at most this long
         #[arg(long, value_name = "TIME", value_parser = parse_time)]

@@ -19,6 +19,12 @@ pub(crate) struct Dev {
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     pub(crate) listen: SocketAddr,
+    /// Serve Prometheus metrics: control at this address, node N at its port plus N
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Start a node again when it dies
+    #[arg(long)]
+    pub(crate) restart_nodes: bool,
     /// Directory for all data, including the database [default: dev, beside the data of `belljar
     /// serve`]
     #[arg(long, value_name = "DIR")]
@@ -32,6 +38,10 @@ Examples:
 
   belljar dev --nodes 3
   belljar admin --database-file /var/lib/belljar/dev/database node list
+
+  belljar dev --nodes 3 --restart-nodes --metrics 127.0.0.1:9300
+
+The death of a node is reported, and the platform continues. The node's sandboxes are lost. The death of control, PostgreSQL or NATS ends everything.
 
 Needs the programs of PostgreSQL 15 or newer and nats-server. It starts its own instances of
 both and uses no others. `belljar serve` is a single server that needs neither.";

@@ -74,7 +74,7 @@ fn expanded(line: &str, variables: &BTreeMap<String, String>) -> Vec<String> {
 
 #[test]
 fn units_start_what_there_is() {
-    for role in ["control", "node"] {
+    for role in ["control", "node", "serve"] {
         let place = format!("packaging/systemd/belljar-{role}.service");
         let unit = read(&place);
         let setting = |name: &str| {
@@ -152,6 +152,25 @@ fn compose_starts_what_there_is() {
         }
     }
     assert_eq!(shown, 4);
+}
+
+#[test]
+fn compose_of_one_server_starts_what_there_is() {
+    let place = "packaging/docker/serve.compose.yaml";
+    let text = read(place);
+    let [document] = &documents(&text)[..] else { panic!("one document") };
+    let mut found = Vec::new();
+    lists(document, "command", &mut found);
+    let [command] = &found[..] else { panic!("one service: {found:?}") };
+    assert_eq!(command[0], "serve");
+    accepts(place, command);
+    let prefix = "#   docker compose -f packaging/docker/serve.compose.yaml run --rm serve ";
+    let shown: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(prefix)).collect();
+    assert_eq!(shown.len(), 1);
+    accepts(place, &words(shown[0]));
+    // The probe asks for readiness, so that nothing is sent to a server that warms up.
+    let probe = &document["services"]["serve"]["healthcheck"]["test"];
+    assert!(format!("{probe:?}").contains("/v1/ready"), "{probe:?}");
 }
 
 #[test]

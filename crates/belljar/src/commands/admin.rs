@@ -8,7 +8,8 @@ mod control_key;
 mod key;
 mod money;
 mod node;
-mod table;
+mod sandbox;
+pub(super) mod table;
 mod tenant;
 
 use std::path::Path;
@@ -42,6 +43,7 @@ pub(crate) async fn run(options: &Admin, config: &Config, printer: &Printer) -> 
         AdminAction::Tenant(action) => tenant::run(&office, action).await?,
         AdminAction::Key(action) => key::run(&office, action).await?,
         AdminAction::Node(action) => return node::run(&office, action).await,
+        AdminAction::Sandbox(action) => sandbox::run(&office, action).await?,
         AdminAction::Price(action) => money::price(&office, action).await?,
         AdminAction::Bill { tenant, within } => money::bill(&office, tenant, *within).await?,
         AdminAction::Audit { tenant, most } => office.audited(tenant.as_deref(), *most).await?,

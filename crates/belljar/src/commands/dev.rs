@@ -9,10 +9,11 @@
 //!
 //! They start in this order and end in the opposite one. Each has a process group
 //! of its own, so that Ctrl-C reaches this process alone, and each dies with this
-//! process however it ends.
+//! process however it ends. A node that dies takes nothing else with it.
 
 pub(super) mod child;
 pub(super) mod home;
+mod nodes;
 pub(super) mod programs;
 pub(super) mod ready;
 pub(super) mod services;
@@ -25,6 +26,7 @@ use belljar_template::{Outcome, Progress as _, StepStart};
 
 use self::child::{Child, Ending};
 use self::home::Home;
+use self::nodes::{DevNode, DevNodes, metrics_of};
 use self::programs::Programs;
 use super::progress::Screen;
 use super::{admin, env};
@@ -51,8 +53,20 @@ pub(crate) async fn run(options: &Dev, config: &Config, printer: &Printer) -> an
         .hint("choose another port with --listen")?;
     let mut interrupt = Interrupt::new()?;
     let node_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let mut platform =
-        Platform { options, config, programs, home, printer, node_port, children: Vec::new() };
+    if let Some(metrics) = options.metrics {
+        metrics_of(metrics, options.nodes)?;
+    }
+    let mut platform = Platform {
+        options,
+        config,
+        programs,
+        home,
+        printer,
+        node_port,
+        nats: String::new(),
+        nodes: DevNodes::new(),
+        children: Vec::new(),
+    };
     let ended = tokio::select! {
         ended = platform.live() => ended,
         () = interrupt.wait() => Ok(()),
@@ -69,12 +83,14 @@ struct Platform<'a> {
     printer: &'a Printer,
     /// Where control listens for nodes.
     node_port: SocketAddr,
+    nats: String,
+    nodes: DevNodes,
     /// In the order of their starts.
     children: Vec<Child>,
 }
 
 impl Platform<'_> {
-    /// Starts everything, and then only ends with an error.
+    /// Starts everything, and then ends only with an error: something other than a node died.
     async fn live(&mut self) -> anyhow::Result<()> {
         let began = Instant::now();
         let key = self.start().await?;
@@ -91,9 +107,17 @@ impl Platform<'_> {
             self.home.path("env").display(),
             self.home.path("database").display(),
         ));
+        if let Some(metrics) = self.options.metrics {
+            self.printer.note(format_args!("metrics on http://{metrics}/metrics (control)"));
+            for (name, node) in &self.nodes {
+                if let Some(metrics) = node.metrics {
+                    self.printer.note(format_args!("metrics on http://{metrics}/metrics ({name})"));
+                }
+            }
+        }
         self.printer.data(variables)?;
         loop {
-            self.look()?;
+            self.watch()?;
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -103,13 +127,13 @@ impl Platform<'_> {
         let mut step = Steps { screen: &mut screen, number: 0 };
         let database = step.run("PostgreSQL", self.database()).await?;
         let key = step.run("tables, tenant and key", self.key(&database)).await?;
-        let nats = step.run("NATS", self.nats()).await?;
-        step.run("control", self.control(&database, &nats)).await?;
+        self.nats = step.run("NATS", self.start_nats()).await?;
+        step.run("control", self.control(&database)).await?;
         let nodes = match self.options.nodes {
             1 => "one node".to_owned(),
             nodes => format!("{nodes} nodes"),
         };
-        step.run(&nodes, self.nodes(&database, &nats)).await?;
+        step.run(&nodes, self.start_nodes(&database)).await?;
         Ok(key)
     }
 
@@ -148,14 +172,14 @@ impl Platform<'_> {
         Ok(key.expose().to_owned())
     }
 
-    async fn nats(&mut self) -> anyhow::Result<String> {
+    async fn start_nats(&mut self) -> anyhow::Result<String> {
         let address = free()?;
         self.children.push(services::nats(&self.programs, &self.home, address)?);
         self.answers(async || ready::listens(address).await, "NATS").await?;
         Ok(format!("nats://{address}"))
     }
 
-    async fn control(&mut self, database: &str, nats: &str) -> anyhow::Result<()> {
+    async fn control(&mut self, database: &str) -> anyhow::Result<()> {
         let secret = self.home.path("control.key");
         if !secret.exists() {
             admin::make_control_key(&secret)?;
@@ -164,7 +188,11 @@ impl Platform<'_> {
         let node_listen = self.node_port.to_string();
         let listen = self.options.listen.to_string();
         let mut command = self.programs.belljar();
-        command.args(["control", "--listen", &listen, "--database", database, "--nats", nats]);
+        command.args(["control", "--listen", &listen, "--database", database]);
+        command.args(["--nats", &self.nats]);
+        if let Some(metrics) = self.options.metrics {
+            command.args(["--metrics", &metrics.to_string()]);
+        }
         command.args(["--node-listen", &node_listen]).arg("--control-key").arg(&secret);
         command.arg("--objects").arg(self.home.path("objects"));
         command.env("BELLJAR_DATA", self.home.path("control"));
@@ -173,23 +201,16 @@ impl Platform<'_> {
         self.answers(async || ready::answers(reached, "/v1/health").await, "control").await
     }
 
-    async fn nodes(&mut self, database: &str, nats: &str) -> anyhow::Result<()> {
+    async fn start_nodes(&mut self, database: &str) -> anyhow::Result<()> {
         let store = admin::connect(database).await?;
         for number in 1..=self.options.nodes {
             let name = format!("node-{number}");
             let address = free()?;
             let token = enrolment(&store, &self.home, &name).await?;
-            let mut command = self.programs.belljar();
-            command.arg("node").args(["--name", &name, "--nats", nats]);
-            command.args(["--control", &format!("https://{}", self.node_port)]);
-            command.args(["--listen", &address.to_string()]);
-            command.arg("--enrol-token-file").arg(token);
-            command.args(["--slots", &self.options.slots.to_string()]);
-            command.arg("--data").arg(self.home.path(&name));
-            command.arg("--store").arg(&self.config.store);
-            if let Some(state) = &self.config.state {
-                command.arg("--state").arg(state);
-            }
+            let metrics =
+                self.options.metrics.map(|first| metrics_of(first, number)).transpose()?;
+            self.nodes.insert(name.clone(), DevNode::new(address, metrics, token));
+            let command = self.node_command(&name);
             self.children.push(Child::start(&name, command, &self.home)?);
         }
         let reached = self.reached();

@@ -54,8 +54,9 @@ pub(crate) async fn run(
     let actions = Actions::start(settings, Keys::elsewhere()).await;
     let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     serve::tiers::try_default(&actions, printer).await?;
+    serve::tiers::check_offered(&actions, printer).await;
     serve::network::try_gateway(&actions).await?;
-    let warming = tokio::spawn(serve::warm_up(actions.clone(), *printer));
+    let warming = tokio::spawn(serve::warm_up(&actions, *printer));
     let address =
         options.address.clone().or_else(|| Some(format!("https://{}", private.address()?)));
     let address = address.context("cannot determine this node's address")?;

@@ -45,7 +45,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     if let Some(address) = telemetry.address() {
         printer.note(format_args!("metrics on http://{address}/metrics"));
     }
-    let warming = tokio::spawn(warm_up(actions.clone(), *printer));
+    let warming = tokio::spawn(warm_up(&actions, *printer));
     let runs = running::of_server(&options.running, &actions, data).await?;
     let server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
@@ -124,16 +124,23 @@ fn listeners(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<
     Ok(listeners)
 }
 
-/// The first sandboxes need not wait for this; they only start slower.
-pub(super) async fn warm_up(actions: Actions, printer: Printer) {
+/// Warms up templates. The server counts as warming up from the call on.
+pub(super) fn warm_up(
+    actions: &Actions,
+    printer: Printer,
+) -> impl Future<Output = ()> + Send + use<> {
     let begin = Instant::now();
-    match actions.warm_up().await {
-        0 => printer.note(
-            "no warm template: every sandbox starts cold\n\
-             hint: build one with `belljar template build code-interpreter`; sandboxes in \
-             oci/crun and oci/runc always start cold",
-        ),
-        _ => printer.note(format_args!("ready: warm after {:.1} s", begin.elapsed().as_secs_f64())),
+    let warming = actions.warm_up();
+    async move {
+        match warming.await {
+            0 => printer.note(
+                "no warm template: every sandbox starts cold\n\
+                 hint: build one with `belljar template build code-interpreter`; sandboxes in \
+                 oci/crun and oci/runc always start cold",
+            ),
+            _ => printer
+                .note(format_args!("ready: warm after {:.1} s", begin.elapsed().as_secs_f64())),
+        }
     }
 }
 

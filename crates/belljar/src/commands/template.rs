@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::admin::table::Table;
 use super::progress::Screen;
 use crate::builder::Jails;
 use crate::cli::{Template, TemplateAction};
@@ -146,21 +147,33 @@ fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
         printer.note("hint: `belljar template recipes` lists the built-in recipes");
         return Ok(());
     }
+    Ok(printer.data(listed(&found))?)
+}
+
+/// The operator's templates first, then those of each tenant.
+fn listed(found: &[Manifest]) -> Table<5> {
+    let mut sorted: Vec<&Manifest> = found.iter().collect();
+    sorted.sort_by_key(|manifest| owner(manifest));
+    let mut table = Table::new(["TEMPLATE", "OWNER", "SIZE", "AGE", "DESCRIPTION"]);
     let mut seen = "";
-    printer
-        .data(format_args!("{:<28} {:>10} {:>8}  {}", "TEMPLATE", "SIZE", "AGE", "DESCRIPTION"))?;
-    for manifest in &found {
+    for manifest in sorted {
         let latest = seen != manifest.name;
         seen = &manifest.name;
-        let name = format!("{}@{}", manifest.name, manifest.version);
         let note = if latest { manifest.description.as_str() } else { "(older)" };
-        printer.data(format_args!(
-            "{name:<28} {:>10} {:>8}  {note}",
+        table.row([
+            format!("{}@{}", manifest.name, manifest.version),
+            owner(manifest).unwrap_or("-").to_owned(),
             format_size(manifest.size),
             age(manifest.created),
-        ))?;
+            note.to_owned(),
+        ]);
     }
-    Ok(())
+    table
+}
+
+/// The tenant that a template was built for; none: it is the operator's, for every tenant.
+fn owner(manifest: &Manifest) -> Option<&str> {
+    manifest.defaults.owner.as_deref()
 }
 
 fn age(created: u64) -> String {
@@ -268,4 +281,41 @@ fn recipes(name: Option<&str>, printer: &Printer) -> anyhow::Result<()> {
     }
     printer.note("hint: `belljar template build NAME` builds one, `recipes NAME` prints it");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn manifest(name: &str, version: &str, owner: Option<&str>) -> Manifest {
+        let manifest = json!({
+            "name": name, "version": version, "description": "For tests", "created": 0,
+            "layers": [], "binds": [], "env": {}, "languages": {}, "warm": null,
+            "defaults": { "owner": owner }, "size": 1 << 20, "files": 1,
+        });
+        serde_json::from_value(manifest).unwrap()
+    }
+
+    #[test]
+    fn the_list_shows_owners_and_its_columns_stand_below_each_other() {
+        let long = "built-15ac9f0e2d7b4c6f8a1b";
+        let found = [
+            manifest(long, "0123456789ab", Some("acme")),
+            manifest("python-data", "aaaaaaaaaaaa", None),
+            manifest("python-data", "bbbbbbbbbbbb", None),
+        ];
+        let text = listed(&found).to_string();
+        let lines: Vec<_> = text.lines().collect();
+        let column = |name: &str| lines[0].find(name).unwrap();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].starts_with("python-data@a") && lines[2].ends_with("(older)"), "{text}");
+        assert!(lines[3].starts_with(long), "the operator's come first: {text}");
+        assert_eq!(&lines[1][column("OWNER")..=column("OWNER")], "-");
+        assert!(lines[3][column("OWNER")..].starts_with("acme "), "{text}");
+        for line in &lines[1..] {
+            assert!(line[column("SIZE")..].starts_with("1.0 MiB "), "{text}");
+        }
+    }
 }

@@ -12,26 +12,30 @@ use crate::harness::{Place, Ran, can_jail};
 use crate::messages::shell_in;
 
 /// Only to end a test that hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running `belljar dev`.
-struct Dev {
+pub(crate) struct Dev {
     process: Child,
-    data: PathBuf,
+    pub(crate) data: PathBuf,
     address: SocketAddr,
     key: String,
 }
 
 impl Dev {
     /// Starts it, and reads the variables that it prints once it is ready.
-    fn start(place: &Place, nodes: &str) -> Self {
+    pub(crate) fn start(place: &Place, nodes: &str) -> Self {
+        Self::start_with(place, nodes, &[])
+    }
+
+    pub(crate) fn start_with(place: &Place, nodes: &str, more: &[&str]) -> Self {
         let address = {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             free.local_addr().unwrap()
         };
         let data = place.path().join("dev");
         let mut command = place.command(&["dev", "--nodes", nodes, "--slots", "8"]);
-        command.args(["--listen", &address.to_string()]).arg("--data").arg(&data);
+        command.args(["--listen", &address.to_string()]).arg("--data").arg(&data).args(more);
         command.env("PATH", search_path()).stdin(Stdio::null());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut key = None;
@@ -48,7 +52,12 @@ impl Dev {
         Self { process, data, address, key: key.unwrap() }
     }
 
-    fn status(&self, request: &str) -> u16 {
+    pub(crate) fn status(&self, request: &str) -> u16 {
+        self.ask(request).0
+    }
+
+    /// The status of an answer, its head and its body.
+    pub(crate) fn ask(&self, request: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let (line, body) = request.split_once('\n').unwrap_or((request, ""));
         let head = format!(
@@ -61,11 +70,13 @@ impl Dev {
         stream.write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        answer.split(' ').nth(1).unwrap().parse().unwrap()
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (status, head.to_ascii_lowercase(), body.to_owned())
     }
 
     /// Its children, by what they were started as.
-    fn children(&self) -> Vec<(i32, String)> {
+    pub(crate) fn children(&self) -> Vec<(i32, String)> {
         let me = self.process.id();
         let list = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap();
         let child = |pid: &str| {
@@ -75,12 +86,12 @@ impl Dev {
         list.split_whitespace().filter_map(child).collect()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    fn end(self) -> Ran {
+    pub(crate) fn end(self) -> Ran {
         Ran::from(self.process.wait_with_output().unwrap())
     }
 }

@@ -10,5 +10,7 @@ mod files;
 mod harness;
 mod limits;
 mod messages;
+mod operators;
 mod run;
+mod serve;
 mod shell;

@@ -12,6 +12,7 @@ fn heard(number: u16, free: u32) -> Heard {
         epoch: 1,
         free,
         is_draining: false,
+        is_warming: false,
         tiers: vec![Tier::Jail],
         warm: BTreeSet::new(),
     }
@@ -51,6 +52,23 @@ fn only_nodes_that_would_do_are_asked() {
     assert_eq!(roster.place(again, now).unwrap_err(), NoNode::Full);
     let later = now + PATIENCE + Duration::from_millis(1);
     assert_eq!(roster.place(WISH, later).unwrap_err(), NoNode::Tier, "nobody has been heard of");
+}
+
+#[test]
+fn a_node_that_warms_up_is_chosen_only_if_there_is_no_other() {
+    let (roster, now) = (roster(4), Instant::now());
+    roster.hear(Heard { is_warming: true, ..heard(1, 50) }, now);
+    assert!(!roster.has_ready_node(now) && roster.has_warming_node(now));
+    assert_eq!(roster.place(WISH, now).unwrap().node, 1);
+    roster.hear(Heard { is_draining: true, ..heard(2, 50) }, now);
+    assert!(!roster.has_ready_node(now));
+    roster.hear(heard(3, 1), now);
+    assert!(roster.has_ready_node(now));
+    assert_eq!(roster.place(WISH, now).unwrap().node, 3);
+    assert!(!roster.has_ready_node(now + PATIENCE + Duration::from_millis(1)));
+    // What the database says replaces a word that is not repeated.
+    roster.learn(heard(1, 9), now + RECENT);
+    assert!(roster.has_ready_node(now + RECENT) && !roster.has_warming_node(now + RECENT));
 }
 
 #[test]

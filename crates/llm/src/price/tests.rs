@@ -127,3 +127,27 @@ fn what_can_be_paid_for_is_what_would_be_set_aside() {
         }
     }
 }
+
+#[test]
+fn the_documented_prices_file_is_read() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let section = page.split("## Prices file").nth(1).unwrap();
+    let text = section.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let table = Table::parse(text).unwrap();
+    let cost = |input| {
+        table.price("my-model-2026-11").unwrap().cost(&Usage {
+            input,
+            output: 1,
+            ..Usage::default()
+        })
+    };
+    assert_eq!(cost(1), 3000 + 15000);
+    assert_eq!(cost(200_001), 200_001 * 6000 + 22500);
+    // Every key of the file is in the table of the page.
+    for key in
+        ["models", "input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "above"]
+    {
+        assert!(section.contains(&format!("| `{key}` |")), "{key}");
+    }
+}

@@ -42,6 +42,64 @@ async fn a_node_is_drained_by_name_whoever_it_is_now() {
 }
 
 #[tokio::test]
+async fn a_drained_node_takes_sandboxes_again() {
+    let store = store().await;
+    let up = node(&store, "n1", LEASE).await;
+    node(&store, "n2", Duration::ZERO).await;
+    store.give_up(std::time::Duration::ZERO).await.unwrap();
+    store.drain(up).await.unwrap();
+    assert_eq!(store.undrain_named("n1").await.unwrap(), Some(Change::Done));
+    assert_eq!(store.undrain_named("n1").await.unwrap(), Some(Change::Already));
+    assert_eq!(store.undrain_named("n2").await.unwrap(), Some(Change::Stale), "it is lost");
+    assert_eq!(store.undrain_named("n3").await.unwrap(), None);
+    let row = made(&store, "ann", 1).await;
+    assert!(store.place("ann", &row.id, 0, &row.id, up.number).await.unwrap().is_some());
+    let nodes = store.nodes().await.unwrap();
+    let states: Vec<_> = nodes.iter().map(|node| node.state).collect();
+    assert_eq!(states, [NodeState::Up, NodeState::Lost]);
+}
+
+#[tokio::test]
+async fn a_lost_node_is_forgotten_and_keeps_its_number() {
+    let store = store().await;
+    let up = node(&store, "n1", LEASE).await;
+    let lost = node(&store, "n2", LEASE).await;
+    running(&store, "ann", 1, lost).await;
+    running(&store, "bob", 2, up).await;
+    running(&store, "ann", 3, up).await;
+    let on = async |node: Option<&str>, tenant: Option<&str>| {
+        let rows = store.all_sandboxes(node, tenant, 10).await.unwrap();
+        let mut ids: Vec<_> = rows.into_iter().map(|row| row.id).collect();
+        ids.sort();
+        ids
+    };
+    let sorted = |numbers: &[u8]| {
+        let mut ids: Vec<_> = numbers.iter().map(|&number| id(number)).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(on(None, None).await, sorted(&[1, 2, 3]));
+    assert_eq!(on(Some("n1"), None).await, sorted(&[2, 3]));
+    assert_eq!(on(Some("n1"), Some("ann")).await, sorted(&[3]));
+    assert_eq!(on(Some("nowhere"), None).await, sorted(&[]));
+    assert_eq!(store.forget_node("n1").await.unwrap(), Some(false), "it is connected");
+    assert_eq!(store.forget_node("n3").await.unwrap(), None);
+    store.renew(lost, Duration::ZERO).await.unwrap();
+    store.give_up(std::time::Duration::ZERO).await.unwrap();
+    assert_eq!(store.forget_node("n2").await.unwrap(), Some(true));
+    let names = async || {
+        let nodes = store.nodes().await.unwrap();
+        nodes.into_iter().map(|node| node.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names().await, ["n1"]);
+    // How its sandboxes ended is still known, and its number is nobody else's.
+    assert_eq!(store.ended("ann", 10).await.unwrap()[0].node, Some(lost.number));
+    let again = store.add_node("n2").await.unwrap();
+    assert_eq!((again.number.get(), again.is_enrolled), (lost.number, false));
+    assert_eq!(names().await, ["n1", "n2"]);
+}
+
+#[tokio::test]
 async fn nothing_is_placed_where_nothing_is_taken() {
     let store = store().await;
     let draining = node(&store, "n1", LEASE).await;
@@ -70,7 +128,10 @@ async fn what_was_on_a_lost_node_is_lost_and_nothing_else() {
         store.give_up(std::time::Duration::ZERO),
         store.give_up(std::time::Duration::ZERO)
     );
-    let mut lost = [one.unwrap(), two.unwrap()].concat();
+    let nodes = [one.unwrap(), two.unwrap()].concat();
+    let names: Vec<_> = nodes.iter().map(|node| (node.number, node.name.as_str())).collect();
+    assert_eq!(names, [(dead.number, "n1")]);
+    let mut lost: Vec<_> = nodes.into_iter().flat_map(|node| node.sandboxes).collect();
     lost.sort();
     let mut expected = [1, 2, 3].map(id);
     expected.sort();

@@ -338,7 +338,7 @@ pub(crate) async fn many_reapers(case: &mut Case) -> anyhow::Result<String> {
     }
     let mut effects: BTreeMap<String, u32> = BTreeMap::new();
     for one in reaping {
-        for id in one.await?? {
+        for id in one.await??.into_iter().flat_map(|node| node.sandboxes) {
             *effects.entry(format!("end of {id}")).or_default() += 1;
         }
     }

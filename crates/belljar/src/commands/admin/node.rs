@@ -23,6 +23,8 @@ pub(super) async fn run(office: &Office, action: &NodeAction) -> anyhow::Result<
         NodeAction::List => list(office).await,
         NodeAction::Add { name, lives, replace } => add(office, name, *lives, *replace).await,
         NodeAction::Revoke { name } => revoke(office, name).await,
+        NodeAction::Undrain { name } => undrain(office, name).await,
+        NodeAction::Forget { name } => forget(office, name).await,
         NodeAction::Drain { name, wait } => drain(office, name, *wait).await,
     }
 }
@@ -73,6 +75,38 @@ async fn revoke(office: &Office, name: &str) -> anyhow::Result<u8> {
     office.say(
         format_args!("revoked node {name}; {} sandboxes on it ended as lost", lost.len()),
         &json!({ "name": name, "lost": lost.len() }),
+    )?;
+    Ok(0)
+}
+
+async fn undrain(office: &Office, name: &str) -> anyhow::Result<u8> {
+    let change = office.store.undrain_named(name).await.map_err(explained)?;
+    let said = match change.ok_or_else(|| unknown(name))? {
+        Change::Done => {
+            office.wrote(None, "node.undrain", name, &json!({})).await?;
+            "takes new sandboxes again"
+        }
+        Change::Already => "was not draining",
+        Change::Stale => {
+            let error = anyhow::anyhow!("node {name} is lost");
+            return Err(hinted(error, "start it again: it registers as up"));
+        }
+    };
+    office.say(format_args!("node {name} {said}"), &json!({ "name": name, "state": "up" }))?;
+    Ok(0)
+}
+
+async fn forget(office: &Office, name: &str) -> anyhow::Result<u8> {
+    let forgotten = office.store.forget_node(name).await.map_err(explained)?;
+    if !forgotten.ok_or_else(|| unknown(name))? {
+        let error = anyhow::anyhow!("node {name} is connected, and only a lost node is forgotten");
+        let hint = "stop it, or revoke it with `belljar admin node revoke`, then forget it";
+        return Err(hinted(error, hint));
+    }
+    office.wrote(None, "node.forget", name, &json!({})).await?;
+    office.say(
+        format_args!("node {name} is forgotten; `belljar admin node add {name}` lets it come back"),
+        &json!({ "name": name, "forgotten": true }),
     )?;
     Ok(0)
 }

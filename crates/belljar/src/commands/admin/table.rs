@@ -5,16 +5,16 @@ use std::fmt;
 use crate::output::printable;
 
 #[derive(Debug)]
-pub(super) struct Table<const N: usize> {
+pub(in crate::commands) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Table<N> {
-    pub(super) fn new(head: [&str; N]) -> Self {
+    pub(in crate::commands) fn new(head: [&str; N]) -> Self {
         Self { rows: vec![head.map(str::to_owned)] }
     }
 
-    pub(super) fn row(&mut self, cells: [String; N]) {
+    pub(in crate::commands) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(|cell| printable(&cell)));
     }
 }

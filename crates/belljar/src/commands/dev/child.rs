@@ -33,12 +33,28 @@ pub(in crate::commands) enum Ending {
 impl Child {
     pub(in crate::commands) fn start(
         name: &str,
-        mut command: Command,
+        command: Command,
         home: &Home,
     ) -> anyhow::Result<Self> {
         let log = home.path("logs").join(format!("{name}.log"));
-        let file =
-            File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
+        let file = File::create(&log);
+        Self::start_with(name, command, file, log)
+    }
+
+    /// Starts one that died again, under the same name; its log goes on.
+    pub(in crate::commands) fn start_again(&mut self, command: Command) -> anyhow::Result<()> {
+        let file = File::options().append(true).open(&self.log);
+        *self = Self::start_with(&self.name, command, file, self.log.clone())?;
+        Ok(())
+    }
+
+    fn start_with(
+        name: &str,
+        mut command: Command,
+        file: std::io::Result<File>,
+        log: PathBuf,
+    ) -> anyhow::Result<Self> {
+        let file = file.with_context(|| format!("cannot write `{}`", log.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
         let mut command = tokio::process::Command::from(command);
         let child = command.kill_on_drop(true).spawn();
@@ -60,6 +76,15 @@ impl Child {
     /// Until it has ended.
     pub(in crate::commands) fn pid(&self) -> Option<u32> {
         self.child.id()
+    }
+
+    pub(in crate::commands) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The status of one that has died.
+    pub(in crate::commands) fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     pub(in crate::commands) fn is_alive(&mut self) -> bool {

@@ -30,6 +30,17 @@ pub(crate) async fn try_default(actions: &Actions, printer: &Printer) -> anyhow:
     Ok(())
 }
 
+/// Has the node advertise only tiers that this host can run, and says which it leaves out.
+pub(crate) async fn check_offered(actions: &Actions, printer: &Printer) {
+    for (tier, error) in actions.check_tiers().await {
+        let why = match error {
+            belljar_sandbox::StartError::Unsupported { why, .. } => why,
+            other => other.to_string(),
+        };
+        printer.note(format_args!("{tier} is not offered: {why}"));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

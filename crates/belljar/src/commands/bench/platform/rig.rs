@@ -69,7 +69,14 @@ impl Rig {
             .with_context(|| format!("cannot make a directory in `{}`", options.data.display()))?;
         let address = free()?;
         let data = Some(dir.path().to_owned());
-        let dev = Dev { nodes: shape.nodes, slots: shape.slots, listen: address, data };
+        let dev = Dev {
+            nodes: shape.nodes,
+            slots: shape.slots,
+            listen: address,
+            metrics: None,
+            restart_nodes: false,
+            data,
+        };
         let home = Home::open(&dev, config)?;
         let programs = Programs::find(config)?;
         let mut children = BTreeMap::new();

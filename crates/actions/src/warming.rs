@@ -1,0 +1,218 @@
+//! The warm-up of a server's templates, and who waits for it.
+//!
+//! A sandbox of a warm template gets interpreters that can be forked; one that is made
+//! before its template is warm does not, for as long as it lives. So a create waits
+//! for the template that it names, and the server is not ready before all are warm.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use belljar_model::{Data, Tier};
+use belljar_node::{Node, NodeError, PoolSize, Warmth};
+use belljar_template::Template;
+use tokio::sync::watch;
+
+use crate::problem::{Kind, Problem};
+use crate::start::Actions;
+use crate::template::{Known, Templates};
+use crate::tier::Tiers;
+
+/// The longest that a create waits for its template. A zygote may take longer on a host that is
+/// overloaded; the sandbox then starts cold.
+const MAX_WARM_UP_WAIT: Duration = Duration::from_secs(30);
+
+/// Templates that are warm, and those that will be.
+#[derive(Debug, Default)]
+pub(crate) struct Warming {
+    /// Names of templates whose warm-up has not ended yet.
+    pending: watch::Sender<BTreeSet<String>>,
+    /// Names by which warm ones are asked for.
+    warm: Mutex<Vec<String>>,
+}
+
+/// One template to warm up.
+struct Planned {
+    known: Arc<Known>,
+    warmth: Warmth,
+    tier: Tier,
+}
+
+impl Warming {
+    /// Names by which sandboxes start at once.
+    pub(crate) fn warm(&self) -> Vec<String> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
+    /// Waits until the warm-up of the template has ended, for a while.
+    async fn ended(&self, name: &str) {
+        let mut pending = self.pending.subscribe();
+        let ended = pending.wait_for(|pending| !pending.contains(name));
+        // A create that has waited for so long is worth more cold than never.
+        let _ = tokio::time::timeout(MAX_WARM_UP_WAIT, ended).await;
+    }
+
+    fn end(&self, name: &str) {
+        self.pending.send_modify(|pending| {
+            pending.remove(name);
+        });
+    }
+
+    fn begin(&self, names: impl Iterator<Item = String>) {
+        self.pending.send_modify(|pending| pending.extend(names));
+    }
+}
+
+impl Actions {
+    /// Warms up the templates that have other names, and returns how many are warm. They count
+    /// as warming up from the call on, before the future is polled.
+    pub fn warm_up(&self) -> impl Future<Output = usize> + Send + use<> {
+        let planned = self.templates().plan_warm_up(&self.config().tiers);
+        let names = planned.iter().map(|planned| planned.known.template.name.clone());
+        self.templates().warming().begin(names);
+        let actions = self.clone();
+        async move {
+            let pool = actions.config().pool;
+            let mut warmed = 0;
+            for planned in planned {
+                let is_warm = actions.templates().warm_up(actions.node(), &planned, pool).await;
+                actions.templates().warming().end(&planned.known.template.name);
+                warmed += usize::from(is_warm);
+            }
+            warmed
+        }
+    }
+
+    /// Returns true until every template is warm, or has turned out not to become so.
+    pub fn is_warming_up(&self) -> bool {
+        self.templates().warming().is_pending()
+    }
+
+    /// Refuses while the server should not be sent new work.
+    pub fn refuse_unless_ready(&self) -> Result<(), Problem> {
+        self.refuse_when_draining()?;
+        if self.is_warming_up() {
+            let message = "the server warms up its templates";
+            return Err(Problem::new(Kind::Busy, "warming_up", message)
+                .hint("try again in a few seconds; a sandbox that is asked for now waits for it"));
+        }
+        Ok(())
+    }
+
+    /// Waits until interpreters of such a sandbox can be forked, if they ever can. Other tiers
+    /// are copied as a whole, so that their sandboxes need not wait.
+    pub(crate) async fn wait_until_warm(&self, template: &Known, tier: Tier) {
+        if tier == Tier::Jail {
+            self.templates().warming().ended(&template.template.name).await;
+        }
+    }
+}
+
+impl Templates {
+    /// Everybody's templates that have other names, each in the tier that its sandboxes have
+    /// by default.
+    fn plan_warm_up(&self, tiers: &Tiers) -> Vec<Planned> {
+        let mut planned: Vec<Planned> = Vec::new();
+        for alias in self.aliases().keys() {
+            let Ok(Some(known)) = self.built_in(alias) else { continue };
+            if planned.iter().any(|other| other.known.template.name == known.template.name) {
+                continue;
+            }
+            let Some(warmth) = warmth(&known.template) else { continue };
+            let Ok(tier) = tiers.choose(None, known.tier(), None) else { continue };
+            planned.push(Planned { known, warmth, tier });
+        }
+        planned
+    }
+
+    /// Warms one template up; returns true if its sandboxes are warm from now on.
+    async fn warm_up(&self, node: &Node, planned: &Planned, pool: PoolSize) -> bool {
+        let Planned { known, warmth, tier } = planned;
+        let name = &known.template.name;
+        match warm(node, *tier, warmth.clone(), known, pool).await {
+            Ok(true) => {
+                self.note_warm(name);
+                true
+            }
+            Ok(false) => false,
+            // Sandboxes of it start all the same, only later, if the host can
+            // run that tier at all.
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(template = name, %tier, error, "cannot warm up `{name}`");
+                false
+            }
+        }
+    }
+
+    /// Every name by which a template that is warm may be asked for.
+    fn note_warm(&self, name: &str) {
+        let aliases = self.aliases().keys().filter(
+            |alias| matches!(self.built_in(alias), Ok(Some(known)) if known.template.name == name),
+        );
+        let names: Vec<_> = aliases.cloned().chain([name.to_owned()]).collect();
+        self.warming().warm.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+}
+
+/// How the interpreter of a template is warmed, if it wants to be.
+fn warmth(template: &Template) -> Option<Warmth> {
+    Some(Warmth {
+        root: template.root.clone(),
+        interpreter: template.languages.get("python")?.clone(),
+        code: template.warm.clone()?,
+        env: template.env.clone(),
+    })
+}
+
+/// The jail's sandboxes are forked from a zygote and wait in a pool; those with a
+/// kernel of their own begin from one that was warmed up and put on disk. The
+/// rest starts cold, which is answered with `false`.
+async fn warm(
+    node: &Node,
+    tier: Tier,
+    warmth: Warmth,
+    known: &Known,
+    pool: PoolSize,
+) -> Result<bool, NodeError> {
+    match tier {
+        Tier::Jail => node.warm_up(warmth, Some((pool, known.limits.clone()))).await?,
+        tier if tier.can_be_saved() => {
+            node.warm_up_saved(warmth, known.spec(tier, &Data::default())).await?
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Polls a future once.
+    async fn is_over(mut future: Pin<&mut impl Future<Output = ()>>) -> bool {
+        std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+    }
+
+    #[tokio::test]
+    async fn a_create_waits_for_its_own_template_and_no_other() {
+        let warming = Warming::default();
+        assert!(!warming.is_pending());
+        warming.begin(["a".to_owned(), "b".to_owned()].into_iter());
+        warming.ended("c").await;
+        let mut waiting = std::pin::pin!(warming.ended("a"));
+        assert!(!is_over(waiting.as_mut()).await);
+        warming.end("b");
+        assert!(!is_over(waiting.as_mut()).await);
+        warming.end("a");
+        assert!(is_over(waiting.as_mut()).await);
+        assert!(!warming.is_pending());
+    }
+}
