@@ -337,7 +337,7 @@ fn inspect(pid: u32, machine: &Machine) -> Result<u32, String> {
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    inner.ok_or_else(|| "it has no pid in the sandbox".to_owned())
+    inner.ok_or_else(|| "it has no process id in the sandbox".to_owned())
 }
 
 /// Keeps the beginning of what comes out of `stderr`, and reads the rest away.

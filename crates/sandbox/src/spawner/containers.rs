@@ -274,9 +274,9 @@ fn complaint(program: &str, how: WaitStatus, complaints: &OwnedFd) -> Failure {
         Err(_) => String::new(),
     };
     let words = match (words.is_empty(), how) {
-        (false, _) => format!("it says: {words}"),
-        (true, WaitStatus::Exited(code)) => format!("it exited with {code} and said nothing"),
-        (true, WaitStatus::Signaled(signal)) => format!("signal {signal} ended it"),
+        (false, _) => format!("it printed: {words}"),
+        (true, WaitStatus::Exited(code)) => format!("it exited with {code} and printed nothing"),
+        (true, WaitStatus::Signaled(signal)) => format!("it was ended by signal {signal}"),
     };
     let canceled = rustix::io::Errno::CANCELED.into();
     Failure::new(format!("start the container with {program}; {words}"), &canceled)
