@@ -22,7 +22,7 @@ PATIENCE = 240
 # What systemd gives away: cgroups(7), "Cgroup delegation".
 GIVEN = ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
 # No limit is kept by cgroups, and that is told.
-UNLIMITED = "cgroups cannot be used here, so the limits on memory and processes hold for each process"
+UNLIMITED = "cgroups are not available, so the limits on memory and processes apply to each process"
 
 
 def prepare():
@@ -113,19 +113,19 @@ def main():
     check("a question is answered", [belljar, "ask", "How many rows are there?", "--data", table], words=[r"\d"])
 
     check("without delegation, that is told", [*code, hello], words=["^42$", UNLIMITED], delegated=False)
-    told = ["not writable, so limits hold for each process"]
+    told = ["not writable, so limits apply to each process"]
     check("without delegation, doctor says so", [belljar, "doctor"], words=told, delegated=False)
     for tier, why in {
-        "oci/crun": "containers are made by root here",
-        "gvisor": "containers are made by root here",
-        "microvm": "made by root",
+        "oci/crun": "creating containers needs root",
+        "gvisor": "creating containers needs root",
+        "microvm": "monitor needs root",
     }.items():
         template = ["--template", "python-data"] if tier == "microvm" else []
         words = [f"cannot run the `{'oci/runsc' if tier == 'gvisor' else tier}` tier", why]
         refused = [belljar, "run", "--tier", tier, *template, "-c", hello]
         check(f"{tier} is refused", refused, status=None, words=words, never=["^42$"])
     way_out = [belljar, "run", "--allow", "example.com", "-c", hello]
-    check("a way out is refused", way_out, status=None, words=["entered by root"], never=["^42$"])
+    check("a way out is refused", way_out, status=None, words=["of a sandbox needs root"], never=["^42$"])
 
     suite("conformance of the jail", [BUILT / "belljar-conformance", "--tier", "jail"])
     if SDK:

@@ -21,15 +21,15 @@ use crate::server::{Body, Server};
 /// Why a server cannot be dialed at all.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    #[error("`{url}` is no address of a server")]
+    #[error("`{url}` is not a server URL")]
     Address { url: String, source: InvalidUri },
-    #[error("`{0}` is no address of a server: it is http:// or https://, a host, and no path")]
+    #[error("`{0}` is not a server URL: use http:// or https://, a host, and no path")]
     Form(String),
-    #[error("the key has characters that no key has")]
+    #[error("the API key has invalid characters")]
     Key,
-    #[error("cannot read the authorities in `{path}`")]
+    #[error("cannot read the certificate authorities in `{path}`")]
     Read { path: PathBuf, source: rustls_pki_types::pem::Error },
-    #[error("an authority in `{path}` cannot be used")]
+    #[error("cannot use a certificate authority in `{path}`")]
     Authority { path: PathBuf, source: rustls::Error },
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),

@@ -10,19 +10,19 @@ use http::{HeaderMap, StatusCode, header};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no answer, or only a part of one.
-    #[error("the server cannot be spoken to")]
+    #[error("cannot reach the server")]
     Transport(#[from] Transport),
     /// The server says why not.
-    #[error("the server refused")]
+    #[error("the server refused the request")]
     Problem(#[from] Problem),
     /// The answer is not one of this API.
-    #[error("the server's answer cannot be understood")]
+    #[error("the server's response is invalid")]
     Protocol(#[from] Protocol),
     /// It was not even asked for.
-    #[error("the request is out of bounds")]
+    #[error("the request exceeds the API's bounds")]
     Bounds(#[from] OutOfBounds),
     /// What was running ended with its sandbox; `/v1/ended` says why that ended.
-    #[error("the sandbox ended under the call")]
+    #[error("the sandbox ended during the call")]
     SandboxGone,
 }
 
@@ -33,10 +33,10 @@ pub enum Transport {
     #[error("cannot connect to the server")]
     Connect(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Nobody knows what it has done.
-    #[error("the connection to the server broke off")]
+    #[error("the connection to the server was lost")]
     BrokeOff(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A stream that should say at least that there is nothing to say said nothing.
-    #[error("the server has said nothing for {0:?}")]
+    #[error("the server sent nothing for {0:?}")]
     Silent(Duration),
 }
 
@@ -54,19 +54,19 @@ pub struct Problem {
 /// What no server of ours says.
 #[derive(Debug, thiserror::Error)]
 pub enum Protocol {
-    #[error("the request cannot be written")]
+    #[error("cannot build the request")]
     Request(#[source] http::Error),
-    #[error("the status {0} is none that this operation has")]
+    #[error("unexpected status {0}")]
     Status(StatusCode),
-    #[error("the body is not what this operation answers")]
+    #[error("unexpected response body")]
     Json(#[source] serde_json::Error),
     #[error("an event is longer than {0} bytes")]
     LongEvent(usize),
     #[error("the body is longer than {0} bytes")]
     LongBody(usize),
-    #[error("output that should be base 64 is not")]
+    #[error("the output is not valid base64")]
     Base64(#[source] base64::DecodeError),
-    #[error("it ended before it began")]
+    #[error("the stream ended before its first event")]
     NotBegun,
 }
 

@@ -111,7 +111,7 @@ impl FileBody {
         }
         match self.size {
             Some(size) if self.read != size => {
-                Err(Transport::BrokeOff("the file did not come as a whole".into()).into())
+                Err(Transport::BrokeOff("the file is incomplete".into()).into())
             }
             _ => Ok(None),
         }

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Key(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no key: 1 to 255 characters of a-z, 0-9 and - are")]
+#[error("`{0}` is not a valid idempotency key: use 1 to 255 characters of a-z, 0-9 and -")]
 pub struct UnusableKey(String);
 
 impl Key {

@@ -31,9 +31,9 @@ pub enum ReadError {
     Empty { name: String },
     #[error("`{name}` is {what}, not JSON, JSON Lines, CSV or Parquet")]
     Foreign { name: String, what: &'static str },
-    #[error("`{name}` is no Parquet file that can be read: {why}")]
+    #[error("cannot read `{name}` as Parquet: {why}")]
     Parquet { name: String, why: String },
-    #[error("`{name}` holds nothing that can be read as {format}")]
+    #[error("`{name}` has no data that can be read as {format}")]
     Nothing { name: String, format: Format },
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn open_parent(path: &Path) -> Result<(OwnedFd, &OsStr), Errno> {
 /// Opens a regular file for reading, without ever waiting for a writer.
 pub(crate) fn open_regular(path: &Path) -> Result<(OwnedFd, u64), Failure> {
     let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK).doing("open the file")?;
-    let stat = rustix::fs::fstat(&file).doing("look at the file")?;
+    let stat = rustix::fs::fstat(&file).doing("access the file")?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok((file, u64::try_from(stat.st_size).unwrap_or(0))),
         FileType::Directory => refuse("read a directory as a file", Errno::ISDIR),
@@ -91,13 +91,13 @@ pub(crate) fn stat(path: &[u8], wanted: Option<&[u8]>) -> Outcome {
     let wanted = attributes::prefix(wanted)?;
     if path == Path::new("/") {
         let dir = open(path, OFlags::PATH).doing("open the directory")?;
-        let stat = rustix::fs::fstat(&dir).doing("look at the file")?;
+        let stat = rustix::fs::fstat(&dir).doing("access the file")?;
         let found = look(path, &dir, OsStr::new("."), &stat, wanted);
         return Ok(Reply::Entry(found));
     }
     let (dir, name) = open_parent(path).doing("open the directory of the file")?;
     let stat =
-        rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).doing("look at the file")?;
+        rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).doing("access the file")?;
     Ok(Reply::Entry(look(path, &dir, name, &stat, wanted)))
 }
 

@@ -284,14 +284,14 @@ impl fmt::Display for Note {
             write!(f, "{source}: ")?;
         }
         match self.about {
-            About::UnknownDefault => f.write_str(
-                "installed, but its default index is only in its program: configure one",
-            ),
+            About::UnknownDefault => {
+                f.write_str("installed, but its default index is built in: configure one")
+            }
             About::Credential => f.write_str("credential in URL, not used"),
             About::Invalid(error) => write!(f, "{error}"),
-            About::Git => f.write_str("an index in git is not read; use its sparse form"),
+            About::Git => f.write_str("git indexes are not supported; use the sparse index"),
             About::TooMany => write!(f, "only the first {MOST} indexes are used"),
-            About::Mirrors => f.write_str("a list of mirrors: only the list itself is allowed"),
+            About::Mirrors => f.write_str("a mirror list: only the list itself is allowed"),
         }
     }
 }

@@ -47,15 +47,15 @@ pub enum Page {
 /// nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    #[error("the page has {0} bytes, more than {MOST_BYTES}")]
+    #[error("the index page is too large: {0} bytes, at most {MOST_BYTES}")]
     TooLarge(usize),
-    #[error("the page names more than {MOST_FILES} files")]
+    #[error("the index page lists more than {MOST_FILES} files")]
     TooMany,
-    #[error("the page is not the JSON that its index should send")]
+    #[error("the index page is not valid JSON of its index type")]
     Json(#[source] serde_json::Error),
-    #[error("the page is not UTF-8")]
+    #[error("the index page is not UTF-8")]
     Text,
-    #[error("the index says where its files are in a way that is not understood")]
+    #[error("cannot parse the file locations of the index")]
     Template,
 }
 

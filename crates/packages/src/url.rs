@@ -37,17 +37,17 @@ pub enum Credential {
 /// Why a text is not a URL. Never holds the text, which may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    #[error("only http and https are used")]
+    #[error("only http and https are supported")]
     Scheme,
     #[error("the host of the URL is invalid")]
     Host(#[source] InvalidHost),
     #[error("the port of the URL is invalid")]
     Port,
-    #[error("the URL has characters that could be read in two ways")]
+    #[error("the URL has ambiguous characters")]
     Characters,
     #[error("the URL is longer than 8192 characters")]
     Length,
-    #[error("the URL holds a user or a password")]
+    #[error("the URL contains a user name or a password")]
     Credential,
 }
 

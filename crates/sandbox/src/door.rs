@@ -18,11 +18,11 @@ use crate::wire::{FromSpawner, ToSpawner};
 pub enum ListenError {
     /// Its network is another kernel's: the guest listens, and passes on what
     /// comes.
-    #[error("the `{0}` tier has a network of its own kernel's, which its guest has to relay")]
+    #[error("the `{0}` tier has a network in its own kernel; its guest relays connections")]
     Relay(Tier),
-    #[error("the `{0}` tier has no network namespace in which only one sandbox is")]
+    #[error("the `{0}` tier has no network namespace per sandbox")]
     NoNamespace(Tier),
-    #[error("network namespaces of sandboxes are entered by root, and this engine is not root's")]
+    #[error("entering the network namespace of a sandbox needs root")]
     Rootless,
     #[error("cannot listen inside the sandbox")]
     Refused(#[source] StartError),

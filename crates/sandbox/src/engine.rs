@@ -62,12 +62,11 @@ pub struct Config {
 pub enum EngineError {
     #[error("cannot use the state directory `{dir}`")]
     State { dir: PathBuf, source: io::Error },
-    #[error("cannot reclaim what an earlier belljar left, or lease user ids")]
+    #[error("cannot clean up after an earlier belljar, or lease user ids")]
     Lease(#[source] io::Error),
     #[error(
-        "cannot make cgroups for sandboxes; inside a container, and in a group that was delegated \
-         to a user, the root group must hold no other processes (move them to a group of their \
-         own), and the tree must be writable"
+        "cannot create cgroups for sandboxes; in a container or a delegated group, the tree must \
+         be writable and its root group must have no other processes"
     )]
     Groups(#[source] io::Error),
     #[error("cannot prepare the guest program")]
@@ -79,13 +78,13 @@ pub enum EngineError {
 /// Why a sandbox did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the limits cannot be kept")]
+    #[error("the limits are out of range")]
     Limits(#[source] belljar_model::limits::OutOfRange),
     #[error("cannot {doing}")]
     Step { doing: String, source: io::Error },
     #[error("this host cannot run the `{tier}` tier: {why}")]
     Unsupported { tier: Tier, why: String },
-    #[error("the spawner process is gone")]
+    #[error("the spawner process has ended")]
     SpawnerGone,
 }
 
@@ -159,7 +158,7 @@ const EARLY: usize = 64;
 const PROCESS_ABI: u32 = 4;
 
 /// The reason an ordinary user has no virtual machines.
-const MONITOR_NEEDS_ROOT: &str = "the jail around a machine monitor is made by root";
+const MONITOR_NEEDS_ROOT: &str = "the jail around a virtual machine monitor needs root";
 
 impl Engine {
     /// Starts the spawner. Reclaims what dead engines left on the way.
@@ -346,7 +345,7 @@ impl Engine {
         let accelerator = match from.map(microvm::save::described) {
             Some(saved) => {
                 let unreadable = |source| StartError::Step {
-                    doing: "read what a saved machine was".into(),
+                    doing: "read a saved virtual machine".into(),
                     source,
                 };
                 saved.map_err(unreadable)?.shape.accelerator
@@ -383,10 +382,10 @@ impl Engine {
         let unsupported = |why| StartError::Unsupported { tier: Tier::Oci(runtime), why };
         let Inner { facts, hierarchies, judge, .. } = &**self.connection;
         if !facts.privileged {
-            return Err(unsupported("containers are made by root here".to_owned()));
+            return Err(unsupported("creating containers needs root".to_owned()));
         }
         if hierarchies.as_ref().is_none_or(|found| found.unified.is_none()) {
-            let why = "there is no cgroup of version 2 by which a container could be ended";
+            let why = "ending a container needs a cgroup of version 2, and there is none";
             return Err(unsupported(why.to_owned()));
         }
         judge.judge(runtime).await.map_err(unsupported)
@@ -404,17 +403,17 @@ impl Engine {
         let abi = self.connection.facts.landlock_abi;
         if spec.tier == Tier::Process && abi < PROCESS_ABI {
             let why = if abi == 0 {
-                "its kernel has no Landlock, which is all that this tier's files rest on".to_owned()
+                "its kernel has no Landlock, which this tier needs to restrict files".to_owned()
             } else {
                 format!(
-                    "its kernel has ABI {abi} of Landlock; this tier, which shares the host's \
-                     network, needs ABI {PROCESS_ABI} (Linux 6.7), which rules TCP"
+                    "its kernel has ABI {abi} of Landlock; this tier shares the host's network \
+                     and needs ABI {PROCESS_ABI} (Linux 6.7), which restricts TCP"
                 )
             };
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
         if !spec.data.is_empty() && !spec.tier.shows_files() {
-            let why = "nothing of the host's can be mounted in it".to_owned();
+            let why = "directories of the host cannot be mounted in it".to_owned();
             return Err(StartError::Unsupported { tier: spec.tier, why });
         }
         let runner = self.runner(spec, from).await?;
@@ -430,7 +429,8 @@ impl Engine {
         };
         let brings = |warm: &Warm<'_>| warm.zygote.is_some() || warm.files.is_some();
         if spec.tier == Tier::Microvm && warm.as_ref().is_some_and(brings) {
-            let why = "nothing of the host's can be put into a machine before its guest runs";
+            let why =
+                "files of the host cannot be put into a virtual machine before its guest runs";
             return Err(StartError::Unsupported { tier: spec.tier, why: why.to_owned() });
         }
         let blueprint = self.blueprint(spec, from).await?;

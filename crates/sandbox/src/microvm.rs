@@ -132,7 +132,7 @@ pub(crate) struct Launch {
 impl Launch {
     /// Takes what came with an order: see [`monitor::Ends::carried`].
     pub(crate) fn new(order: &Order, carried: &[OwnedFd]) -> Result<Self, Failure> {
-        let what = "take what the machine monitor needs";
+        let what = "open the files of the virtual machine monitor";
         let [control, image, disk, begins_as, complaints] = carried else {
             return Err(Failure::new(what, &io::ErrorKind::InvalidData.into()));
         };
@@ -147,7 +147,9 @@ impl Launch {
         let arguments = argv::arguments(order, numbers, now.unwrap_or_default());
         let argv = arguments.into_iter().map(CString::new).collect::<Result<_, _>>();
         Ok(Self {
-            argv: argv.map_err(io::Error::from).doing("name the machine monitor's arguments")?,
+            argv: argv
+                .map_err(io::Error::from)
+                .doing("pass the virtual machine monitor's arguments")?,
             filter: seccomp::assemble(&seccomp::monitor()),
             inherits: vec![control, image, inherited],
             disk: copy(disk)?,

@@ -358,7 +358,7 @@ impl Spawner {
     fn refuse_twice(&self, id: &SandboxId) -> Result<(), Failure> {
         if self.sandboxes.contains_key(id) {
             let taken = io::ErrorKind::AlreadyExists.into();
-            return Err(Failure::new("make a sandbox whose id is in use", &taken));
+            return Err(Failure::new("create a sandbox: its id is in use", &taken));
         }
         Ok(())
     }
@@ -385,7 +385,7 @@ impl Spawner {
         if let Some(sandbox) = self.sandboxes.remove(id) {
             self.free.push_back(sandbox.slot);
             if let Some(birth) = &sandbox.birth {
-                self.abort(birth).doing("tell that a sandbox was ended")?;
+                self.abort(birth).doing("report the end of a sandbox")?;
             }
         }
         Ok(())

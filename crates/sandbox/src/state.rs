@@ -234,8 +234,7 @@ fn can_be_passed(dir: &Path) -> io::Result<()> {
         if fs::metadata(part)?.mode() & 0o001 == 0 {
             let part = part.display();
             return Err(io::Error::other(format!(
-                "sandboxes have user ids of their own, and those cannot pass through `{part}` \
-                 (chmod o+x)"
+                "sandboxes have their own user ids, which cannot pass through `{part}` (chmod o+x)"
             )));
         }
     }

@@ -152,7 +152,7 @@ const RUNC: [Flaw; 3] = [
     },
     Flaw {
         id: "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881",
-        what: "links in the image lead the runtime's own mounts and writes to the host's files",
+        what: "links in the image redirect the runtime's mounts and writes to the host's files",
         mended: "1.2.8, 1.3.3 and 1.4.0-rc.3",
         releases: &[
             Release::new(1, 2, 8),
@@ -163,7 +163,7 @@ const RUNC: [Flaw; 3] = [
     },
     Flaw {
         id: "CVE-2026-41579",
-        what: "an image whose /dev is a link",
+        what: "an image with a link as /dev",
         mended: "1.3.6, 1.4.3 and 1.5.0-rc.3",
         releases: &[
             Release::new(1, 3, 6),
@@ -177,21 +177,21 @@ const RUNC: [Flaw; 3] = [
 const CRUN: [Flaw; 3] = [
     Flaw {
         id: "CVE-2019-18837",
-        what: "links in the image lead out of its root",
+        what: "links in the image lead outside its root",
         mended: "0.10.5",
         releases: &[Release::new(0, 10, 5)],
         krun_only: false,
     },
     Flaw {
         id: "CVE-2022-27650",
-        what: "capabilities that a container passes on",
+        what: "capabilities that a container inherits",
         mended: "1.4.4",
         releases: &[Release::new(1, 4, 4)],
         krun_only: false,
     },
     Flaw {
         id: "CVE-2025-24965",
-        what: "its krun handler writes outside of the image",
+        what: "its krun handler writes outside the image",
         mended: "1.20",
         releases: &[Release::new(1, 20, 0)],
         krun_only: true,
@@ -204,14 +204,14 @@ const OLDEST_RUNSC: u32 = 20_230_101;
 const RUNSC: Flaw = Flaw {
     id: "too old",
     what: "made before 2023",
-    mended: "every later one",
+    mended: "every later release",
     releases: &[],
     krun_only: false,
 };
 const UNKNOWN: Flaw = Flaw {
     id: "unknown version",
-    what: "its holes cannot be told",
-    mended: "any that says its version",
+    what: "its vulnerabilities are not known",
+    mended: "any release with a version",
     releases: &[],
     krun_only: false,
 };
@@ -219,7 +219,7 @@ const UNKNOWN: Flaw = Flaw {
 /// Holes in devices of a machine monitor that Belljar's machines have.
 const QEMU: [Flaw; 1] = [Flaw {
     id: "CVE-2024-3446",
-    what: "a device's memory is freed twice by way of virtio-serial",
+    what: "a device's memory is freed twice through virtio-serial",
     mended: "7.2.11, 8.2.3 and 9.0",
     releases: &[Release::new(7, 2, 11), Release::new(8, 2, 3), Release::new(9, 0, 0)],
     krun_only: false,
@@ -243,11 +243,11 @@ pub(crate) fn check_monitor(line: &str) -> Result<(), String> {
 pub(crate) fn complaint(program: &str, flaws: &[Flaw]) -> String {
     let holes: Vec<String> = flaws
         .iter()
-        .map(|flaw| format!("{} ({}, mended in {})", flaw.id, flaw.what, flaw.mended))
+        .map(|flaw| format!("{} ({}, fixed in {})", flaw.id, flaw.what, flaw.mended))
         .collect();
     format!(
-        "{program} has known holes: {}; a distribution's package counts as the release it was \
-         made from. BELLJAR_FORCE_RUNTIME=1 uses it all the same",
+        "{program} has known vulnerabilities: {}; a distribution's package counts as the release \
+         it was built from. BELLJAR_FORCE_RUNTIME=1 uses it anyway",
         holes.join(", ")
     )
 }

@@ -227,7 +227,7 @@ impl Pending {
         let _ = rustix::io::write(&sync, b"go");
         let word = tokio::time::timeout(BIRTH, hear(&sync)).await;
         let word = word.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let (word, pid) = word.map_err(step("hear from the interpreter"))?;
+        let (word, pid) = word.map_err(step("read from the interpreter"))?;
         if word != b"in" {
             let word = String::from_utf8_lossy(&word);
             let (errno, doing) = word.split_once(' ').unwrap_or(("22", "enter the sandbox"));
@@ -238,7 +238,8 @@ impl Pending {
         // Opened before the look, which then is at the same process.
         let opened = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH);
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        let pidfd = opened.map_err(io::Error::from).map_err(step("hold on to the interpreter"))?;
+        let pidfd =
+            opened.map_err(io::Error::from).map_err(step("keep a handle of the interpreter"))?;
         match inspect(pid, machine) {
             Ok(inner) => {
                 // From here: inside, procfs is read-only.
@@ -251,7 +252,7 @@ impl Pending {
                     let _ = group.kill();
                 }
                 let source = io::Error::other(wrong);
-                Err(StartError::Step { doing: "trust the interpreter".into(), source })
+                Err(StartError::Step { doing: "verify the interpreter".into(), source })
             }
         }
     }
@@ -337,7 +338,7 @@ fn inspect(pid: u32, machine: &Machine) -> Result<u32, String> {
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    inner.ok_or_else(|| "it has no pid in the sandbox".to_owned())
+    inner.ok_or_else(|| "it has no process id in the sandbox".to_owned())
 }
 
 /// Keeps the beginning of what comes out of `stderr`, and reads the rest away.

@@ -133,18 +133,18 @@ impl Stage {
 
     async fn failures(&self) {
         let said = self.refusal("echo 'no such luck' >&2; exit 3").await;
-        assert!(said.contains("with crun; it says: no such luck"), "{said}");
+        assert!(said.contains("with crun; it printed: no such luck"), "{said}");
         let said = self.refusal("exit 7").await;
-        assert!(said.contains("exited with 7 and said nothing"), "{said}");
+        assert!(said.contains("exited with 7 and printed nothing"), "{said}");
         let said = self.refusal("kill -9 $$").await;
-        assert!(said.contains("signal 9 ended it"), "{said}");
+        assert!(said.contains("ended by signal 9"), "{said}");
         let said = self.refusal("exit 0").await;
         assert!(said.contains("read the container's pid"), "{said}");
         // A process that is not the sandbox's own is not taken for it.
         let said = self.refusal(&format!("N=1; {CLAIM}")).await;
         assert!(said.contains("find the container in its cgroups"), "{said}");
         let said = self.refusal(&format!("N=4194303; {CLAIM}; echo vanished >&2")).await;
-        assert!(said.contains("it says: vanished"), "{said}");
+        assert!(said.contains("it printed: vanished"), "{said}");
         // Whatever it started goes with it.
         let said = self.refusal("sleep 1000 & setsid sleep 1000 & exit 1").await;
         assert!(said.contains("exited with 1"), "{said}");

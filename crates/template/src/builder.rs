@@ -112,11 +112,11 @@ pub enum StepError {
     Apt(#[from] AptError),
     #[error(transparent)]
     Tool(#[from] ToolError),
-    #[error("cannot make a sandbox for it")]
+    #[error("cannot create a sandbox for the step")]
     Runner(#[source] Box<dyn Error + Send + Sync>),
     #[error("`{command}` ended with {end}; its last output was:\n{tail}")]
     Command { command: String, end: String, tail: String },
-    #[error("`{}` in the template is no Python of a known version", .0.display())]
+    #[error("cannot determine the Python version of `{}` in the template", .0.display())]
     NoPython(PathBuf),
 }
 

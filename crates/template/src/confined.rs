@@ -50,7 +50,7 @@ impl Attributes {
 
 /// A path that could only be meant to leave the tree.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the path `{0}` leads out of the image")]
+#[error("the path `{0}` leads outside the image")]
 pub(crate) struct Escape(pub(crate) String);
 
 /// Reads a path of an archive; `./a//b` is `a/b`, the root itself is empty.

@@ -13,7 +13,7 @@ pub struct Digest([u8; 32]);
 
 /// A text that is no digest.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a digest is 64 lower-case hexadecimal characters")]
+#[error("expected a digest: 64 lower-case hexadecimal characters")]
 pub struct InvalidDigest;
 
 impl Digest {

@@ -23,11 +23,11 @@ pub enum LayError {
     File(#[from] file::Error),
     #[error("cannot unpack the uploaded files")]
     Unpack(#[source] UnpackError),
-    #[error("the path `{0}` leads out of the uploaded files")]
+    #[error("the path `{0}` leads outside the uploaded files")]
     Escape(String),
     #[error("source path does not exist: {0}")]
     Missing(String),
-    #[error("`{0}` is nested too deep")]
+    #[error("`{0}` is nested too deeply")]
     TooDeep(PathBuf),
 }
 

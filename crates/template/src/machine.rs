@@ -36,19 +36,19 @@ pub enum MachineError {
     #[error(transparent)]
     Tool(#[from] ToolError),
     #[error(
-        "this host's apt knows no kernel for machines; install one whose modules are in \
+        "this host's apt has no kernel for virtual machines; install one with modules in \
          /lib/modules (Debian: linux-image-cloud-amd64)"
     )]
     NoKernel,
-    #[error("the kernel {version} has no module `{module}`, which machines need")]
+    #[error("the kernel {version} has no module `{module}`, which virtual machines need")]
     NoModule { version: String, module: String },
     #[error("`{}` is not a kernel", .0.display())]
     NotAKernel(PathBuf),
     #[error(
-        "a machine cannot stand on directories of the host (`{}`); build a template \
-         (belljar template build)", .0.display()
+        "a virtual machine cannot use directories of the host (`{}`); build a template with \
+         `belljar template build`", .0.display()
     )]
     OnHost(PathBuf),
-    #[error("a template of {0} layers is too high for one image; build it with fewer steps")]
+    #[error("a template of {0} layers is too large for one image; build it with fewer steps")]
     TooHigh(usize),
 }

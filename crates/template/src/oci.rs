@@ -53,15 +53,15 @@ pub struct Image {
 pub enum ImageError {
     #[error(transparent)]
     File(#[from] file::Error),
-    #[error("`{0}` is no OCI image layout: it has no index.json")]
+    #[error("`{0}` is not an OCI image layout: it has no index.json")]
     NotALayout(PathBuf),
-    #[error("cannot understand the {what} of the image")]
+    #[error("cannot parse the {what} of the image")]
     Document { what: &'static str, source: serde_json::Error },
     #[error("the image has no manifest {wanted}; it has: {present}")]
     NoManifest { wanted: String, present: String },
-    #[error("`{0}` is no sha256 digest")]
+    #[error("`{0}` is not a sha256 digest")]
     Digest(String),
-    #[error("blob {0} does not have the content or size that its digest promises")]
+    #[error("blob {0} does not match its digest or size")]
     Mismatch(String),
     #[error("layers of type `{0}` are not supported")]
     MediaType(String),

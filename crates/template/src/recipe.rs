@@ -183,7 +183,7 @@ impl TryFrom<RawBase> for Base {
             RawBase { debian: None, oci: None, tag: None, directory: Some(path) } => {
                 Ok(Self::Directory { path })
             }
-            _ => Err("base is one of { debian = \"suite\" }, { oci = \"layout\", tag = \"…\" } \
+            _ => Err("expected one of { debian = \"suite\" }, { oci = \"layout\", tag = \"…\" } \
                       and { directory = \"path\" }"),
         }
     }
@@ -216,7 +216,7 @@ impl TryFrom<String> for FileMode {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let bits = u32::from_str_radix(&text, 8).ok().filter(|bits| *bits <= 0o777);
-        bits.map(Self).ok_or("a mode is octal text up to \"0777\", such as \"0755\"")
+        bits.map(Self).ok_or("expected an octal mode up to \"0777\", such as \"0755\"")
     }
 }
 

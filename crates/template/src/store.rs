@@ -66,7 +66,7 @@ pub enum StoreError {
     File(#[from] file::Error),
     #[error(transparent)]
     Seal(#[from] SealError),
-    #[error("cannot understand `{}`", path.display())]
+    #[error("cannot parse `{}`", path.display())]
     Damaged { path: PathBuf, source: serde_json::Error },
     #[error(transparent)]
     Reference(#[from] InvalidReference),
@@ -74,9 +74,9 @@ pub enum StoreError {
     Unknown(Reference),
     #[error(transparent)]
     Copy(#[from] PackError),
-    #[error("what was to be the layer {expected} is {found}")]
+    #[error("the digest of a layer is {found}, expected {expected}")]
     OtherLayer { expected: Digest, found: Digest },
-    #[error("the template `{template}` lacks its layer {layer}")]
+    #[error("the layer {layer} of the template `{template}` is missing")]
     LostLayer { template: Reference, layer: Digest },
 }
 

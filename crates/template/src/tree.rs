@@ -64,7 +64,7 @@ pub enum SealError {
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("`{0}` is a device; a step in a sandbox cannot have made it")]
     Device(PathBuf),
-    #[error("`{path}` has the overlay attribute `{attribute}`, which points out of its layer")]
+    #[error("`{path}` has the overlay attribute `{attribute}`, which points outside its layer")]
     Overlay { path: PathBuf, attribute: String },
     #[error("`{0}` is nested more than {MAX_DEPTH} directories deep")]
     TooDeep(PathBuf),

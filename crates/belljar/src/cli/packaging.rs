@@ -22,7 +22,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What follows `belljar` must be understood, and be complete.
+/// Checks that a complete command line parses.
 #[track_caller]
 fn accepts(place: &str, words: &[String]) {
     let line = std::iter::once("belljar").chain(words.iter().map(String::as_str));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -30,7 +31,12 @@ pub(crate) async fn copy_out(
     let source = session.inside(Path::new(inside));
     let bytes = source.as_os_str().as_bytes();
     let doing = || format!("cannot copy `{inside}` out");
-    let entry = session.sandbox.stat(User::User, bytes).await.with_context(doing)?;
+    let entry = match session.sandbox.stat(User::User, bytes).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            bail!("{}: it does not exist in the sandbox", doing())
+        }
+        entry => entry.with_context(doing)?,
+    };
     let is_directory = match entry.kind {
         EntryKind::Directory => true,
         EntryKind::File => false,

@@ -124,6 +124,7 @@ fn a_missing_file_is_an_error_only_if_the_code_did_well() {
     }
     let place = Place::new();
     let ran = place.run(&["exec", "--out", "nothing", "--", "true"]);
-    ran.expect_status(125).expect_words(&["cannot copy `nothing` out"]);
+    ran.expect_status(125)
+        .expect_words(&["cannot copy `nothing` out: it does not exist in the sandbox"]);
     place.run(&["exec", "--out", "nothing", "--", "sh", "-c", "exit 4"]).expect_status(4);
 }

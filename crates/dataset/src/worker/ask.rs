@@ -22,18 +22,18 @@ const LONGEST: u64 = 256 << 20;
 /// Why a worker gave no description.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    #[error("{0} files are more than the {MOST_FILES} that can be described at once")]
+    #[error("cannot describe {0} files at once: the maximum is {MOST_FILES}")]
     TooMany(usize),
-    #[error("cannot start a worker to read the files in")]
+    #[error("cannot start the worker that reads the files")]
     Start(#[source] io::Error),
-    #[error("cannot hand the files to the worker")]
+    #[error("cannot pass the files to the worker")]
     Hand(#[source] io::Error),
     /// What it says about a file.
     #[error("{what}")]
     Refused { what: String, causes: Vec<String> },
     #[error("the worker that read the files ended early ({0})")]
     Died(ExitStatus),
-    #[error("cannot make sense of the worker's answer")]
+    #[error("cannot parse the worker's response")]
     Answer(#[source] io::Error),
 }
 

@@ -41,9 +41,9 @@ struct Pieces {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("the kept file is not what it was when it was kept")]
+    #[error("the cached file is damaged: its digest has changed")]
     Damaged,
-    #[error("cannot read the kept file")]
+    #[error("cannot read the cached file")]
     Io(#[source] io::Error),
 }
 

@@ -28,13 +28,13 @@ pub struct Writer {
 /// concern; after a mismatch it should not let the transfer end well.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    #[error("the fetched file is not the promised one: {size} bytes that are not {wanted}")]
+    #[error("the downloaded file has the wrong digest: {size} bytes, expected {wanted}")]
     Mismatch { wanted: crate::digest::Digest, size: u64 },
     #[error("the file has more than {0} bytes")]
     TooLarge(u64),
-    #[error("the cache has no room for the file")]
+    #[error("the cache is full")]
     Full,
-    #[error("cannot keep the file")]
+    #[error("cannot cache the file")]
     Io(#[source] io::Error),
 }
 

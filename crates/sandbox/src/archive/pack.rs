@@ -105,7 +105,7 @@ impl<W: Write> Packer<W> {
             let next = self.enter(dir, &name)?;
             levels.push(next);
             if levels.len() > DEEPEST {
-                return Err(io::Error::other("directories are nested too deep to be copied"));
+                return Err(io::Error::other("directories are nested too deeply to copy"));
             }
         }
         Ok(())
@@ -199,7 +199,7 @@ impl<W: Write> Packer<W> {
     fn record(&mut self, record: &Record) -> io::Result<()> {
         let bytes = postcard::to_allocvec(record).map_err(|_| io::ErrorKind::InvalidInput)?;
         if bytes.len() > LONGEST_RECORD {
-            return Err(io::Error::other("a file's attributes are too large to be copied"));
+            return Err(io::Error::other("a file's attributes are too large to copy"));
         }
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.out.write_all(&length.to_le_bytes())?;
@@ -208,7 +208,7 @@ impl<W: Write> Packer<W> {
 }
 
 fn too_much() -> io::Error {
-    io::Error::new(io::ErrorKind::FileTooLarge, "the files are larger than the copy may be")
+    io::Error::new(io::ErrorKind::FileTooLarge, "the files exceed the size limit of the copy")
 }
 
 /// The attributes that users can set, and the overlay's own marks.

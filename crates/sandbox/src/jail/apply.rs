@@ -139,7 +139,7 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             Some(archive) => {
                 let inside = birth.plan.namespaces.contains(process::Namespaces::USER);
                 let first = if inside { 0 } else { birth.first_uid };
-                archive::unpack_descriptor(archive, first).doing("lay out the files")
+                archive::unpack_descriptor(archive, first).doing("set up the files")
             }
             None => Err(Failure::new("find the files", &io::ErrorKind::NotFound.into())),
         },
@@ -213,7 +213,7 @@ fn await_parent(birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
     let (ToChild::Go { tasks, layers, binds, data, disk }, mut descriptors) =
         wire::receive(birth.sync).doing("wait for the parent")?;
     if descriptors.len() < tasks {
-        return Err(Failure::new("take the groups", &io::ErrorKind::InvalidData.into()));
+        return Err(Failure::new("receive the cgroups", &io::ErrorKind::InvalidData.into()));
     }
     hands.tasks = descriptors.drain(..tasks).collect();
     if birth.plan.namespaces == process::Namespaces::NONE {
@@ -224,7 +224,7 @@ fn await_parent(birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure> {
         return own_layers(birth.spec, hands);
     }
     if descriptors.len() != layers + binds + data + usize::from(disk) {
-        return Err(Failure::new("take the layers", &io::ErrorKind::InvalidData.into()));
+        return Err(Failure::new("receive the layers", &io::ErrorKind::InvalidData.into()));
     }
     hands.layers = descriptors.drain(..layers).collect();
     hands.binds = descriptors.drain(..binds).collect();
@@ -301,7 +301,7 @@ fn reachable() -> Result<(), Failure> {
 fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(), Failure> {
     let scratch = hands.scratch.take();
     let fds: Vec<_> = scratch.iter().map(AsFd::as_fd).collect();
-    wire::send(birth.sync, &FromChild::Built, &fds).doing("tell the parent")?;
+    wire::send(birth.sync, &FromChild::Built, &fds).doing("notify the parent")?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .doing("open /dev/null")?;
     for number in 0..=2 {
@@ -332,7 +332,7 @@ fn descriptors(birth: &Birth<'_>, hands: &mut Hands, closed: bool) -> Result<(),
     if let Program::Monitor(monitor) = birth.program {
         for inherited in &monitor.inherits {
             let stays = fd::place_at(inherited.as_fd(), inherited.as_raw_fd());
-            stays.doing("hand a descriptor on")?;
+            stays.doing("pass on a descriptor")?;
         }
     }
     fd::place_at(birth.stream.as_fd(), STREAM).doing("place the stream")
@@ -362,7 +362,7 @@ fn run_program(birth: &Birth<'_>) -> Result<(), Failure> {
         }
         Program::Runtime(Launch { argv, .. }) => {
             signal::reset().doing("reset signals")?;
-            rustix::process::chdir("/").doing("go to the root")?;
+            rustix::process::chdir("/").doing("enter the root directory")?;
             Err(exec::exec_path(&argv[0], argv, &[])).doing("run the container runtime")
         }
     }

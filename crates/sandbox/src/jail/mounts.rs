@@ -85,11 +85,12 @@ pub(super) fn scratch(base: &Path, bytes: Option<u64>, inodes: Option<u64>) -> D
     for (name, mode) in
         [(UPPER, 0o755), (WORK, 0o755), (ROOT, 0o755), (DEVICES, 0o755), (SHARED_MEMORY, 0o777)]
     {
-        mkdir(name, mode).doing("make a directory of the scratch")?;
+        mkdir(name, mode).doing("create a scratch directory")?;
     }
     // Its mode is that of `/`: as in `/tmp`, every user makes names there and removes their own.
     for name in [UPPER, SHARED_MEMORY] {
-        rustix::fs::chmod(name, Mode::from_raw_mode(0o1777)).doing("open a directory to all")?;
+        rustix::fs::chmod(name, Mode::from_raw_mode(0o1777))
+            .doing("make a directory accessible")?;
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(".", flags, Mode::empty()).doing("open the scratch")
@@ -106,7 +107,7 @@ pub(crate) fn device_mount(device: &Path) -> rustix::io::Result<OwnedFd> {
 
 /// Attaches the directory that keeps the writable layer of a build.
 pub(super) fn disk(tree: BorrowedFd<'_>) -> Done {
-    mkdir(DISK, 0o755).doing("make a place for the disk")?;
+    mkdir(DISK, 0o755).doing("create a mount point for the disk")?;
     attach(tree, DISK).doing("attach the disk")
 }
 
@@ -115,7 +116,7 @@ pub(super) fn overlay(layers: &[OwnedFd], on_disk: bool, neutral: bool) -> Done 
     let mut lower = Vec::new();
     for (index, layer) in layers.iter().enumerate() {
         let name = format!("l{index}");
-        mkdir(&name, 0o755).doing("make a place for a layer")?;
+        mkdir(&name, 0o755).doing("create a mount point for a layer")?;
         attach(layer.as_fd(), &name).doing("attach a layer")?;
         lower.push(name);
     }
@@ -163,7 +164,7 @@ pub(super) fn bind(tree: BorrowedFd<'_>, target: &Path) -> Done {
 
 /// Puts an empty directory of the scratch where the user's home is.
 pub(super) fn home() -> Done {
-    mkdir(HOME, 0o755).doing("make a home")?;
+    mkdir(HOME, 0o755).doing("create a home directory")?;
     let tree = detached(Path::new(HOME), Reach::One).doing("copy the home")?;
     attach(tree.as_fd(), &inside(Path::new("/home/user"))).doing("attach the home")
 }
@@ -172,7 +173,7 @@ pub(super) fn proc(hidden: bool, read_only: bool) -> Done {
     let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).doing("open procfs")?;
     fsconfig_set_string(&fs, "source", "proc").doing("name procfs")?;
     if hidden {
-        fsconfig_set_string(&fs, "hidepid", "2").doing("hide strangers in procfs")?;
+        fsconfig_set_string(&fs, "hidepid", "2").doing("hide other processes in procfs")?;
         fsconfig_set_string(&fs, "subset", "pid").doing("reduce procfs to processes")?;
     }
     fsconfig_create(&fs).doing("make procfs")?;
@@ -207,7 +208,8 @@ pub(super) fn devices_with(tree: BorrowedFd<'_>, path: &str) -> Done {
     populate(DEVICES)?;
     let place = path.replacen("/dev", DEVICES, 1);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o600)).doing("make a device's place")?;
+    rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o600))
+        .doing("create a mount point for a device")?;
     let own = detached(Path::new(DEVICES), Reach::Tree).doing("copy /dev")?;
     restrict_devices(own.as_fd())?;
     attach(own.as_fd(), &inside(Path::new("/dev"))).doing("attach /dev")?;
@@ -262,7 +264,7 @@ fn populate(dir: &str) -> Done {
         let place = format!("{dir}/{name}");
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o666))
-            .doing("make a device's place")?;
+            .doing("create a mount point for a device")?;
         let node = detached(&Path::new("/dev").join(name), Reach::One);
         attach(node.doing("copy a device")?.as_fd(), &place).doing("attach a device")?;
     }
@@ -302,8 +304,8 @@ pub(super) fn shared_memory() -> Done {
 pub(super) fn enter_root() -> Done {
     rustix::process::chdir(ROOT).doing("enter the new root")?;
     rustix::process::pivot_root(".", ".").doing("change the root")?;
-    unmount(".", UnmountFlags::DETACH).doing("let go of the old root")?;
-    rustix::process::chdir("/").doing("go to the root")
+    unmount(".", UnmountFlags::DETACH).doing("detach the old root")?;
+    rustix::process::chdir("/").doing("enter the root directory")
 }
 
 /// Marks a tree of the host for use inside a sandbox.

@@ -153,7 +153,7 @@ pub(crate) fn bear(
         Err(error) => Err(error),
     };
     if let Some([stage, _]) = cradle.stage {
-        go_to(stage).doing("go to the runtimes' mount namespace")?;
+        go_to(stage).doing("enter the runtimes' mount namespace")?;
     }
     let forked = match cradle.owner {
         Some(owner) => owned_by(owner.uid, clone).and_then(|forked| forked),
@@ -252,9 +252,9 @@ fn raise(
     let mut fds = [PollFd::new(sync, PollFlags::empty())];
     let longest = rustix::event::Timespec { tv_sec: BIRTH_SECONDS, tv_nsec: 0 };
     if rustix::event::poll(&mut fds, Some(&longest)).doing("wait for the guest")? == 0 {
-        return Err(Failure::new("see the guest start", &io::ErrorKind::TimedOut.into()));
+        return Err(Failure::new("watch the guest start", &io::ErrorKind::TimedOut.into()));
     }
-    let scratch = match wire::receive(sync).doing("hear from the sandbox's first process")? {
+    let scratch = match wire::receive(sync).doing("read from the sandbox's first process")? {
         (FromChild::Built, mut descriptors) => descriptors.pop(),
         (FromChild::Failed(failure), _) => return Err(failure),
     };

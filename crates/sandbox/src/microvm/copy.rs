@@ -34,7 +34,7 @@ pub(super) fn start(
                 return Ok(());
             };
             left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-                let text = format!("the machine monitor writes more than {most} bytes");
+                let text = format!("the virtual machine monitor writes more than {most} bytes");
                 io::Error::new(io::ErrorKind::FileTooLarge, text)
             })?;
             to.write_all(bytes)?;

@@ -80,7 +80,7 @@ fn format(work: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
     }
     let words = String::from_utf8_lossy(&output.stderr);
     let words: String = words.trim().chars().take(500).collect();
-    Err(io::Error::other(format!("mke2fs says: {words}")))
+    Err(io::Error::other(format!("mke2fs failed: {words}")))
 }
 
 /// An empty file in memory. Whoever fills it is charged for it.

@@ -70,7 +70,7 @@ impl Control {
                 if let Some(error) = message.get("error") {
                     let words = error.get("desc").and_then(Value::as_str).unwrap_or("no reason");
                     let words: String = words.chars().take(300).collect();
-                    let text = format!("the machine monitor refused `{command}`: {words}");
+                    let text = format!("the virtual machine monitor refused `{command}`: {words}");
                     return Err(io::Error::other(text));
                 }
             }

@@ -138,7 +138,9 @@ async fn until(control: &mut Control, question: &str, wanted: &str) -> io::Resul
             }
             if ["failed", "cancelled", "internal-error", "shutdown"].contains(&status) {
                 let words = answer.get("error-desc").and_then(Value::as_str).unwrap_or(status);
-                return Err(io::Error::other(format!("the machine monitor says: {words}")));
+                return Err(io::Error::other(format!(
+                    "the virtual machine monitor reports: {words}"
+                )));
             }
             tokio::time::sleep(PACE).await;
         }

@@ -58,7 +58,7 @@ impl Engine {
             }
             let monitor = workshop.version().map_err(unsupported)?;
             let (accelerator, why) = match self.tried(root.clone(), Accelerator::Kvm).await {
-                Ok(()) => (Accelerator::Kvm, "a machine booted with it".to_owned()),
+                Ok(()) => (Accelerator::Kvm, "a virtual machine booted with it".to_owned()),
                 Err(why) => (Accelerator::Tcg, why),
             };
             let chosen = Chosen { accelerator, why, monitor };
@@ -79,7 +79,7 @@ impl Engine {
         let connection = self.connection.clone();
         let design = move || connection.workshop.design(&spec, None, accelerator);
         let plan = tokio::task::spawn_blocking(design).await.map_err(|e| e.to_string())??;
-        let id = random_id().map_err(|error| format!("no random number: {error}"))?;
+        let id = random_id().map_err(|error| format!("cannot get a random number: {error}"))?;
         let sequence = self.connection.next();
         let request = ToSpawner::Create {
             sequence,
@@ -96,14 +96,16 @@ impl Engine {
             let (answer, descriptors) = asked.map_err(|error| chain(&error))?;
             let stream = descriptors.into_iter().next();
             let (FromSpawner::Created { .. }, Some(stream)) = (answer, stream) else {
-                return Err("the spawner answered something else".to_owned());
+                return Err("the spawner sent an unexpected response".to_owned());
             };
             let stream = to_tokio(stream).map_err(|error| error.to_string())?;
             let _monitor = plan.meet(None).await.map_err(|error| chain(&error))?;
             loop {
                 stream.readable().await.map_err(|error| error.to_string())?;
                 match stream.try_read(&mut [0; 64]) {
-                    Ok(0) => return Err("the machine ended before its guest spoke".to_owned()),
+                    Ok(0) => {
+                        return Err("the virtual machine ended before its guest started".to_owned());
+                    }
                     Ok(_) => return Ok(()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(error.to_string()),
@@ -113,9 +115,10 @@ impl Engine {
         let booted = tokio::time::timeout(LONGEST, booted).await;
         let ended = self.connection.destroy(id).await;
         ended.map_err(|error| chain(&error))?;
-        let late = || Err(format!("no machine booted with it within {} s", LONGEST.as_secs()));
+        let late =
+            || Err(format!("no virtual machine booted with it within {} s", LONGEST.as_secs()));
         let booted = booted.unwrap_or_else(|_| late());
-        booted.map_err(|why| format!("{KVM} is there, but {why}"))
+        booted.map_err(|why| format!("{KVM} exists, but {why}"))
     }
 }
 

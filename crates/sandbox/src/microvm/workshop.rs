@@ -106,7 +106,7 @@ impl Workshop {
         accelerator: Accelerator,
     ) -> Result<Blueprint, String> {
         if spec.disk != Disk::Memory {
-            return Err("a machine's disk is its own; templates are built in a jail".into());
+            return Err("a virtual machine has its own disk; templates are built in a jail".into());
         }
         let monitor = self.version()?;
         let Parts { kernel, kernel_version, image, image_digest } = self.supply(&spec.root)?;
@@ -143,7 +143,7 @@ impl Workshop {
 
     /// Finds what a machine is made of.
     pub(super) fn supply(&self, root: &RootFs) -> Result<Parts, String> {
-        self.supplier.ok_or("nobody here keeps kernels for machines")?.supply(root)
+        self.supplier.ok_or("no kernel for virtual machines is configured")?.supply(root)
     }
 
     /// The monitor's version, in its own words.
@@ -164,9 +164,9 @@ impl Workshop {
                 }
                 Ok(output) => Err(format!("`{PROGRAM} --version` ended with {}", output.status)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    Err(format!("there is no `{PROGRAM}` (Debian: qemu-system-x86)"))
+                    Err(format!("`{PROGRAM}` is not installed (Debian: qemu-system-x86)"))
                 }
-                Err(error) => Err(format!("`{PROGRAM}` cannot be run: {error}")),
+                Err(error) => Err(format!("cannot run `{PROGRAM}`: {error}")),
             }
         };
         self.version.get_or_init(ask).clone()
@@ -174,7 +174,7 @@ impl Workshop {
 
     /// The rate of the processor's clock; better known the longer the engine runs.
     fn clock_khz(&self) -> Result<u64, String> {
-        let unknown = || "the rate of the processor's clock cannot be measured".to_owned();
+        let unknown = || "cannot measure the processor's clock rate".to_owned();
         let since = self.since.ok_or_else(unknown)?;
         let measured = crate::wait::until(Duration::from_secs(5), || {
             let now = Moment::now()?;
@@ -239,6 +239,6 @@ pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     if is_own && found.mode() & 0o022 == 0 {
         return Ok(());
     }
-    let why = format!("{} is not a directory of this user alone", path.display());
+    let why = format!("{} is not a directory that only this user can access", path.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }

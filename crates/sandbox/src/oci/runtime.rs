@@ -108,7 +108,7 @@ impl Judge {
         let name = runtime.program();
         let missing = || {
             let variable = format!("BELLJAR_{}", name.to_uppercase());
-            format!("`{name}` is not on the PATH, nor does {variable} name it")
+            format!("`{name}` is not on the PATH, and {variable} is not set")
         };
         let program = self.runtimes.find(runtime).ok_or_else(missing)?;
         let mark = Mark::of(program).map_err(|error| format!("`{name}`: {error}"))?;
@@ -159,7 +159,7 @@ async fn version_text(program: &Path) -> io::Result<String> {
     let output = tokio::time::timeout(late, command.output()).await;
     let output = output.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     if !output.status.success() {
-        return Err(io::Error::other("it does not say its version"));
+        return Err(io::Error::other("it prints no version"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

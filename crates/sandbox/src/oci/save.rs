@@ -41,14 +41,14 @@ pub(crate) async fn checkpoint(
         command.arg("--leave-running");
     }
     command.arg(id.as_str());
-    run(command, CHECKPOINT_TIMEOUT, "put the sandbox on disk").await
+    run(command, CHECKPOINT_TIMEOUT, "save the sandbox").await
 }
 
 /// Has the runtime stop everything in the sandbox, or let it go on.
 pub(crate) async fn stand(saver: &Saver, id: &SandboxId, still: bool) -> io::Result<()> {
     let mut command = command(saver);
     command.arg(if still { "pause" } else { "resume" }).arg(id.as_str());
-    let doing = if still { "pause the sandbox" } else { "let the sandbox go on" };
+    let doing = if still { "pause the sandbox" } else { "resume the sandbox" };
     run(command, STAND_TIMEOUT, doing).await
 }
 
@@ -78,5 +78,5 @@ fn judge(output: &Output, doing: &str) -> io::Result<()> {
     }
     let words = String::from_utf8_lossy(&output.stderr);
     let words: String = words.trim().chars().take(1000).collect();
-    Err(io::Error::other(format!("runsc could not {doing}; it says: {words}")))
+    Err(io::Error::other(format!("runsc could not {doing}: {words}")))
 }

@@ -35,7 +35,7 @@ impl Spawner {
         });
         if !dead.doing("wait for the sandbox's end")? {
             let late = io::ErrorKind::TimedOut.into();
-            return Err(Failure::new("see the sandbox end; its ids are set aside", &late));
+            return Err(Failure::new("see the sandbox end; its user ids stay reserved", &late));
         }
         let _ = waitpid(Some(sandbox.pid), WaitOptions::NOHANG);
         if let Some(group) = &sandbox.group {

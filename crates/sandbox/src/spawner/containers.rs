@@ -83,7 +83,7 @@ impl Spawner {
         wish: &Wish<'_>,
         order: &Order,
     ) -> Result<(), Failure> {
-        let unknown = || Failure::new("know the runtime", &io::ErrorKind::InvalidInput.into());
+        let unknown = || Failure::new("find the runtime", &io::ErrorKind::InvalidInput.into());
         let Tier::Oci(runtime) = wish.spec.tier else { return Err(unknown()) };
         self.refuse_twice(&id)?;
         let slot = self.take_slot()?;
@@ -141,7 +141,7 @@ impl Spawner {
         let config = bundle::config(spec, runtime, self.facts, weakened, ground);
         desk.lay(&config).doing("write the container's bundle")?;
         let (complaints, theirs) =
-            pipe_with(PipeFlags::CLOEXEC).doing("make a pipe for complaints")?;
+            pipe_with(PipeFlags::CLOEXEC).doing("create a pipe for error output")?;
         let launch = Launch { argv: desk.argv(runtime, order, id), complaints: theirs };
         let cradle = Cradle {
             program: Program::Runtime(&launch),
@@ -165,7 +165,7 @@ impl Spawner {
     fn prepare_containers(&mut self, runtime: Runtime, lease: u32) -> Result<(), Failure> {
         if self.devices.is_none() || self.hierarchies.is_none() {
             let denied = io::ErrorKind::PermissionDenied.into();
-            return Err(Failure::new("make containers without root and cgroups", &denied));
+            return Err(Failure::new("create containers without root and cgroups", &denied));
         }
         self.ready.share(&self.state.containers(), &self.guest, &self.filter)?;
         self.ready.set_stage(runtime)?;
@@ -218,7 +218,7 @@ impl Spawner {
     /// Tells whoever waits for a birth that it will not be.
     pub(super) fn abort(&self, birth: &Unborn) -> io::Result<()> {
         let failure = Failure::new(
-            "finish a sandbox that was ended while it was made",
+            "start a sandbox that was ended meanwhile",
             &rustix::io::Errno::CANCELED.into(),
         );
         let answer = FromSpawner::Failed { sequence: birth.sequence, failure };
@@ -274,9 +274,9 @@ fn complaint(program: &str, how: WaitStatus, complaints: &OwnedFd) -> Failure {
         Err(_) => String::new(),
     };
     let words = match (words.is_empty(), how) {
-        (false, _) => format!("it says: {words}"),
-        (true, WaitStatus::Exited(code)) => format!("it exited with {code} and said nothing"),
-        (true, WaitStatus::Signaled(signal)) => format!("signal {signal} ended it"),
+        (false, _) => format!("it printed: {words}"),
+        (true, WaitStatus::Exited(code)) => format!("it exited with {code} and printed nothing"),
+        (true, WaitStatus::Signaled(signal)) => format!("it was ended by signal {signal}"),
     };
     let canceled = rustix::io::Errno::CANCELED.into();
     Failure::new(format!("start the container with {program}; {words}"), &canceled)

@@ -73,7 +73,7 @@ impl Store {
             return Ok(image);
         }
         let started = Instant::now();
-        progress.started(&StepStart { name: "image for machines", number: 1, total: 1 });
+        progress.started(&StepStart { name: "image for virtual machines", number: 1, total: 1 });
         let made = self.make_image(root, &path, layers);
         let outcome = if made.is_ok() { Outcome::Made } else { Outcome::Failed };
         progress.finished(outcome, started.elapsed());

@@ -1,4 +1,4 @@
-//! The kernel of machines: the host's own if one is installed that fits, else
+//! The kernel for virtual machines: the host's own if one is installed that fits, else
 //! Debian's for clouds, fetched with the host's apt.
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ const PACKAGE: &str = "linux-image-cloud-amd64";
 const LONGEST: Duration = Duration::from_secs(600);
 
 impl Store {
-    /// The kernel of machines, taken from the host or fetched if there is none
+    /// The kernel for virtual machines, taken from the host or fetched if there is none
     /// yet. What is in the store stays in use until the host has a newer one.
     pub fn kernel(&self, progress: &mut dyn Progress) -> Result<Kernel, MachineError> {
         let installed = installed(Path::new("/"));
@@ -44,7 +44,7 @@ impl Store {
             return Ok(kernel);
         }
         let started = Instant::now();
-        progress.started(&StepStart { name: "kernel of machines", number: 1, total: 1 });
+        progress.started(&StepStart { name: "kernel for virtual machines", number: 1, total: 1 });
         let made = self.make_kernel(&installed, progress);
         let outcome = if made.is_ok() { Outcome::Made } else { Outcome::Failed };
         progress.finished(outcome, started.elapsed());

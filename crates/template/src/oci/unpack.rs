@@ -23,19 +23,19 @@ use crate::digest::Digest;
 pub enum UnpackError {
     #[error("the archive is damaged")]
     Archive(#[source] io::Error),
-    #[error("the path `{0}` leads out of the image")]
+    #[error("the path `{0}` leads outside the image")]
     Escape(String),
     #[error("cannot write `{path}`")]
     Write { path: String, source: io::Error },
-    #[error("an extension header is damaged or longer than any real one")]
+    #[error("an extension header is damaged or too long")]
     Extension,
     #[error("the archive has a sparse file, which is not supported")]
     Sparse,
-    #[error("the archive has a file owned by {0}, which is no user id")]
+    #[error("the archive has a file with the invalid owner {0}")]
     Owner(u64),
     #[error("the archive has an entry of unknown type `{0}`")]
     EntryType(char),
-    #[error("`{0}` has a mark that no layer has")]
+    #[error("`{0}` has an invalid whiteout name")]
     Mark(String),
     #[error("the image unpacks to more than {0} bytes")]
     TooLarge(u64),

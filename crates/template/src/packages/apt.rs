@@ -31,11 +31,10 @@ pub enum AptError {
     #[error(transparent)]
     Tool(#[from] ToolError),
     #[error(
-        "this host's apt has no Debian archive from which `{suite}` could come; \
-         name a mirror in the build options"
+        "this host's apt has no Debian archive for `{suite}`; set a mirror in the build options"
     )]
     NoMirror { suite: String },
-    #[error("a Debian base can only be made by root")]
+    #[error("only root can build a Debian base")]
     NeedsRoot,
 }
 

@@ -13,20 +13,23 @@ pub(super) fn recipe(recipe: &Recipe) -> Result<(), RecipeError> {
     let invalid =
         |what: String, hint| Err(RecipeError::Invalid { recipe: recipe.name.clone(), what, hint });
     if !template_name(&recipe.name) {
-        let what = format!("the name `{}` cannot be used", recipe.name);
+        let what = format!("the name `{}` is not valid", recipe.name);
         return invalid(what, "use up to 63 of a-z, 0-9 and -, starting with a letter");
     }
     if recipe.name == crate::host::NAME {
-        return invalid("the name `host` is taken".into(), "it stands for this machine's own /usr");
+        return invalid(
+            "the name `host` is reserved".into(),
+            "it is the template of this host's own /usr",
+        );
     }
     if recipe.tier == Some(Tier::Process) {
-        let hint = "that tier has no root of its own; leave `tier` out, or name a stronger one";
+        let hint = "that tier has no root filesystem; omit `tier`, or choose a stronger one";
         return invalid("the tier is `process`".into(), hint);
     }
     let packages = &recipe.packages;
     match &recipe.base {
         Base::Debian { suite } if !starts_plain(suite, "-") => {
-            return invalid(format!("`{suite}` is no suite"), "write a release, such as trixie");
+            return invalid(format!("`{suite}` is not a suite"), "use a release, such as trixie");
         }
         Base::Debian { .. } => {}
         Base::Oci { .. } | Base::Directory { .. } if !packages.apt.is_empty() => {
@@ -37,15 +40,15 @@ pub(super) fn recipe(recipe: &Recipe) -> Result<(), RecipeError> {
         Base::Oci { .. } | Base::Directory { .. } => {}
     }
     if let Some(name) = packages.apt.iter().find(|name| !starts_plain(name, "+.-:=~_")) {
-        return invalid(format!("`{name}` is no apt package"), "write a name or name=version");
+        return invalid(format!("`{name}` is not an apt package"), "use a name or name=version");
     }
     if let Some(name) = packages.pip.iter().find(|name| !pip_requirement(name)) {
-        let hint = "write name, name==version or name[extra]; no option, path or URL";
-        return invalid(format!("`{name}` is no pip requirement"), hint);
+        let hint = "use name, name==version or name[extra]; no option, path or URL";
+        return invalid(format!("`{name}` is not a pip requirement"), hint);
     }
     if let Some(name) = packages.npm.iter().find(|name| !npm_package(name)) {
-        let hint = "write name, @scope/name or name@version; no option, path or URL";
-        return invalid(format!("`{name}` is no npm package"), hint);
+        let hint = "use name, @scope/name or name@version; no option, path or URL";
+        return invalid(format!("`{name}` is not an npm package"), hint);
     }
     for entry in &recipe.files {
         if let Some((what, hint)) = file_entry(entry) {
@@ -63,13 +66,19 @@ pub(super) fn recipe(recipe: &Recipe) -> Result<(), RecipeError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let named = name.chars().all(plain) && name.starts_with(|c: char| !c.is_ascii_digit());
         if !named || value.contains('\0') {
-            return invalid(format!("`{name}` is no variable"), "use letters, digits and _");
+            return invalid(
+                format!("`{name}` is not a variable name"),
+                "use letters, digits and _",
+            );
         }
     }
     for (language, path) in &recipe.languages {
         if !template_name(language) || !absolute(path) {
             let what = format!("the interpreter of `{language}` is `{}`", path.display());
-            return invalid(what, "write an absolute path inside, such as /usr/bin/python3");
+            return invalid(
+                what,
+                "use an absolute path inside the template, such as /usr/bin/python3",
+            );
         }
     }
     let limits = recipe.default_limits();
@@ -117,10 +126,10 @@ fn absolute(path: &Path) -> bool {
 
 fn file_entry(entry: &FileEntry) -> Option<(&'static str, &'static str)> {
     if entry.source.is_some() == entry.content.is_some() {
-        return Some(("has not exactly one of `source` and `content`", "keep one of them"));
+        return Some(("needs either `source` or `content`", "set exactly one of them"));
     }
     if !absolute(&entry.target) || entry.target.file_name().is_none() {
-        return Some(("has no plain target", "write an absolute path without `..`"));
+        return Some(("has an invalid target", "use an absolute path without `..`"));
     }
     None
 }

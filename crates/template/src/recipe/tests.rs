@@ -105,7 +105,7 @@ fn a_base_is_exactly_one_thing() {
           |
         2 | base = { debian = "trixie", directory = "x" }
           |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        base is one of { debian = "suite" }, { oci = "layout", tag = "…" } and { directory = "path" }
+        expected one of { debian = "suite" }, { oci = "layout", tag = "…" } and { directory = "path" }
     "#]],
     );
 }
@@ -167,8 +167,8 @@ fn a_tier_without_a_root_of_its_own_is_refused() {
     check_error(
         "name = \"a\"\nbase = { debian = \"trixie\" }\ntier = \"process\"",
         expect![[
-            "in the recipe `a`, the tier is `process`; that tier has no root of its own; leave \
-             `tier` out, or name a stronger one"
+            "in the recipe `a`, the tier is `process`; that tier has no root filesystem; omit \
+             `tier`, or choose a stronger one"
         ]],
     );
 }

@@ -61,7 +61,7 @@ pub struct Reference {
 
 /// A text that names no template.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not a template; write a name, or a name@version")]
+#[error("`{0}` is not a template reference; use NAME or NAME@VERSION")]
 pub struct InvalidReference(String);
 
 impl Reference {

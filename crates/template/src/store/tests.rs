@@ -78,7 +78,7 @@ fn what_is_not_there_is_named() {
     let (_dir, store) = store();
     let message = |reference: &str| store.resolve(reference).unwrap_err().to_string();
     expect!["there is no template `nothing`"].assert_eq(&message("nothing"));
-    expect!["`../../etc` is not a template; write a name, or a name@version"]
+    expect!["`../../etc` is not a template reference; use NAME or NAME@VERSION"]
         .assert_eq(&message("../../etc"));
     for text in ["", "a@", "a@..", "a@latest", "A", "a/b", "a@00000000000g"] {
         assert!(text.parse::<Reference>().is_err(), "{text}");

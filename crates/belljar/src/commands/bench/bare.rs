@@ -118,7 +118,7 @@ impl Script {
         self.input.write(b"\n".to_vec());
         let line = self.line().await?;
         let (seconds, answer): (f64, String) =
-            serde_json::from_str(&line).context("the script answers nonsense")?;
+            serde_json::from_str(&line).context("the script printed an unexpected line")?;
         Ok((Duration::try_from_secs_f64(seconds)?, answer))
     }
 

@@ -90,9 +90,9 @@ pub(super) async fn run(
     report.note_memory(&alive, &groups)?;
     report.charged_bytes = groups.charged().unwrap_or(0).saturating_sub(charged);
     report.charged_each_bytes = report.charged_bytes / (alive.len() as u64).max(1);
-    printer.note("asking every one of them again");
+    printer.note("running code in each again");
     report.ask(&alive).await;
-    printer.note("destroying them");
+    printer.note("destroying sandboxes");
     let start = Instant::now();
     destroy(alive, options.parallel).await?;
     report.destroy_seconds = start.elapsed().as_secs_f64();
@@ -110,7 +110,7 @@ async fn groups(warmed: &Warmed) -> anyhow::Result<EngineGroups> {
     let sandbox = warmed.node.create(&warmed.spec).await?;
     let groups = EngineGroups::of(sandbox.pid());
     sandbox.destroy().await?;
-    groups.context("this host gives sandboxes no cgroups")
+    groups.context("this host has no cgroups for sandboxes")
 }
 
 async fn create(
@@ -260,7 +260,7 @@ fn table(report: &Report) -> String {
     });
     line("created in", format!("{:.1} s{create}", report.create_seconds));
     let wrong = report.wrong_answers;
-    line("asked again in", format!("{:.1} s, {wrong} wrong answers", report.ask_seconds));
+    line("asked again in", format!("{:.1} s, {wrong} wrong results", report.ask_seconds));
     line("destroyed in", format!("{:.1} s", report.destroy_seconds));
     let (used, each) = (size(report.used_bytes), size(report.each_bytes));
     line("machine memory", format!("{used}, {each} each (difference of MemAvailable)"));

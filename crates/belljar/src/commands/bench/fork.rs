@@ -94,7 +94,7 @@ pub(super) async fn run(
     answer(&context, &setup).await?;
     let (glance, all) = (answer(&context, GLANCE).await?, answer(&context, READ_ALL).await?);
     let bench = Bench { warmed: &warmed, parent: &parent, context: &context, glance, all };
-    printer.note("copying it for the first time");
+    printer.note("forking it for the first time");
     let (first, checkpoint, child) = bench.round().await?;
     let (first_taken_bytes, held_bytes) = (checkpoint.taken_bytes(), checkpoint.held_bytes());
     child.destroy().await?;
@@ -180,7 +180,7 @@ async fn answer(context: &Context, code: &str) -> anyhow::Result<String> {
 }
 
 fn copy_of(sandbox: &Sandbox) -> anyhow::Result<Context> {
-    sandbox.contexts().into_iter().next().context("the copy has no context")
+    sandbox.contexts().into_iter().next().context("the fork has no context")
 }
 
 fn millis(time: Duration) -> f64 {
@@ -190,7 +190,7 @@ fn millis(time: Duration) -> f64 {
 impl Bench<'_> {
     async fn expect(&self, context: &Context, code: &str, want: &str) -> anyhow::Result<()> {
         let got = answer(context, code).await?;
-        anyhow::ensure!(got == want, "the copy has other data: {got:?} instead of {want:?}");
+        anyhow::ensure!(got == want, "the fork has other data: {got:?} instead of {want:?}");
         Ok(())
     }
 

@@ -117,7 +117,7 @@ pub(super) fn run(options: &BenchGateway, printer: &Printer) -> anyhow::Result<u
     let upstream = Upstream::start(options.events)?;
     let nginx = Nginx::start(&options.nginx, upstream.address)?;
     if nginx.is_none() {
-        printer.note("no nginx on this host: it is left out");
+        printer.note("nginx is not installed: skipped");
     }
     let gateway = Gateway::start(upstream.address)?;
     let body = exchange::body();
@@ -162,8 +162,8 @@ impl Bench<'_> {
         for Contestant { name, target, .. } in &self.contestants {
             let events = Client::connect(target)
                 .and_then(|mut client| client.events(target))
-                .with_context(|| format!("{name} does not answer"))?;
-            anyhow::ensure!(events == expected, "{name} changes the answer");
+                .with_context(|| format!("{name} does not respond"))?;
+            anyhow::ensure!(events == expected, "{name} changes the response");
         }
         self.asked += 1;
         self.gateway.await_rows(self.asked)

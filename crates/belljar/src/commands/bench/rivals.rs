@@ -36,7 +36,7 @@ impl Rival for Program {
             .with_context(|| format!("cannot run {}", self.0[0]))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            bail!("{} failed: {}", self.0[0], said.lines().next().unwrap_or("without a word"));
+            bail!("{} failed: {}", self.0[0], said.lines().next().unwrap_or("without output"));
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Rival for Oci {
         self.output.read_line(&mut answer)?;
         if answer.trim() != "0" {
             let said = fs::read_to_string(self.bundle.join("log")).unwrap_or_default();
-            bail!("{name} failed: {}", said.lines().next().unwrap_or("without a word"));
+            bail!("{name} failed: {}", said.lines().next().unwrap_or("without output"));
         }
         Ok(())
     }

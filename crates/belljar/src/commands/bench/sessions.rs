@@ -109,7 +109,7 @@ pub(super) async fn run(
     probe.destroy().await?;
     // The first ones fill caches.
     for _ in 0..3 {
-        session(&shared).await.context("a session failed before any was counted")?;
+        session(&shared).await.context("the warm-up session failed")?;
     }
     let mut runs = Vec::new();
     for &concurrency in &options.concurrency {

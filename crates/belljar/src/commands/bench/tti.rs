@@ -128,7 +128,7 @@ pub(super) async fn run(
                 served.settle().await;
             }
         }
-        None => printer.note("no Python SDK: give --python, one that has `e2b` installed"),
+        None => printer.note("no Python SDK: pass a Python with `e2b` installed with --python"),
     }
     served.stop().await?;
     let report = Report {

@@ -31,7 +31,7 @@ impl Warmed {
         let template = find_template(name, Tier::Jail, config)?;
         let lease = template.lease()?;
         let node = Node::start(config.state.as_deref()).await?;
-        printer.note("warming the template's interpreter up");
+        printer.note("warming up the template's interpreter");
         let limits = template.limits.over(Limits::default());
         let start = Instant::now();
         node.warm_up(warmth::warmth(&template)?, pool.map(|size| (size, limits.clone()))).await?;

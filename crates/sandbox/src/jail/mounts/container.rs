@@ -30,7 +30,7 @@ pub(crate) fn bind_name(index: usize) -> String {
 /// Leaves a bind where a runtime finds it.
 pub(in crate::jail) fn bind_source(tree: BorrowedFd<'_>, index: usize) -> Done {
     let name = bind_name(index);
-    mkdir(&name, 0o755).doing("make a place for a bind")?;
+    mkdir(&name, 0o755).doing("create a mount point for a bind")?;
     attach(tree, &name).doing("attach a bind")
 }
 
@@ -46,8 +46,8 @@ pub(in crate::jail) fn shared_memory_source() -> Done {
 /// Shows `/tmp` of the root by itself, or an empty directory where the template
 /// has none: a link there leads nowhere.
 pub(in crate::jail) fn temporary_source() -> Done {
-    mkdir(TEMPORARY, 0o755).doing("make a place for /tmp")?;
-    rustix::fs::chmod(TEMPORARY, Mode::from_raw_mode(0o1777)).doing("open /tmp to all")?;
+    mkdir(TEMPORARY, 0o755).doing("create a mount point for /tmp")?;
+    rustix::fs::chmod(TEMPORARY, Mode::from_raw_mode(0o1777)).doing("make /tmp accessible")?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(ROOT, flags, Mode::empty()).doing("open the root")?;
     let Ok(found) = rustix::fs::openat(&root, "tmp", flags, Mode::empty()) else { return Ok(()) };
@@ -62,7 +62,7 @@ pub(in crate::jail) fn temporary_source() -> Done {
 pub(in crate::jail) fn own_scratch(root: u32) -> Done {
     let (uid, gid) = (rustix::fs::Uid::from_raw(root), rustix::fs::Gid::from_raw(root));
     for name in [UPPER, WORK, SHARED_MEMORY] {
-        rustix::fs::chown(name, Some(uid), Some(gid)).doing("give the scratch away")?;
+        rustix::fs::chown(name, Some(uid), Some(gid)).doing("change the owner of the scratch")?;
     }
     Ok(())
 }
@@ -92,8 +92,8 @@ pub(crate) fn stage(leave_devices: bool) -> Done {
     attach(mount.doing("mount the tmpfs")?.as_fd(), GROUPS).doing("hide the host's cgroups")?;
     if let Some(devices) = devices {
         let place = format!("{GROUPS}/devices");
-        mkdir(&place, 0o755).doing("make a place for the devices' cgroups")?;
-        attach(devices.as_fd(), &place).doing("leave the devices' cgroups")?;
+        mkdir(&place, 0o755).doing("create a mount point for the devices' cgroups")?;
+        attach(devices.as_fd(), &place).doing("attach the devices' cgroups")?;
     }
     Ok(())
 }
@@ -119,15 +119,15 @@ pub(crate) fn shared_container(dir: &Path, files: &[(&str, &[u8], u32)]) -> Done
         let mode = Mode::from_raw_mode(0o666);
         rustix::fs::mknodat(CWD, &*node, FileType::CharacterDevice, mode, number)
             .doing("make a device")?;
-        rustix::fs::chmod(&*node, mode).doing("open a device to all")?;
+        rustix::fs::chmod(&*node, mode).doing("make a device accessible")?;
     }
     links_and_places(&devices)?;
     let own = format!("{place}/own");
     mkdir(&own, 0o755).doing("make the guest's directory")?;
-    mkdir(&format!("{own}/groups"), 0o755).doing("make a place for groups")?;
+    mkdir(&format!("{own}/groups"), 0o755).doing("create a mount point for cgroups")?;
     for (name, content, mode) in files {
         let path = format!("{own}/{name}");
-        std::fs::write(&path, content).doing("write what the guest needs")?;
+        std::fs::write(&path, content).doing("write the guest's files")?;
         rustix::fs::chmod(&*path, Mode::from_raw_mode(*mode)).doing("restrict a file")?;
     }
     let attributes = Attributes { read_only: true, ..Attributes::default() };

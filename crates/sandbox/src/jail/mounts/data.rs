@@ -44,7 +44,7 @@ pub(in crate::jail) fn open(data: &Data) -> Done<Vec<OwnedFd>> {
 /// files.
 pub(in crate::jail) fn gather(trees: &[OwnedFd], data: &Data) -> Done {
     for name in [SHOWN, STACK, EMPTY] {
-        mkdir(name, 0o755).doing("make a place for datasets")?;
+        mkdir(name, 0o755).doing("create a mount point for datasets")?;
     }
     stack(trees)?;
     for shown in data.files() {
@@ -52,7 +52,7 @@ pub(in crate::jail) fn gather(trees: &[OwnedFd], data: &Data) -> Done {
         let place = format!("{SHOWN}/{}", shown.name);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::open(&*place, flags, Mode::from_raw_mode(0o444))
-            .doing("make a dataset's place")?;
+            .doing("create a mount point for a dataset")?;
         attach(file.as_fd(), &place).doing("attach a dataset")?;
     }
     Ok(())
@@ -63,7 +63,7 @@ fn stack(trees: &[OwnedFd]) -> Done {
     let mut lower = Vec::new();
     for (index, tree) in trees.iter().enumerate() {
         let name = format!("{SHOWN}{index}");
-        mkdir(&name, 0o755).doing("make a place for a dataset's directory")?;
+        mkdir(&name, 0o755).doing("create a mount point for a dataset's directory")?;
         attach(tree.as_fd(), &name).doing("attach a dataset's directory")?;
         lower.push(name);
     }
@@ -128,7 +128,9 @@ pub(in crate::jail) fn show(owner: Option<u32>) -> Done {
     for part in Path::new(FOLDER).components() {
         let Component::Normal(name) = part else { continue };
         match rustix::fs::mkdirat(&place, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) => give(place.as_fd(), name, owner).doing(format!("give {FOLDER} away"))?,
+            Ok(()) => {
+                give(place.as_fd(), name, owner).doing(format!("change the owner of {FOLDER}"))?
+            }
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno).doing(format!("make {FOLDER}")),
         }

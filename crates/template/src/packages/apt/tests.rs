@@ -103,7 +103,7 @@ fn a_host_without_debian_needs_a_mirror() {
         ],
         "trixie",
         expect![
-            "this host's apt has no Debian archive from which `trixie` could come; name a mirror in the build options"
+            "this host's apt has no Debian archive for `trixie`; set a mirror in the build options"
         ],
     );
     let chosen = choose(Path::new("/nonexistent"), "trixie", Some("http://m.example/d")).unwrap();

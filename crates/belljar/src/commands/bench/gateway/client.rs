@@ -60,24 +60,24 @@ impl Client {
         let mut first = None;
         loop {
             if filled == self.buffer.len() {
-                return Err(wrong("the answer is too long", &self.buffer));
+                return Err(wrong("the response is too long", &self.buffer));
             }
             let count = self.stream.read(&mut self.buffer[filled..])?;
             if count == 0 {
-                return Err(wrong("the answer ended early", &self.buffer[..filled]));
+                return Err(wrong("the response ended early", &self.buffer[..filled]));
             }
             filled += count;
             let first = *first.get_or_insert_with(|| since.elapsed());
             let answer = &self.buffer[..filled];
             if answer.ends_with(b"\r\n0\r\n\r\n") {
                 if !answer.starts_with(b"HTTP/1.1 200 ") || !is_last_event_in(answer) {
-                    return Err(wrong("the answer is another", answer));
+                    return Err(wrong("the response differs", answer));
                 }
                 return Ok(Times { first, whole: since.elapsed() });
             }
             // An answer that is no stream is none that we asked for.
             if !answer.starts_with(b"HTTP/1.1 200 ") && filled > 12 {
-                return Err(wrong("the answer is a refusal", answer));
+                return Err(wrong("the response is a refusal", answer));
             }
         }
     }

@@ -71,7 +71,8 @@ impl Bench<'_> {
         }
         if undisturbed < self.options.rounds {
             self.printer.note(
-                "the host disturbed too many rounds: all are shown, and their tails not judged\n\
+                "the host disturbed too many rounds: all are shown, but their tails are not \
+                 judged\n\
                  hint: try again when it is less busy",
             );
             all.iter_mut().flatten().for_each(|turn| turn.counts = true);

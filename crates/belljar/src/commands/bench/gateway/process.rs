@@ -121,11 +121,11 @@ impl Gateway {
         listener: TcpListener,
         answers: &mpsc::Receiver<FromGateway>,
     ) -> anyhow::Result<()> {
-        let answer = || answers.recv_timeout(PATIENCE).context("the gateway does not answer");
+        let answer = || answers.recv_timeout(PATIENCE).context("the gateway does not respond");
         let FromGateway::Ready = answer()? else { bail!("the gateway is not ready") };
         let session = Box::new(session());
         self.say(&ToGateway::Open { sequence: 1, session }, &[OwnedFd::from(listener)])?;
-        let FromGateway::Opened { .. } = answer()? else { bail!("the gateway opens nothing") };
+        let FromGateway::Opened { .. } = answer()? else { bail!("the gateway opens no session") };
         let budget = Budget { nano_dollars: Some(u64::MAX / 2), ..Budget::default() };
         let grant = Grant {
             operations: vec![OPERATION.to_owned()],
@@ -136,7 +136,7 @@ impl Gateway {
         self.say(&ToGateway::Mint { sequence: 2, sandbox: sandbox(), grant }, &[])?;
         match answer()? {
             FromGateway::Minted { minted, .. } => self.token = minted.token,
-            other => return Err(anyhow!("the gateway makes no token: {other:?}")),
+            other => return Err(anyhow!("the gateway mints no token: {other:?}")),
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Upstream {
         let stdout = child.stdout.take().context("the upstream has no standard output")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        let address = line.trim().parse().context("the upstream did not say where it is")?;
+        let address = line.trim().parse().context("the upstream did not print its address")?;
         Ok(Self { address, pid: child.id(), child, stdin })
     }
 }

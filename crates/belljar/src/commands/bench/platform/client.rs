@@ -83,8 +83,8 @@ impl Client {
 
     /// One that asks the sandbox's node itself, with the sandbox's token and no key.
     pub(super) fn direct(&self, made: &Made) -> anyhow::Result<Self> {
-        let base = made.direct_url.clone().context("nobody says where the node is")?;
-        let token = made.access_token.clone().context("there is no token")?;
+        let base = made.direct_url.clone().context("the response does not name the node")?;
+        let token = made.access_token.clone().context("the response has no token")?;
         Ok(Self { pool: self.pool.clone(), base, proof: ("x-access-token", token) })
     }
 
@@ -145,6 +145,6 @@ impl Client {
             ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
             Ok(body)
         };
-        tokio::time::timeout(TIMEOUT, asked).await.context("no answer within a minute")?
+        tokio::time::timeout(TIMEOUT, asked).await.context("no response within a minute")?
     }
 }

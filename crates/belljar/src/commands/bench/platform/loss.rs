@@ -93,7 +93,7 @@ pub(super) async fn run(
         {
             break killed.elapsed();
         }
-        ensure!(killed.elapsed() < PATIENCE, "they are not given up: {there:?}");
+        ensure!(killed.elapsed() < PATIENCE, "the sandboxes are not marked lost: {there:?}");
         tokio::time::sleep(LOOK).await;
     };
     printer.note(format_args!("{doomed} lost after {:.1} s", lost_after.as_secs_f64()));

@@ -66,7 +66,9 @@ impl Rig {
             .prefix("belljar-bench")
             .permissions(Permissions::from_mode(0o711))
             .tempdir_in(&options.data)
-            .with_context(|| format!("cannot make a directory in `{}`", options.data.display()))?;
+            .with_context(|| {
+                format!("cannot create a directory in `{}`", options.data.display())
+            })?;
         let address = free()?;
         let data = Some(dir.path().to_owned());
         let dev = Dev {
@@ -173,7 +175,7 @@ impl Rig {
         let began = Instant::now();
         while !is_there().await {
             self.look()?;
-            anyhow::ensure!(began.elapsed() < PATIENCE, "{name} does not answer");
+            anyhow::ensure!(began.elapsed() < PATIENCE, "{name} does not respond");
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
@@ -187,7 +189,7 @@ impl Rig {
             if nodes.iter().filter(|node| node.state == NodeState::Up).count() >= count.into() {
                 return Ok(());
             }
-            anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes do not come");
+            anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes did not register");
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -210,7 +212,7 @@ impl Rig {
             if said.lines().any(|line| line.starts_with("ready") || line.starts_with("no warm")) {
                 return Ok(());
             }
-            anyhow::ensure!(began.elapsed() < PATIENCE, "{name} does not get warm");
+            anyhow::ensure!(began.elapsed() < PATIENCE, "{name} does not become warm");
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -263,7 +265,7 @@ async fn connected(url: &str) -> anyhow::Result<Store> {
         match Store::connect(url, 2).await {
             Ok(store) => return Ok(store),
             Err(error) if began.elapsed() > PATIENCE => {
-                return Err(error).context("PostgreSQL does not answer");
+                return Err(error).context("PostgreSQL does not respond");
             }
             Err(_) => tokio::time::sleep(LOOK).await,
         }

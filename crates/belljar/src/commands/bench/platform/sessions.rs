@@ -92,7 +92,7 @@ pub(super) async fn run(
     let (is_direct, template) = (!options.through_control, options.template.clone());
     let shared = Arc::new(Shared { client, is_direct, template, work, datasets });
     for _ in 0..FIRST {
-        session(&shared, Instant::now()).await.context("a session that does not count")?;
+        session(&shared, Instant::now()).await.context("a warm-up session")?;
     }
     tokio::time::sleep(SETTLE).await;
     let roles = Roles::of(rig)?;

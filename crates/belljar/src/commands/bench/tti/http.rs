@@ -39,7 +39,7 @@ async fn ask(
         .header("content-type", "application/json")
         .body(Full::from(wish.to_string()))?;
     let made: Value = serde_json::from_slice(&body(server.send_request(create).await?).await?)?;
-    let id = made["sandboxID"].as_str().context("there is no id in the answer")?.to_owned();
+    let id = made["sandboxID"].as_str().context("the response has no id")?.to_owned();
     let token = made["envdAccessToken"].as_str().unwrap_or_default();
 
     let args = ["-l", "-c", "python3 --version"];

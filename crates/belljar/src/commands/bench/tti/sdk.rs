@@ -45,7 +45,7 @@ pub(super) async fn measure(
         .context("cannot start Python")?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the SDK's client failed: {stderr}");
-    let said: Said = serde_json::from_slice(&output.stdout).context("Python said no JSON")?;
+    let said: Said = serde_json::from_slice(&output.stdout).context("Python printed no JSON")?;
     let iterations = said.iterations.into_iter();
     let iterations = iterations.map(|one| Iteration { tti_ms: one.tti_ms, error: one.error });
     let name = format!("belljar (e2b {})", said.version);

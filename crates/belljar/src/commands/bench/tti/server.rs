@@ -40,7 +40,7 @@ impl Served {
             let key = options.key.clone().context("--key is needed with --address")?;
             return Ok(Self { address: address.clone(), key, own: None });
         }
-        let dir = tempfile::tempdir().context("cannot make a directory")?;
+        let dir = tempfile::tempdir().context("cannot create a directory")?;
         let keys = dir.path().join("keys");
         std::fs::write(&keys, format!("{KEY} bench\n"))?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -61,7 +61,7 @@ impl Served {
         let begin = Instant::now();
         loop {
             let line = tokio::time::timeout(Duration::from_secs(120), lines.next_line()).await;
-            let Some(line) = line.context("the server does not get ready")?? else {
+            let Some(line) = line.context("the server does not become ready")?? else {
                 bail!("the server ended at once");
             };
             if let Some(found) = line.strip_prefix("listening on http://") {
@@ -74,7 +74,7 @@ impl Served {
         // Its log is read and forgotten, so that it never waits for us.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         printer.note(format_args!("server ready after {:.1} s", begin.elapsed().as_secs_f64()));
-        let address = address.context("the server did not say where it listens")?;
+        let address = address.context("the server did not print its address")?;
         let served = Self { address, key: KEY.to_owned(), own: Some(Own { child, _dir: dir }) };
         served.settle().await;
         Ok(served)
