@@ -23,7 +23,7 @@ pub(crate) struct Ask {
     /// The question
     #[arg(value_name = "QUESTION", required_unless_present = "resume")]
     pub(crate) question: Option<Question>,
-    /// Files that it is about: JSON, JSON Lines, CSV, Parquet
+    /// Files that it is about: JSON, JSON Lines, CSV (also compressed with gzip or zstd), Excel, Parquet
     #[arg(long, short, value_name = "FILE", num_args = 1.., conflicts_with = "resume")]
     pub(crate) data: Vec<PathBuf>,
     /// Where the result goes [default: belljar-RUN]
@@ -93,6 +93,13 @@ pub(crate) struct ModelChoice {
     /// The most tokens of one answer
     #[arg(long, value_name = "TOKENS", default_value = "8192", help_heading = "Model")]
     pub(crate) max_output: u64,
+}
+
+impl ModelChoice {
+    /// Returns true if no model is named.
+    pub(crate) fn is_fixed_rules(&self) -> bool {
+        self.gateway.is_none() && self.model_url.is_none()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -26,6 +26,7 @@ use belljar_objects::Shelf;
 use self::begun::Begun;
 use self::model::Chosen;
 use self::place::Sandboxes;
+use super::dataset;
 use super::runs::{self, Teller};
 use crate::cli::Ask;
 use crate::config::Config;
@@ -35,6 +36,7 @@ use crate::session::Interrupt;
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    check(options)?;
     let mut interrupt = Interrupt::new()?;
     let journal: Arc<dyn Journal> = Arc::new(runs::open(config)?);
     let (first, begun) = match &options.resume {
@@ -111,6 +113,22 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         Outcome::Cancelled => 4,
         Outcome::Failed => 5,
     })
+}
+
+/// Refuses what cannot be answered before a run is made of it.
+fn check(options: &Ask) -> anyhow::Result<()> {
+    if options.data.is_empty() && options.resume.is_none() && options.model.is_fixed_rules() {
+        let error = anyhow!("there is no data to answer from");
+        let hint = "--data names the files; a model that needs none is named with --model-url or \
+                    --gateway";
+        return Err(hinted(error, hint));
+    }
+    for path in &options.data {
+        let meta = std::fs::metadata(path);
+        let meta = meta.with_context(|| format!("cannot open `{}`", path.display()));
+        dataset::check(path, &meta.hint("--data takes files; each needs a name of its own")?)?;
+    }
+    Ok(())
 }
 
 /// What all attempts have in common.
