@@ -15,8 +15,8 @@ use super::agent::parse_dollars;
 /// Answer a question about files with code that runs in a sandbox
 ///
 /// A model writes the code; its key stays in the gateway. Without a model, fixed rules do what they
-/// can, and cost nothing. The answer goes to standard output, what happens to standard error, and
-/// result.md with all other files into a directory.
+/// can, and cost nothing. The answer goes to standard output, what happens to standard error. Files
+/// that the code made are kept with the run; --out writes them into a directory.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
@@ -26,7 +26,7 @@ pub(crate) struct Ask {
     /// Files that it is about: JSON, JSON Lines, CSV (also compressed with gzip or zstd), Excel, Parquet
     #[arg(long, short, value_name = "FILE", num_args = 1.., conflicts_with = "resume")]
     pub(crate) data: Vec<PathBuf>,
-    /// Where the result goes [default: belljar-RUN]
+    /// Write the run's files, result.md among them, into this directory
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Go on with a run that was interrupted, or wait for one that is paused; as it was begun:
@@ -46,6 +46,9 @@ pub(crate) struct Ask {
     /// Print nothing but the answer
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Show the code that runs, and what it prints
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 
     #[command(flatten)]
     pub(crate) model: ModelChoice,

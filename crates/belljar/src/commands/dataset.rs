@@ -16,7 +16,9 @@ use belljar_model::units::format_size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::{Dataset, DatasetAction, Describe};
+use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
+use crate::page::Page;
 
 /// What a worker may have for itself; files of any size need a tenth of it.
 const MEMORY: u64 = 256 << 20;
@@ -29,13 +31,13 @@ pub(crate) fn hook() -> Option<ExitCode> {
     worker::hook(|| belljar_sandbox::seal::reader(MEMORY))
 }
 
-pub(crate) fn run(options: &Dataset, printer: &Printer) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &Dataset, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     match &options.action {
-        DatasetAction::Describe(options) => describe(options, printer),
+        DatasetAction::Describe(options) => describe(options, config, printer),
     }
 }
 
-fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
+fn describe(options: &Describe, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let files = options.files.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let total = files.iter().filter_map(|(_, file)| Some(file.metadata().ok()?.len())).sum();
     let threads = match options.threads {
@@ -63,7 +65,11 @@ fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
     if options.json {
         printer.document(&description)?;
     } else {
-        printer.data(description.to_text(options.tokens).trim_end())?;
+        let text = description.to_text(options.tokens);
+        match Page::of_terminal(config) {
+            Some(page) => printer.data(page.wrapped(text.trim_end()).trim_end())?,
+            None => printer.data(text.trim_end())?,
+        }
     }
     Ok(0)
 }

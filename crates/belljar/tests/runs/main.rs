@@ -16,6 +16,7 @@ mod ask;
 mod crash;
 mod ends;
 mod fit;
+mod forms;
 mod inside;
 mod limits;
 mod money;
@@ -80,6 +81,7 @@ const CASES: &[(&str, Case)] = cases![
     again::a_run_that_was_short_of_turns_goes_on_in_another_with_more,
     again::ask_tries_again_with_more_turns_and_both_runs_say_so,
     again::ask_tries_again_with_more_memory,
+    forms::what_is_described_is_what_is_loaded,
     fit::data_larger_than_the_sandbox_is_shown_and_nothing_is_lost,
     fit::data_that_has_to_be_copied_is_sampled_and_the_model_is_told,
     fit::a_file_that_cannot_be_read_takes_nothing_from_the_others,
