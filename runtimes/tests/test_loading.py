@@ -180,6 +180,14 @@ class Python(LoadingTest):
             self.assertRegex(text, rf"{name} +DataFrame, {rows} rows × 3 columns")
             code = f"list({name}.columns), {name}['city'].tolist()[0], float({name}['price'][1]), {name}.shape"
             self.assertEqual(self.ok(context, code).plain, f"(['id', 'city', 'price'], 'Köln', 1234.0, ({rows}, 3))")
+        # By parts, too.
+        large = json.loads(FORMS_MANIFEST)
+        for given in large["datasets"]:
+            given.update(strategy="lazy", memory=5000, variable="large_" + given["variable"])
+        large["budget"] = 1000
+        self.ok(context, f"import json\njson.dump({large!r}, open(os.environ['BELLJAR_DATA'] + '/datasets.json', 'w'))\nload_data()")
+        self.assertEqual(self.ok(context, "large_packed.columns_only(['price'])['price'].tolist()").plain, "[12.5, 1234.0]")
+        self.assertEqual(self.ok(context, "[part.shape for part in large_latin.chunks(1)]").plain, "[(1, 3), (1, 3)]")
         self.assertEqual(self.ok(context, "windows['city'][1], broken['city'][2]").plain, "('€', 'K\ufffdln')")
 
     def test_another_version_is_refused(self):

@@ -120,29 +120,33 @@ def csv_source(entry):
     return unpacked(entry)
 
 
-def csv_options(entry):
+def csv_options(entry, columns=None):
+    text = (*entry.text, *entry.decimal_commas)
+    if entry.columns is not None:
+        # By number while they are read: pandas has ideas of its own about names that come again.
+        number = {name: place for place, name in enumerate(entry.columns)}
+        text = [number[name] for name in text if name in number]
+        columns = columns and [number[name] for name in columns]
     options = {
-        "sep": entry.delimiter, "encoding": entry.encoding,
-        "dtype": {name: str for name in (*entry.text, *entry.decimal_commas)}, "low_memory": False,
+        "sep": entry.delimiter, "encoding": entry.encoding, "usecols": columns,
+        "dtype": {name: str for name in text}, "low_memory": False,
         # Delimiters at the ends of rows make no column of row labels.
         "index_col": False,
     }
     if entry.encoding_errors != "strict":
         options["encoding_errors"] = entry.encoding_errors
-    if entry.compression == "gzip":
-        options["compression"] = "gzip"
-    elif entry.compression is None:
-        # Whatever the file's name ends with.
-        options["compression"] = None
+    # Whatever the file's name ends with.
+    options["compression"] = "gzip" if entry.compression == "gzip" else None
     if entry.columns is not None:
-        options["names"] = entry.columns
-    if entry.columns is not None or not entry.has_header:
+        options["names"] = range(len(entry.columns))
         options["header"] = 0 if entry.has_header else None
     return options
 
 
 def finished(pd, entry, frame):
-    """Numbers with decimal commas as numbers, and dates as dates."""
+    """Columns by their names, numbers with decimal commas as numbers, and dates as dates."""
+    if entry.columns is not None:
+        frame.columns = [entry.columns[number] for number in frame.columns]
     for name in entry.decimal_commas:
         if name in frame.columns:
             text = frame[name].str.strip().str.replace(".", "", regex=False)
@@ -250,7 +254,7 @@ class Reader:
                 yield batch.to_pandas()
         elif entry.format == "csv":
             with csv_source(entry) as source:
-                for part in pd.read_csv(source, chunksize=rows, usecols=columns, **csv_options(entry)):
+                for part in pd.read_csv(source, chunksize=rows, **csv_options(entry, columns)):
                     yield finished(pd, entry, part)
         elif entry.format == "jsonl":
             for records in batches(lines(entry), rows):

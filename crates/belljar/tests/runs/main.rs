@@ -25,6 +25,7 @@ mod replicas;
 mod resumed;
 mod rules;
 mod steer;
+mod terminal;
 mod trouble;
 mod world;
 
@@ -82,6 +83,7 @@ const CASES: &[(&str, Case)] = cases![
     again::ask_tries_again_with_more_turns_and_both_runs_say_so,
     again::ask_tries_again_with_more_memory,
     forms::what_is_described_is_what_is_loaded,
+    terminal::answers_fit_the_terminal_and_files_stay_with_the_run,
     fit::data_larger_than_the_sandbox_is_shown_and_nothing_is_lost,
     fit::data_that_has_to_be_copied_is_sampled_and_the_model_is_told,
     fit::a_file_that_cannot_be_read_takes_nothing_from_the_others,
