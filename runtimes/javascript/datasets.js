@@ -36,20 +36,51 @@ function readManifest(file) {
   return given;
 }
 
+// Python's names of encodings. Those of the web take Latin-1 for Windows-1252.
+function decoderOf(entry, bytes) {
+  const name = entry.options.encoding ?? "utf-8";
+  const isBig = name === "utf-16-be" || (name === "utf-16" && bytes[0] === 0xfe);
+  if (name.startsWith("utf-16") || name === "cp1252") {
+    const decoder = new TextDecoder(name === "cp1252" ? "windows-1252" : isBig ? "utf-16be" : "utf-16le");
+    return { write: (part) => decoder.decode(part, { stream: true }), end: () => decoder.decode() };
+  }
+  return new StringDecoder(name === "latin-1" ? "latin1" : "utf8");
+}
+
+// What is compressed is unpacked as a whole.
+function unpacked(entry) {
+  const zlib = require("zlib");
+  const unpack = { gzip: zlib.gunzipSync, zstd: zlib.zstdDecompressSync }[entry.options.compression];
+  if (unpack === undefined) throw new Unreadable(`JavaScript has nothing here to unpack ${entry.name} with; load it in Python`);
+  return unpack(fs.readFileSync(entry.file));
+}
+
+function* unpackedBlocks(entry) {
+  const bytes = unpacked(entry);
+  const decoder = decoderOf(entry, bytes);
+  for (let from = 0; from < bytes.length; from += BLOCK) {
+    const text = decoder.write(bytes.subarray(from, from + BLOCK));
+    yield from === 0 ? text.replace(/^\ufeff/, "") : text;
+  }
+  yield decoder.end();
+}
+
 // Text by blocks: a string of V8 has at most 512 MB.
 function* blocks(entry) {
-  const decoder = new StringDecoder(entry.options.encoding ?? "utf8");
+  if (entry.options.compression != null) return yield* unpackedBlocks(entry);
+  let decoder;
   const bytes = Buffer.allocUnsafe(BLOCK);
   const descriptor = fs.openSync(entry.file, "r");
   try {
     let isFirst = true;
     for (let count; (count = fs.readSync(descriptor, bytes, 0, BLOCK, null)) > 0; ) {
+      decoder ??= decoderOf(entry, bytes);
       const text = decoder.write(bytes.subarray(0, count));
       if (text === "") continue;
       yield isFirst ? text.replace(/^\ufeff/, "") : text;
       isFirst = false;
     }
-    yield decoder.end();
+    if (decoder !== undefined) yield decoder.end();
   } finally {
     fs.closeSync(descriptor);
   }
@@ -113,19 +144,25 @@ function* csvRows(entry) {
 }
 
 function* csvRecords(entry) {
-  let names;
+  let names = entry.options.columns;
+  let isHeader = entry.options.header ?? true;
   for (const row of csvRows(entry)) {
-    if (names === undefined) names = row;
-    else yield Object.fromEntries(names.map((name, at) => [name, row[at] ?? null]));
+    if (isHeader) {
+      names ??= row;
+      isHeader = false;
+    } else yield Object.fromEntries(names.map((name, at) => [name, row[at] ?? null]));
   }
 }
 
 function typed(entry, records) {
   const text = new Set(entry.options.text ?? []);
+  const commas = new Set(entry.options.decimal_commas ?? []);
+  const fromCommas = (value) => Number(value.replaceAll(".", "").replace(",", "."));
   for (const name of Object.keys(records[0] ?? {})) {
     const values = records.map((record) => record[name]).filter((value) => value !== null && value !== "");
     let convert = null;
     if (text.has(name) || values.length === 0) convert = null;
+    else if (commas.has(name)) convert = values.every((value) => Number.isFinite(fromCommas(value))) ? fromCommas : null;
     else if (values.every((value) => NUMBER.test(value) && (!/^-?\d+$/.test(value) || Number.isSafeInteger(Number(value))))) convert = Number;
     else if (values.every((value) => /^(?:true|false)$/i.test(value))) convert = (value) => value.toLowerCase() === "true";
     for (const record of records) {
@@ -139,7 +176,7 @@ function typed(entry, records) {
 function read(entry) {
   switch (entry.format) {
     case "json": {
-      let data = JSON.parse(fs.readFileSync(entry.file, "utf8").replace(/^\ufeff/, ""));
+      let data = JSON.parse([...blocks(entry)].join(""));
       for (const key of entry.options.records ?? []) data = data[key];
       return data;
     }
@@ -222,7 +259,7 @@ function place(manifest, entry, reload) {
   // A getter is not asked: that would load.
   const there = Object.getOwnPropertyDescriptor(globalThis, name);
   if (loaded.has(name) && there !== undefined && "value" in there && !reload) return `${shape(there.value)}, loaded before`;
-  if (entry.format !== "parquet" && (entry.strategy === "lazy" || entry.strategy === "converted")) {
+  if (!["parquet", "excel"].includes(entry.format) && (entry.strategy === "lazy" || entry.strategy === "converted")) {
     if (entry.format !== "json" && manifest.budget != null && entry.memory > manifest.budget) {
       define(name, new Reader(entry));
       return `too large to load whole${rows}: for (const record of ${name}) …${origin(entry)}`;

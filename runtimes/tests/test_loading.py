@@ -4,6 +4,7 @@ Files are written by cells: only those see what the template's root has.
 """
 
 import base64
+import gzip
 import json
 import os
 import shutil
@@ -25,6 +26,25 @@ FILES = {
     "zips.csv": "\ufeffzip,count,ok\n" + "".join(f"{n:05d},{n},{n % 2 == 0}\n" for n in range(6)) + '"00,""x\ny",7,True\n',
     "broken.json": '[{"id": 1}, ',
 }
+
+
+# Files that are not UTF-8 with a header, and how the manifest says to read them.
+BARE = "1;Köln;12,5\n2;Zürich;1.234,0\n"
+BARE_OPTIONS = {"delimiter": ";", "header": False, "columns": ["id", "city", "price"], "text": [], "decimal_commas": ["price"]}
+FORMS = {
+    "latin": (BARE.encode("latin-1"), {"encoding": "latin-1"}),
+    "windows": (BARE.replace("Zürich", "€").encode("cp1252"), {"encoding": "cp1252"}),
+    "utf16": (BARE.encode("utf-16"), {"encoding": "utf-16"}),
+    "big": (BARE.encode("utf-16-be"), {"encoding": "utf-16-be"}),
+    "packed": (gzip.compress(BARE.encode("latin-1")), {"encoding": "latin-1", "compression": "gzip"}),
+    "titled": (b" id ;x;x\n" + BARE.encode(), {"header": True}),
+    "broken": (BARE.encode() + b"3;K\xf6ln;1\n", {"encoding_errors": "replace"}),
+}
+FORMS_MANIFEST = json.dumps({"version": 1, "datasets": [
+    {"name": f"{name}.csv", "variable": name, "path": f"{name}.csv", "format": "csv", "strategy": "whole", "options": {**BARE_OPTIONS, **options}}
+    for name, (_, options) in FORMS.items()
+]})
+FORMS_BASE64 = {f"{name}.csv": base64.b64encode(content).decode() for name, (content, _) in FORMS.items()}
 
 
 def entry(name, strategy="whole", **fields):
@@ -147,6 +167,29 @@ class Python(LoadingTest):
         self.assertEqual(self.ok(context, "table.shape, [len(part) for part in large.chunks(4)], large.columns_only(['a']).shape").plain,
                          "((9, 2), [4, 4, 1], (9, 1))")
 
+    def test_text_is_read_as_the_manifest_says_it_is_written(self):
+        context = self.context(FORMS_MANIFEST)
+        self.ok(context, (
+            f"import base64\nfor name, content in {FORMS_BASE64!r}.items():\n"
+            "    open(os.environ['BELLJAR_DATA'] + '/' + name, 'wb').write(base64.b64decode(content))"
+        ))
+        text = self.ok(context, "load_data()").text()
+        self.assertNotIn("not loaded", text)
+        for name in FORMS:
+            rows = 3 if name == "broken" else 2
+            self.assertRegex(text, rf"{name} +DataFrame, {rows} rows × 3 columns")
+            code = f"list({name}.columns), {name}['city'].tolist()[0], float({name}['price'][1]), {name}.shape"
+            self.assertEqual(self.ok(context, code).plain, f"(['id', 'city', 'price'], 'Köln', 1234.0, ({rows}, 3))")
+        # By parts, too.
+        large = json.loads(FORMS_MANIFEST)
+        for given in large["datasets"]:
+            given.update(strategy="lazy", memory=5000, variable="large_" + given["variable"])
+        large["budget"] = 1000
+        self.ok(context, f"import json\njson.dump({large!r}, open(os.environ['BELLJAR_DATA'] + '/datasets.json', 'w'))\nload_data()")
+        self.assertEqual(self.ok(context, "large_packed.columns_only(['price'])['price'].tolist()").plain, "[12.5, 1234.0]")
+        self.assertEqual(self.ok(context, "[part.shape for part in large_latin.chunks(1)]").plain, "[(1, 3), (1, 3)]")
+        self.assertEqual(self.ok(context, "windows['city'][1], broken['city'][2]").plain, "('€', 'K\ufffdln')")
+
     def test_another_version_is_refused(self):
         error = self.context(manifest(version=2)).run("load_data()").error
         self.assertIn("version 2; this runtime reads version 1", error["value"])
@@ -234,6 +277,20 @@ class JavaScript(LoadingTest):
         self.assertIn("too large to load whole: for (const record of mails)", text)
         self.assertIn("load deals.json in Python", text)
         self.assertEqual(self.ok(self.context, "[[...mails].length, [...codes].length]").result["data"]["application/json"], [12, 7])
+
+    def test_text_is_read_as_the_manifest_says_it_is_written(self):
+        self.place(FORMS_MANIFEST)
+        self.ok(self.context, (
+            f"for (const [name, content] of Object.entries({json.dumps(FORMS_BASE64)}))"
+            " require('fs').writeFileSync(process.env.BELLJAR_DATA + '/' + name, Buffer.from(content, 'base64')); 0"
+        ))
+        text = self.ok(self.context, "load_data()").text()
+        self.assertNotIn("not loaded", text)
+        for name in FORMS:
+            rows = 3 if name == "broken" else 2
+            found = self.ok(self.context, f"[Object.keys({name}[0]), {name}[0].city, {name}[1].price, {name}.length]")
+            self.assertEqual(found.result["data"]["application/json"], [["id", "city", "price"], "Köln", 1234, rows], name)
+        self.assertEqual(self.ok(self.context, "windows[1].city + broken[2].city").plain, "'€K\ufffdln'")
 
     def test_another_version_is_refused(self):
         self.place(manifest(version=2))

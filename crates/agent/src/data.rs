@@ -9,6 +9,7 @@ mod plan;
 mod records;
 mod sample;
 
+use belljar_dataset::Compression;
 use belljar_model::data::is_name;
 use belljar_objects::Digest;
 
@@ -28,6 +29,7 @@ pub enum Format {
     /// The same with tabs.
     Tsv,
     Parquet,
+    Excel,
     /// Not as a table: the code has to know.
     Other,
 }
@@ -41,11 +43,37 @@ pub struct Item {
     pub bytes: u64,
 }
 
+/// How a file is compressed, by the ending of its name.
+fn compression_of(name: &str) -> Option<Compression> {
+    match &*name.rsplit_once('.')?.1.to_ascii_lowercase() {
+        "gz" | "gzip" => Some(Compression::Gzip),
+        "zst" | "zstd" => Some(Compression::Zstd),
+        _ => None,
+    }
+}
+
+impl From<belljar_dataset::Format> for Format {
+    fn from(format: belljar_dataset::Format) -> Self {
+        match format {
+            belljar_dataset::Format::Json => Self::Json,
+            belljar_dataset::Format::JsonLines => Self::JsonLines,
+            belljar_dataset::Format::Csv => Self::Csv,
+            belljar_dataset::Format::Parquet => Self::Parquet,
+            belljar_dataset::Format::Excel => Self::Excel,
+        }
+    }
+}
+
 impl Format {
+    /// By a file's name.
     pub fn of(name: &str) -> Self {
         let lower = name.to_ascii_lowercase();
-        let ending = lower.rsplit_once('.').map_or("", |(_, ending)| ending);
+        let packed = compression_of(&lower).and_then(|_| lower.rsplit_once('.'));
+        let plain = packed.map_or(&*lower, |(plain, _)| plain);
+        let ending = plain.rsplit_once('.').map_or("", |(_, ending)| ending);
         match ending {
+            "parquet" | "xlsx" | "xlsm" if packed.is_some() => Self::Other,
+            "xlsx" | "xlsm" => Self::Excel,
             "json" => Self::Json,
             "jsonl" | "ndjson" => Self::JsonLines,
             "csv" => Self::Csv,
@@ -62,6 +90,7 @@ impl Format {
             Self::JsonLines => "jsonl",
             Self::Csv | Self::Tsv => "csv",
             Self::Parquet => "parquet",
+            Self::Excel => "excel",
             Self::Other => "other",
         }
     }
@@ -83,5 +112,26 @@ fn checked_name(name: &str) -> Result<&str, DataError> {
     match is_name(name) && name != MANIFEST {
         true => Ok(name),
         false => Err(DataError::Name(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_formats_whether_compressed_or_not() {
+        for (name, want) in [
+            ("a.csv", Format::Csv),
+            ("a.CSV.GZ", Format::Csv),
+            ("a.tsv.zst", Format::Tsv),
+            ("a.jsonl.gz", Format::JsonLines),
+            ("a.xlsx", Format::Excel),
+            ("a.xlsx.gz", Format::Other),
+            ("a.gz", Format::Other),
+            ("csv", Format::Other),
+        ] {
+            assert_eq!(Format::of(name), want, "{name}");
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Config {
     pub(crate) api_key: Option<String>,
     /// The platform's database.
     pub(crate) database: Option<String>,
+    /// Whether the user wants no colour (no-color.org).
+    pub(crate) no_colour: bool,
     /// All of it: credentials and package indexes may be named by variables.
     pub(crate) environment: Variables,
 }
@@ -55,6 +57,7 @@ impl Config {
             store: store.unwrap_or_else(|| home().join("templates")),
             state,
             data,
+            no_colour: variable("NO_COLOR").is_some_and(|value| !value.is_empty()),
             api_key: variable("E2B_API_KEY").and_then(|key| key.into_string().ok()),
             database: variable("BELLJAR_DATABASE")
                 .and_then(|url| url.into_string().ok())

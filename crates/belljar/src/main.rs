@@ -19,6 +19,7 @@ mod files;
 mod limits;
 mod network;
 mod output;
+mod page;
 mod relay;
 mod session;
 mod terminal;
@@ -71,7 +72,7 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Ask(options) => Box::pin(commands::ask::run(options, config, printer)).await,
         Command::Runs(options) => commands::runs::run(options, config, printer).await,
         Command::Cassette(options) => commands::cassette::run(options, config, printer),
-        Command::Dataset(options) => commands::dataset::run(options, printer),
+        Command::Dataset(options) => commands::dataset::run(options, config, printer),
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,
         Command::Template(options) => commands::template::run(options, config, printer).await,
         Command::Serve(options) => commands::serve::run(options, config, printer).await,

@@ -3,11 +3,33 @@
 //! Blocks are hashed where they are read, by whichever thread that is, and
 //! their hashes are joined as BLAKE3's own tree would have.
 
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 
 use blake3::hazmat::{
     ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root,
 };
+
+use crate::read::Job;
+
+/// Hashes a file by itself: what was read of it was not its bytes.
+pub(crate) fn of_file(job: Job<'_>) -> io::Result<Option<String>> {
+    let mut tally = Tally::new(0..job.size, job.size, job.cut.block);
+    let mut buffer = vec![0; job.cut.window];
+    let mut at = 0;
+    loop {
+        match job.file.read_at(&mut buffer, at)? {
+            0 => break,
+            count => tally.pass(at, &buffer[..count]),
+        }
+        at = tally.at;
+        if at >= job.size {
+            break;
+        }
+    }
+    Ok(join(&tally.finish(), job.size, job.cut.block))
+}
 
 /// Hashes blocks of a file, as their bytes pass in order.
 #[derive(Debug)]

@@ -25,6 +25,8 @@ pub(crate) enum Date {
     Iso { at: Millis, grain: Grain, zone: Zone },
     /// `03/20/2026`: what each of the two orders makes of it, if it is a date.
     Slashed { month_first: Option<Millis>, day_first: Option<Millis> },
+    /// `20.03.2026` or `1.3.2026`, with or without a time: the day is first.
+    Dotted { at: Millis, grain: Grain },
 }
 
 const DAY: i64 = 86_400_000;
@@ -35,6 +37,7 @@ pub(crate) fn read(text: &[u8]) -> Option<Date> {
     match text {
         [_, _, _, _, b'-', _, _, b'-', _, _, ..] if text.len() <= 35 => iso(text),
         [_, _, b'/', _, _, b'/', _, _, _, _] => slashed(text),
+        [b'0'..=b'9', b'.', ..] | [b'0'..=b'9', b'0'..=b'9', b'.', ..] => dotted(text),
         _ => None,
     }
 }
@@ -102,6 +105,25 @@ fn slashed(text: &[u8]) -> Option<Date> {
         .then_some(Date::Slashed { month_first, day_first })
 }
 
+fn dotted(text: &[u8]) -> Option<Date> {
+    let mut parts = text.splitn(3, |byte| *byte == b'.');
+    let (day, month, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    if !(1..=2).contains(&month.len()) || rest.len() < 4 || rest.len() > 20 {
+        return None;
+    }
+    let (year, time) = rest.split_at(4);
+    let day = day_of(number(year)?, number(month)?, number(day)?)?;
+    let (clock, grain) = match time {
+        [] => (0, Grain::Day),
+        [b' ', time @ ..] => match clock(time)? {
+            (clock, grain, []) => (clock, grain),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Date::Dotted { at: day * DAY + clock, grain })
+}
+
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
 }
@@ -163,6 +185,7 @@ mod tests {
         match read(text.as_bytes())? {
             Date::Iso { at, .. } => Some(at),
             Date::Slashed { month_first, day_first } => month_first.or(day_first),
+            Date::Dotted { at, .. } => Some(at),
         }
     }
 
@@ -181,6 +204,9 @@ mod tests {
         }
         assert_eq!(at("03/20/2026"), at("2026-03-20"));
         assert_eq!(at("20/03/2026"), at("2026-03-20"));
+        assert_eq!(at("20.03.2026"), at("2026-03-20"));
+        assert_eq!(at("1.3.2026"), at("2026-03-01"));
+        assert_eq!(at("20.03.2026 14:00"), want);
     }
 
     #[test]
@@ -204,6 +230,11 @@ mod tests {
             "0001-01-01",
             "2026-01-01T10:00+99:00",
             "31/31/2026",
+            "31.31.2026",
+            "1.2.26",
+            "1.234.567",
+            "20.03.2026x",
+            "20.03.2026 14:00Z",
             "abcd-ef-gh",
             "2026-01-01T10:00:00.123456789012345678901234567890Z",
         ] {

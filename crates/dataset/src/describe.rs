@@ -4,9 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::coding::{Compression, Encoding};
 use crate::csv::Dialect;
+use crate::excel::Sheet;
 use crate::problem::Problem;
-use crate::relate::{Key, NearMiss, Relationship};
+use crate::relate::{Key, NearMiss, Relationship, RepeatedId};
 
 /// The shape of this document; a field that is new does not change it.
 pub const VERSION: u32 = 1;
@@ -43,10 +45,22 @@ pub struct Dataset {
     pub content_hash: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub as_of: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub compression: Option<Compression>,
+    #[serde(skip_serializing_if = "Encoding::is_utf8", default)]
+    pub encoding: Encoding,
+    /// Bytes of the text, if the file is compressed or a spreadsheet.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub text_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sheet: Option<Sheet>,
     pub problems: Vec<Problem>,
     pub keys: Vec<Key>,
+    /// Columns that are named as the records' id, and have values that come again.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub repeated_ids: Vec<RepeatedId>,
     /// The whole document; its records are `root.item` for an array.
     pub root: Field,
 }
@@ -58,6 +72,7 @@ pub enum Format {
     JsonLines,
     Csv,
     Parquet,
+    Excel,
 }
 
 impl fmt::Display for Format {
@@ -67,6 +82,7 @@ impl fmt::Display for Format {
             Self::JsonLines => "JSON Lines",
             Self::Csv => "CSV",
             Self::Parquet => "Parquet",
+            Self::Excel => "Excel",
         })
     }
 }
@@ -91,6 +107,9 @@ pub struct Field {
     /// `timestamp[us, UTC]`; only Parquet has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored_as: Option<String>,
+    /// Whether its numbers are written with a decimal comma.
+    #[serde(skip_serializing_if = "is_false")]
+    pub has_decimal_commas: bool,
     /// All values with their counts, if there are few; the frequent ones first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, u64)>,
@@ -228,6 +247,8 @@ pub enum Meaning {
     DateMonthFirst,
     /// `20/03/2026`
     DateDayFirst,
+    /// `20.03.2026`, with or without a time
+    DateDotted,
     EpochSeconds,
     EpochMillis,
     Uuid,

@@ -21,7 +21,7 @@ pub(crate) fn pandas(root: &Field, format: Format, rows: u64) -> u64 {
     };
     let columns = records.fields.iter().map(|column| match format {
         // Texts that come again are one object each time they are read anew.
-        Format::Csv | Format::Parquet => flat(column, rows),
+        Format::Csv | Format::Parquet | Format::Excel => flat(column, rows),
         Format::Json | Format::JsonLines => top(column, rows),
     });
     let scalars = if records.fields.is_empty() { objects(records) } else { 0.0 };

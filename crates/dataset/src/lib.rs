@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod bottom;
+mod coding;
 mod column;
 mod content;
 mod csv;
 mod date;
 mod describe;
 mod estimate;
+mod excel;
 mod hash;
 mod hll;
 mod json;
@@ -27,8 +29,10 @@ mod window;
 mod work;
 pub mod worker;
 
+pub use coding::{Compression, Encoding};
 pub use csv::Dialect;
 pub use describe::*;
+pub use excel::Sheet;
 pub use problem::{Problem, What};
 pub use read::ReadError;
 pub use relate::*;

@@ -204,6 +204,61 @@ fn slow(text: &[u8], digits: &[u8], at: usize) -> Option<Number> {
     text.parse().ok().map(Number::Float)
 }
 
+/// The longest number with a comma that is read.
+pub(crate) const COMMA_BYTES: usize = 40;
+
+/// How a number with a comma can be meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comma {
+    /// `12,50`, `1.234,5`: decimals follow it.
+    Decimal,
+    /// `1,234`: decimals, or thousands as they are written in English.
+    Either,
+    /// `12`, `1.234.567`: there is no comma.
+    Absent,
+}
+
+/// Reads a number that may have a decimal comma, and points between its thousands. Its usual form
+/// is put into `usual`. None if it is no such number.
+pub(crate) fn with_comma<'u>(
+    text: &[u8],
+    usual: &'u mut [u8; COMMA_BYTES],
+) -> Option<(&'u [u8], Comma)> {
+    let text = text.trim_ascii();
+    let sign = usize::from(text.first() == Some(&b'-'));
+    let (whole, decimals) = match memchr::memchr(b',', text) {
+        Some(at) => (&text[sign..at], Some(&text[at + 1..])),
+        None => (&text[sign..], None),
+    };
+    let all = |digits: &[u8]| digits.iter().all(u8::is_ascii_digit);
+    let is_padded = matches!(whole, [b'0', _, ..]);
+    if text.len() > COMMA_BYTES || whole.is_empty() || is_padded {
+        return None;
+    }
+    let mut groups = whole.split(|byte| *byte == b'.');
+    let first = groups.next()?;
+    let is_grouped = first.len() < whole.len();
+    let is_even = !is_grouped
+        || ((1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3 && all(group)));
+    if first.is_empty() || !all(first) || !is_even {
+        return None;
+    }
+    let comma = match decimals {
+        None => Comma::Absent,
+        Some(decimals) if decimals.is_empty() || !all(decimals) => return None,
+        Some(decimals) => {
+            let is_english = !is_grouped && first.len() <= 3 && decimals.len() == 3;
+            if is_english && first != b"0" { Comma::Either } else { Comma::Decimal }
+        }
+    };
+    let mut length = 0;
+    for byte in text.iter().filter(|byte| **byte != b'.') {
+        usual[length] = if *byte == b',' { b'.' } else { *byte };
+        length += 1;
+    }
+    Some((&usual[..length], comma))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +339,36 @@ mod tests {
                     assert_eq!((number, length), (want, text.len()), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn decimal_commas_are_told_from_commas_between_thousands() {
+        for (text, want) in [
+            ("12,50", Some(("12.50", Comma::Decimal))),
+            ("-0,5", Some(("-0.5", Comma::Decimal))),
+            ("1.234,5", Some(("1234.5", Comma::Decimal))),
+            ("1.234.567", Some(("1234567", Comma::Absent))),
+            ("12", Some(("12", Comma::Absent))),
+            ("1,234", Some(("1.234", Comma::Either))),
+            ("0,125", Some(("0.125", Comma::Decimal))),
+            ("1234,500", Some(("1234.500", Comma::Decimal))),
+            (" 7,5 ", Some(("7.5", Comma::Decimal))),
+            ("1,234,567", None),
+            ("1,234.5", None),
+            ("12.5", None),
+            ("1.2.3", None),
+            ("007,5", None),
+            ("20.03.2026", None),
+            ("5,", None),
+            (",5", None),
+            ("", None),
+            ("a,b", None),
+        ] {
+            let mut usual = [0; COMMA_BYTES];
+            let found = with_comma(text.as_bytes(), &mut usual);
+            let want = want.map(|(usual, comma)| (usual.as_bytes(), comma));
+            assert_eq!(found, want, "{text}");
         }
     }
 

@@ -174,7 +174,10 @@ pub(crate) fn read(job: Job<'_>, size: u64) -> Result<Profile, ReadError> {
         size,
         tree,
         rows: is_partial.then_some(table.rows),
+        coding: job.coding,
+        text_bytes: None,
         dialect: None,
+        sheet: None,
         content,
         problems,
     })

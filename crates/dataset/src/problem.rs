@@ -94,6 +94,10 @@ impl Problems {
         }
     }
 
+    pub(crate) fn has(&self, what: What) -> bool {
+        self.0.iter().any(|known| known.what == what)
+    }
+
     /// Adds what was met later in the file.
     pub(crate) fn merge(&mut self, later: &Self) {
         for problem in &later.0 {

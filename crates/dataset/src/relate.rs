@@ -26,6 +26,15 @@ pub struct Key {
     pub checked: Checked,
 }
 
+/// A column of the records that is named as if it told them apart, and does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatedId {
+    pub column: String,
+    pub distinct: u64,
+    pub rows: u64,
+    pub checked: Checked,
+}
+
 /// How much of the values was compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,9 +10,10 @@ use std::fmt::Write as _;
 
 use belljar_model::units::format_size;
 
+use crate::coding::Encoding;
 use crate::describe::{Dataset, Description, Field};
 use crate::problem::Problem;
-use crate::relate::{Because, Cardinality, Checked, Key, NearMiss, Relationship};
+use crate::relate::{Because, Cardinality, Checked, Key, NearMiss, Relationship, RepeatedId};
 use field::{Detail, LADDER};
 
 /// Characters that one token is taken for. Models differ; names and digits take
@@ -45,6 +46,7 @@ impl Description {
             let referring = self.paths_of(&dataset.name);
             field::records(&mut out, dataset, &referring, detail);
             keys(&mut out, &dataset.keys);
+            repeated_ids(&mut out, &dataset.repeated_ids);
             problems(&mut out, &dataset.problems);
             out.push('\n');
         }
@@ -89,8 +91,25 @@ fn head(out: &mut String, dataset: &Dataset) {
     let records =
         if *rows == 1 { "1 record".to_owned() } else { format!("{} records", thousands(*rows)) };
     let name = printable(name);
-    let _ =
-        write!(out, "{variable} ({name}, {format}, {size}, about {loaded} in pandas): {records}.");
+    let packed = dataset.compression.map_or_else(String::new, |by| format!(", {by}"));
+    let encoded = match dataset.encoding {
+        Encoding::Utf8 => String::new(),
+        other => format!(", {other}"),
+    };
+    let _ = write!(
+        out,
+        "{variable} ({name}, {format}{packed}{encoded}, {size}, about {loaded} in pandas): {records}."
+    );
+    if let Some(sheet) = &dataset.sheet {
+        let of =
+            if sheet.sheets > 1 { format!(", one of {}", sheet.sheets) } else { String::new() };
+        let _ = write!(out, " They are in the sheet \"{}\"{of}.", printable(&sheet.name));
+    }
+    let has_header = dataset.dialect.is_none_or(|dialect| dialect.has_header)
+        && dataset.sheet.as_ref().is_none_or(|sheet| sheet.header_row.is_some());
+    if !has_header {
+        out.push_str(" The file has no header; load_data() gives the columns the names below.");
+    }
 }
 
 fn keys(out: &mut String, keys: &[Key]) {
@@ -101,6 +120,19 @@ fn keys(out: &mut String, keys: &[Key]) {
         let together = if columns.len() > 1 { " (only together)" } else { "" };
         let checked = checked(key.checked);
         line(out, format_args!("  key{of}: {}{together}{checked}", columns.join(" + ")));
+    }
+}
+
+fn repeated_ids(out: &mut String, repeated: &[RepeatedId]) {
+    for RepeatedId { column, distinct, rows, checked } in repeated {
+        let (column, checked) = (printable(column), self::checked(*checked));
+        let (distinct, rows) = (thousands(*distinct), thousands(*rows));
+        line(
+            out,
+            format_args!(
+                "  no key: {column} comes again, {distinct} different values in {rows} records{checked}"
+            ),
+        );
     }
 }
 

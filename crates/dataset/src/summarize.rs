@@ -27,6 +27,7 @@ fn field(tree: &Tree, id: Id, objects: u64) -> Field {
     field.types = types(&node.counts);
     field.presence = share(node.counts.total(), objects);
     field.name = name;
+    field.has_decimal_commas = node.has_commas;
     field.stored_as = node.stored_as.as_deref().map(str::to_owned);
     below(tree, node, &mut field);
     field
@@ -72,7 +73,10 @@ fn column(column: &Column, counts: &Counts, name: &str) -> Field {
     let few = column.few();
     let mut field = Field::default();
     if let Some(distinct) = &many.distinct {
-        let count = distinct.estimate();
+        // A sketch may say more than there are. The keys of a dictionary are counted elsewhere.
+        let values = counts.ints + counts.floats + counts.texts;
+        let most = if values == 0 { u64::MAX } else { values };
+        let count = distinct.estimate().min(most);
         field.distinct = (count > 0).then_some(count);
         field.distinct_is_exact = distinct.bottom.is_whole() && count > 0;
     }
@@ -189,6 +193,19 @@ fn written(dates: &Dates) -> (DateRange, Meaning) {
         let meaning = if iso.grain == Grain::Day { Meaning::Date } else { Meaning::DateTime };
         let count = dates.count;
         return (DateRange { first, last, grain, zone, count, is_ambiguous: false }, meaning);
+    }
+    if dates.dotted.dates.count > 0 {
+        let (first, last) = dates.dotted.dates.range.unwrap_or_default();
+        let shown = |at| date::show(at, dates.dotted.grain);
+        let range = DateRange {
+            first: shown(first),
+            last: shown(last),
+            grain: grain_of(dates.dotted.grain),
+            zone: DateZone::None,
+            count: dates.dotted.dates.count,
+            is_ambiguous: false,
+        };
+        return (range, Meaning::DateDotted);
     }
     let (month, day) = (dates.month_first, dates.day_first);
     let is_ambiguous = month.count == day.count;

@@ -5,9 +5,10 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 
+use crate::coding::Decoder;
 use crate::content::Tally;
 use crate::read::Job;
 
@@ -31,8 +32,16 @@ impl Default for Cut {
     }
 }
 
+/// Where a window gets its bytes from.
+#[derive(Debug)]
+enum Bytes<'a> {
+    File(&'a File),
+    /// Goes forward only.
+    Decoded(Box<Decoder<'a>>),
+}
+
 pub(crate) struct Window<'a> {
-    file: &'a File,
+    bytes: Bytes<'a>,
     buffer: Box<[u8]>,
     /// What is visible and not yet read: `buffer[at..end]`.
     pub(crate) at: usize,
@@ -58,10 +67,14 @@ impl fmt::Debug for Window<'_> {
 impl<'a> Window<'a> {
     /// From a place in the file on; `tally` hashes what passes.
     pub(crate) fn new(job: Job<'a>, from: u64, tally: Option<Tally>) -> Self {
-        let Job { file, passed, cut, .. } = job;
+        let Job { file, passed, cut, size, coding, .. } = job;
         let buffer = vec![0; cut.window].into_boxed_slice();
         let is_ascii = true;
-        Self { file, buffer, at: 0, end: 0, base: from, is_ascii, error: None, tally, passed }
+        let bytes = match coding.is_plain() {
+            true => Bytes::File(file),
+            false => Bytes::Decoded(Box::new(Decoder::new(file, size, coding))),
+        };
+        Self { bytes, buffer, at: 0, end: 0, base: from, is_ascii, error: None, tally, passed }
     }
 
     /// Of the beginning, for a first look that is not told as progress.
@@ -72,6 +85,11 @@ impl<'a> Window<'a> {
     /// Where in the file the next byte is.
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.at as u64
+    }
+
+    /// How many bytes of the file were seen so far, if it was read from its beginning.
+    pub(crate) fn seen(&self) -> u64 {
+        self.base + self.end as u64
     }
 
     pub(crate) fn is_ascii(&self) -> bool {
@@ -113,7 +131,12 @@ impl<'a> Window<'a> {
         }
         loop {
             let from = self.base + self.end as u64;
-            match self.file.read_at(&mut self.buffer[self.end..], from) {
+            let into = &mut self.buffer[self.end..];
+            let read = match &mut self.bytes {
+                Bytes::File(file) => file.read_at(into, from),
+                Bytes::Decoded(decoder) => decoder.read(into),
+            };
+            match read {
                 Ok(0) => return false,
                 Ok(count) => {
                     let fresh = &self.buffer[self.end..self.end + count];
@@ -152,10 +175,12 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Looks at another place of the file.
+    /// Looks at another place of the file. A file that is decoded stays where it is, if that
+    /// place is not visible any more.
     pub(crate) fn seek(&mut self, offset: u64) {
         match offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok()) {
             Some(at) if at <= self.end => self.at = at,
+            _ if matches!(self.bytes, Bytes::Decoded(_)) => {}
             _ => {
                 self.base = offset;
                 self.at = 0;

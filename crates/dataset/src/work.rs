@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use crate::coding::Coding;
 use crate::describe::{Dataset, Description, Field, Types, VERSION};
 use crate::estimate;
 use crate::read::{self, Job, Profile, ReadError};
-use crate::relate::{self, Key};
+use crate::relate::{self, Checked, Key, RepeatedId};
 use crate::summarize;
 use crate::variables::variables;
 use crate::window::Cut;
@@ -56,12 +57,21 @@ fn describe_cut(
     let (threads, passed) = (options.threads, options.passed);
     let jobs: Vec<Job<'_>> = inputs
         .iter()
-        .map(|Input { name, file, size }| Job { file, name, size: *size, threads, cut, passed })
+        .map(|Input { name, file, size }| {
+            let coding = Coding::default();
+            Job { file, name, size: *size, coding, threads, cut, passed }
+        })
         .collect();
     let profiles = jobs.iter().map(|&job| read::read(job)).collect::<Result<Vec<_>, _>>()?;
+    let jobs: Vec<Job<'_>> = jobs
+        .iter()
+        .zip(&profiles)
+        .map(|(job, profile)| Job { coding: profile.coding, ..*job })
+        .collect();
     let variables = variables(inputs.iter().map(|input| input.name.as_str()));
     let found = relate::find(&jobs, &profiles, &variables)?;
-    let parts = inputs.iter().zip(profiles).zip(variables).zip(found.keys);
+    let keys = found.keys.into_iter().zip(found.repeated_ids);
+    let parts = inputs.iter().zip(profiles).zip(variables).zip(keys);
     let datasets =
         parts.map(|(((input, profile), variable), keys)| dataset(input, profile, variable, keys));
     let datasets: Vec<Dataset> = datasets.collect();
@@ -70,8 +80,17 @@ fn describe_cut(
     Ok(Description { version: VERSION, datasets, relationships, near_misses, as_of })
 }
 
-fn dataset(input: &Input, profile: Profile, variable: String, keys: Vec<Key>) -> Dataset {
-    let root = summarize::root(&profile.tree);
+fn dataset(
+    input: &Input,
+    profile: Profile,
+    variable: String,
+    (keys, repeated_ids): (Vec<Key>, Vec<RepeatedId>),
+) -> Dataset {
+    let mut root = summarize::root(&profile.tree);
+    let counts = repeated_ids.iter().map(|one| (&one.column, Some(one.distinct), one.checked));
+    let proven = keys.iter().filter(|key| key.of.is_empty() && key.columns.len() == 1);
+    let counts = proven.map(|key| (&key.columns[0], None, key.checked)).chain(counts);
+    counts.for_each(|(column, distinct, checked)| count(&mut root, column, distinct, checked));
     let read = || profile.tree.node(read::records(&profile.tree)).counts.total();
     let rows = profile.rows.unwrap_or_else(read);
     Dataset {
@@ -84,10 +103,47 @@ fn dataset(input: &Input, profile: Profile, variable: String, keys: Vec<Key>) ->
         schema_hash: schema_hash(&root),
         content_hash: profile.content,
         as_of: latest(&root).map(str::to_owned),
+        compression: profile.coding.compression,
+        encoding: profile.coding.encoding,
+        text_bytes: profile.text_bytes,
         dialect: profile.dialect,
+        sheet: profile.sheet,
         problems: profile.problems.into_vec(),
         keys,
+        repeated_ids,
         root,
+    }
+}
+
+/// Says how many different values a column of the records has, once all were compared; none: all
+/// of them.
+fn count(root: &mut Field, column: &str, distinct: Option<u64>, checked: Checked) {
+    let is_list = root.types.array == 1 && root.types.total() == 1;
+    let fields = match root.item.as_deref_mut() {
+        Some(item) if is_list => &mut item.fields,
+        _ => &mut root.fields,
+    };
+    let Some(field) = below(fields, column) else { return };
+    let values = field.types.int + field.types.float + field.types.string;
+    if checked == Checked::All && values > 0 {
+        field.distinct = Some(distinct.unwrap_or(values));
+        field.distinct_is_exact = true;
+    }
+}
+
+/// The field that a name such as `owner.id` leads to; names may have points themselves.
+fn below<'f>(fields: &'f mut [Field], name: &str) -> Option<&'f mut Field> {
+    let leads = |field: &Field| {
+        name.strip_prefix(field.name.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let place = fields.iter().position(|field| field.name == name);
+    let place = place.or_else(|| fields.iter().position(leads))?;
+    let field = &mut fields[place];
+    let rest = name[field.name.len()..].strip_prefix('.').map(str::to_owned);
+    match rest {
+        None => Some(field),
+        Some(rest) => below(&mut field.fields, &rest),
     }
 }
 

@@ -21,6 +21,7 @@ pub use sorted::{Sorted, describe_those_that_can_be};
 use serde::{Deserialize, Serialize};
 
 use crate::describe::Description;
+use crate::read::ReadError;
 
 /// The worker's own name, by which the executable knows what it is.
 pub const PROCESS: &str = "belljar-describe";
@@ -32,6 +33,31 @@ pub const MOST_FILES: usize = 128;
 struct Request {
     names: Vec<String>,
     threads: usize,
+}
+
+/// The kind of reason for which a file is not described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// There is nothing in it, or nothing but a header.
+    Empty,
+    /// It cannot be unpacked.
+    Packed,
+    /// An Excel file that is none, or an old one.
+    Excel,
+    Other,
+}
+
+impl From<&ReadError> for Refusal {
+    fn from(error: &ReadError) -> Self {
+        match error {
+            ReadError::Empty { .. } | ReadError::HeaderOnly { .. } => Self::Empty,
+            ReadError::Unpack { .. } => Self::Packed,
+            ReadError::Excel { .. } => Self::Excel,
+            ReadError::Foreign { what, .. } if what.contains("Excel") => Self::Excel,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// A line of the worker's.
@@ -46,6 +72,7 @@ enum Line {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Failure {
+    refusal: Refusal,
     what: String,
     causes: Vec<String>,
 }

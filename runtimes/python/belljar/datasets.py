@@ -38,7 +38,14 @@ class Entry:
         self.sentence = given.get("sentence") or ""
         options = given.get("options") or {}
         self.encoding = options.get("encoding") or "utf-8-sig"
+        self.encoding_errors = options.get("encoding_errors") or "strict"
+        self.compression = options.get("compression")
         self.delimiter = options.get("delimiter") or ","
+        # What the columns are called, if not by a header as it is.
+        self.columns = options.get("columns")
+        self.has_header = options.get("header", True)
+        self.decimal_commas = options.get("decimal_commas") or ()
+        self.sheet = options.get("sheet")
         self.records = options.get("records") or ()
         self.text = options.get("text") or ()
         self.dates = options.get("dates") or {}
@@ -66,7 +73,7 @@ class Manifest:
 
     def is_too_large(self, entry):
         """Whether it can only be read by parts."""
-        by_parts = entry.format != "json"
+        by_parts = entry.format not in ("json", "excel")
         return by_parts and None not in (self.budget, entry.memory) and entry.memory > self.budget
 
 

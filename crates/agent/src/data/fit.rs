@@ -34,6 +34,8 @@ pub(super) struct Size<'n> {
     pub(super) format: Format,
     pub(super) shape: Option<Shape>,
     pub(super) bytes: u64,
+    /// What its readers read: more than the file has, if that is compressed.
+    pub(super) text_bytes: u64,
     /// Whether it consists of records, some of which could be left out.
     pub(super) has_records: bool,
 }
@@ -62,7 +64,7 @@ impl Factors {
     }
 
     fn needs(&self, size: &Size<'_>, halvings: u32) -> Memory {
-        self.memory(size.format, size.shape, size.bytes >> halvings)
+        self.memory(size.format, size.shape, size.text_bytes >> halvings)
     }
 
     /// How often each has to be halved so that all files fit, and so that what is a
@@ -109,6 +111,7 @@ impl Factors {
                 _ if memory.peak <= budget => Strategy::Lazy,
                 // One document has no parts that could be read alone.
                 Format::Json if !size.has_records => Strategy::File,
+                Format::Excel => Strategy::File,
                 _ => Strategy::Parts,
             };
             (strategy, memory.peak)
@@ -203,6 +206,7 @@ mod tests {
                     format: Format::of(&format!("x.{}", given.format)),
                     shape: Some(given.shape),
                     bytes: given.bytes,
+                    text_bytes: given.bytes,
                     // As `Part::size` has it: nothing is left out of Parquet files.
                     has_records: given.records && given.format != "parquet",
                 })
@@ -213,7 +217,10 @@ mod tests {
                 assert_eq!(example.plan[name].strategy, "refused", "{}", example.title);
                 continue;
             };
-            sizes.iter_mut().zip(&halvings).for_each(|(size, by)| size.bytes >>= by);
+            sizes.iter_mut().zip(&halvings).for_each(|(size, by)| {
+                size.bytes >>= by;
+                size.text_bytes = size.bytes;
+            });
             let budget = factors.for_loading(room, sizes.iter().map(|size| size.bytes).sum());
             let strategies = factors.strategies(&sizes, budget);
             for ((size, halvings), (strategy, _)) in sizes.iter().zip(halvings).zip(strategies) {

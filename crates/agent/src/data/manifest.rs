@@ -1,11 +1,11 @@
 //! `datasets.json`: what `load_data` inside the sandbox reads; docs/datasets.md.
 
-use belljar_dataset::{Dataset, Field, Meaning};
+use belljar_dataset::{Compression, Dataset, Encoding, Field, Meaning, What};
 use serde_json::{Map, Value, json};
 
 use super::fit::Strategy;
 use super::plan::{Part, Plan};
-use super::{Format, Item};
+use super::{Format, compression_of};
 
 const VERSION: u32 = 1;
 
@@ -28,12 +28,12 @@ fn entry(part: &Part) -> Value {
         "name": origin.name,
         "variable": part.variable,
         "path": item.name,
-        "format": item.format().word(),
+        "format": part.format().word(),
         "strategy": strategy,
         "bytes": origin.bytes,
         "memory": part.peak,
         "sentence": part.sentence(),
-        "options": options(item, part.profile.as_ref()),
+        "options": options(part),
     });
     if let Some(fields) = entry.as_object_mut() {
         let rows = part.profile.as_ref().map(|profile| profile.rows);
@@ -45,21 +45,73 @@ fn entry(part: &Part) -> Value {
     entry
 }
 
-fn options(item: &Item, profile: Option<&Dataset>) -> Value {
+/// How the file is to be read. What a profile shows is said only where readers would not do it by
+/// themselves.
+fn options(part: &Part) -> Value {
     let mut options = Map::new();
-    if item.format() == Format::Tsv {
+    let format = part.format();
+    if part.item().format() == Format::Tsv {
         options.insert("delimiter".into(), "\t".into());
     }
-    let Some(profile) = profile else { return options.into() };
-    if let Some(dialect) = &profile.dialect {
-        options.insert("delimiter".into(), char::from(dialect.delimiter).to_string().into());
+    let Some(profile) = part.profile.as_ref() else {
+        options.extend(compression(compression_of(&part.item().name)));
+        return options.into();
+    };
+    if part.drawn.is_none() {
+        options.extend(compression(profile.compression));
     }
-    let records = profile.root.item.as_deref().unwrap_or(&profile.root);
-    // Read as numbers, they would lose their zeros.
-    let is_text = |field: &&Field| field.meaning == Some(Meaning::ZeroPadded);
-    let text = records.fields.iter().filter(is_text).map(|field| Value::from(field.name.as_str()));
-    if item.format().word() == "csv" {
-        options.insert("text".into(), text.collect());
+    if profile.encoding != Encoding::Utf8 {
+        options.insert("encoding".into(), profile.encoding.codec().into());
+    } else if profile.problems.iter().any(|problem| problem.what == What::NotUtf8) {
+        options.insert("encoding_errors".into(), "replace".into());
+    }
+    if format.word() == "csv" {
+        table(&mut options, profile);
+    }
+    if let Some(sheet) = profile.sheet.as_ref().filter(|_| format == Format::Excel) {
+        let columns = names(profile, |_| true);
+        options.insert("columns".into(), columns);
+        options.insert(
+            "sheet".into(),
+            json!({
+                "name": sheet.name,
+                "first_row": sheet.first_row,
+                "first_column": sheet.first_column,
+            }),
+        );
     }
     options.into()
+}
+
+fn compression(by: Option<Compression>) -> Option<(String, Value)> {
+    Some(("compression".into(), by?.to_string().into()))
+}
+
+fn table(options: &mut Map<String, Value>, profile: &Dataset) {
+    if let Some(dialect) = &profile.dialect {
+        options.insert("delimiter".into(), char::from(dialect.delimiter).to_string().into());
+        if dialect.is_renamed {
+            options.insert("columns".into(), names(profile, |_| true));
+        }
+        if !dialect.has_header {
+            options.insert("header".into(), false.into());
+        }
+    }
+    // Read as numbers, they would lose their zeros; and what is partly text is text.
+    let is_text = |field: &Field| match field.meaning {
+        Some(Meaning::ZeroPadded) => true,
+        Some(Meaning::NumericText) => field.types.string > 0,
+        _ => false,
+    };
+    options.insert("text".into(), names(profile, is_text));
+    if profile.root.fields.iter().any(|field| field.has_decimal_commas) {
+        let commas = names(profile, |field| field.has_decimal_commas);
+        options.insert("decimal_commas".into(), commas);
+    }
+}
+
+/// The names of the columns of a table that are so.
+fn names(profile: &Dataset, is_so: impl Fn(&Field) -> bool) -> Value {
+    let fields = profile.root.fields.iter().filter(|field| is_so(field));
+    fields.map(|field| Value::from(field.name.as_str())).collect()
 }

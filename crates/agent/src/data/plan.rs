@@ -1,6 +1,6 @@
 //! What is loaded how, and what is made smaller before, so that all of it fits.
 
-use belljar_dataset::{Dataset, Description, variables};
+use belljar_dataset::{Dataset, Description, Encoding, variables};
 use belljar_journal::BlobRef;
 use belljar_journal::event::{self, Brought};
 use belljar_model::data::{FOLDER, MOST_FILES};
@@ -9,7 +9,7 @@ use super::depot::{DataError, Depot};
 use super::factors::{Factors, shape};
 use super::fit::{Room, Size, Strategy};
 use super::sample::{Drawn, draw};
-use super::{Format, Item, manifest};
+use super::{Format, Item, compression_of, manifest};
 use crate::shorten::counted;
 
 /// What the model is told of the inside of all datasets, at most.
@@ -129,7 +129,8 @@ impl Plan {
     /// Makes lines of a JSON document that can only be read by parts.
     async fn convert(&mut self, factors: &Factors, depot: &dyn Depot) -> Result<(), PlanError> {
         for part in &mut self.parts {
-            if part.strategy == Strategy::Parts && part.item().format() == Format::Json {
+            let has_records = part.size().has_records;
+            if part.strategy == Strategy::Parts && part.format() == Format::Json && has_records {
                 part.draw(depot).await?;
             }
         }
@@ -173,7 +174,7 @@ impl Plan {
                 item.name,
                 part.sentence()
             ));
-            if part.profile.is_none() && item.format() != Format::Other {
+            if part.profile.is_none() && part.format() != Format::Other {
                 text.push_str(" What is inside could not be described: look first.");
             }
         }
@@ -195,21 +196,43 @@ impl Part {
         self.halvings > 0
     }
 
+    /// The format of what the sandbox gets.
+    pub(super) fn format(&self) -> Format {
+        match (&self.drawn, &self.profile) {
+            (None, Some(profile)) => profile.format.into(),
+            _ => self.item().format(),
+        }
+    }
+
+    /// Returns true if records can be copied without decoding the file.
+    fn can_be_copied(&self) -> bool {
+        let is_copied = |profile: &Dataset| {
+            let utf16 = [Encoding::Utf16Le, Encoding::Utf16Be];
+            let is_utf16 = matches!(profile.encoding, Encoding::Utf16 { .. })
+                || utf16.contains(&profile.encoding);
+            profile.compression.is_none() && !is_utf16
+        };
+        self.profile.as_ref().map_or(compression_of(&self.origin.name).is_none(), is_copied)
+    }
+
     fn size(&self) -> Size<'_> {
         let item = self.item();
-        let has_records = match item.format() {
+        let has_records = match self.format() {
+            _ if !self.can_be_copied() => false,
             Format::JsonLines | Format::Csv | Format::Tsv => true,
             Format::Json if self.is_one => false,
             // Without a profile, it will show.
             Format::Json => self.profile.as_ref().is_none_or(|known| known.root.item.is_some()),
-            Format::Parquet | Format::Other => false,
+            Format::Parquet | Format::Excel | Format::Other => false,
         };
         let shape = self.profile.as_ref().map(shape);
+        let text_bytes = self.profile.as_ref().and_then(|profile| profile.text_bytes);
         Size {
             name: &self.origin.name,
-            format: item.format(),
+            format: self.format(),
             shape,
             bytes: item.bytes,
+            text_bytes: text_bytes.filter(|_| self.drawn.is_none()).unwrap_or(item.bytes),
             has_records,
         }
     }
@@ -217,10 +240,9 @@ impl Part {
     /// Writes what is kept of it; false: it has no records.
     async fn draw(&mut self, depot: &dyn Depot) -> Result<bool, PlanError> {
         let dialect = self.profile.as_ref().and_then(|profile| profile.dialect.as_ref());
-        let delimiter = dialect.map(|dialect| dialect.delimiter);
         let name = &self.origin.name;
         let failed = |source| PlanError::Make { name: name.clone(), source: Box::new(source) };
-        let drawn = draw(depot, &self.origin, delimiter, self.halvings).await.map_err(failed)?;
+        let drawn = draw(depot, &self.origin, dialect, self.halvings).await.map_err(failed)?;
         self.is_one = drawn.is_none();
         self.drawn = drawn;
         Ok(!self.is_one)

@@ -9,9 +9,10 @@ use std::io::{self, BufRead, Write};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Lines,
-    /// The first record names the columns, and is always kept.
+    /// A header is always kept.
     Csv {
         delimiter: u8,
+        has_header: bool,
     },
     /// A JSON document that is one array. Its items come out one on each line.
     List,
@@ -46,7 +47,7 @@ pub(super) fn copy(
     keep: impl FnMut(u64) -> bool,
 ) -> Result<Copied, CopyError> {
     let mut splitter = Splitter::new(form);
-    let is_header = matches!(form, Form::Csv { .. });
+    let is_header = matches!(form, Form::Csv { has_header: true, .. });
     let mut copier =
         Copier { to, keep, open: None, is_header, copied: Copied::default(), written: 0 };
     if from.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
@@ -154,7 +155,7 @@ impl Splitter {
     fn new(form: Form) -> Self {
         match form {
             Form::Lines => Self::Lines { is_open: false },
-            Form::Csv { delimiter } => Self::Csv { delimiter, at: Cell::RowBegin },
+            Form::Csv { delimiter, .. } => Self::Csv { delimiter, at: Cell::RowBegin },
             Form::List => Self::List { at: Level::Outside, depth: 0 },
         }
     }
@@ -250,7 +251,7 @@ fn item(at: &mut Level, depth: &mut u64, byte: u8) -> Option<Mark> {
 mod tests {
     use super::*;
 
-    const CSV: Form = Form::Csv { delimiter: b',' };
+    const CSV: Form = Form::Csv { delimiter: b',', has_header: true };
 
     #[track_caller]
     fn check(form: Form, text: &str, keep: &[u64], want: &str, records: u64) {
@@ -285,6 +286,8 @@ mod tests {
         check(CSV, text, &[1, 2], "id,note\n2,5\" pipe\n3,\"\"\n", 4);
         check(CSV, text, &[3], "id,note\n4,last\n", 4);
         check(CSV, "id\n\n1\n\r\n2\n", &[1], "id\n2\n", 2);
+        let bare = Form::Csv { delimiter: b';', has_header: false };
+        check(bare, "1;a\n2;b\n3;c\n", &[1], "2;b\n", 3);
         // Cut off inside of quotes.
         check(CSV, "id\n1\n\"2", &[0], "id\n1\n", 1);
     }

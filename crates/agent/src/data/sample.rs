@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write as _};
 
+use belljar_dataset::Dialect;
 use belljar_objects::Digest;
 
 use super::depot::{DataError, Depot};
@@ -27,15 +28,18 @@ pub(super) struct Drawn {
 pub(super) async fn draw(
     depot: &dyn Depot,
     item: &Item,
-    delimiter: Option<u8>,
+    dialect: Option<&Dialect>,
     halvings: u32,
 ) -> Result<Option<Drawn>, DataError> {
+    let delimiter = dialect.map(|dialect| dialect.delimiter);
+    let has_header = dialect.is_none_or(|dialect| dialect.has_header);
+    let csv = |usual: u8| Form::Csv { delimiter: delimiter.unwrap_or(usual), has_header };
     let (form, ending) = match item.format() {
         Format::JsonLines => (Form::Lines, "jsonl"),
         Format::Json => (Form::List, "jsonl"),
-        Format::Csv => (Form::Csv { delimiter: delimiter.unwrap_or(b',') }, "csv"),
-        Format::Tsv => (Form::Csv { delimiter: delimiter.unwrap_or(b'\t') }, "tsv"),
-        Format::Parquet | Format::Other => return Ok(None),
+        Format::Csv => (csv(b','), "csv"),
+        Format::Tsv => (csv(b'\t'), "tsv"),
+        Format::Parquet | Format::Excel | Format::Other => return Ok(None),
     };
     let stem = item.name.rsplit_once('.').map_or(item.name.as_str(), |(stem, _)| stem);
     let name = match halvings {

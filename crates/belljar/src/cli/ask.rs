@@ -15,18 +15,18 @@ use super::agent::parse_dollars;
 /// Answer a question about files with code that runs in a sandbox
 ///
 /// A model writes the code; its key stays in the gateway. Without a model, fixed rules answer
-/// simple questions at no cost. The answer goes to standard output, progress to standard error,
-/// and result.md with all other files into a directory.
+/// simple questions at no cost. The answer goes to standard output, progress to standard error.
+/// Files that the code made are kept with the run; --out writes them into a directory.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ask {
     /// Question to answer
     #[arg(value_name = "QUESTION", required_unless_present = "resume")]
     pub(crate) question: Option<Question>,
-    /// Data files: JSON, JSON Lines, CSV, Parquet
+    /// Data files: JSON, JSON Lines, CSV (also compressed with gzip or zstd), Excel, Parquet
     #[arg(long, short, value_name = "FILE", num_args = 1.., conflicts_with = "resume")]
     pub(crate) data: Vec<PathBuf>,
-    /// Directory for the result [default: belljar-RUN]
+    /// Directory for the run's files, including result.md
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Resume an interrupted run, or wait for a paused one. It keeps its options; `belljar runs
@@ -46,6 +46,9 @@ pub(crate) struct Ask {
     /// Print only the answer
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Show the code that runs, and what it prints
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 
     #[command(flatten)]
     pub(crate) model: ModelChoice,
@@ -93,6 +96,13 @@ pub(crate) struct ModelChoice {
     /// Maximum number of tokens in one model answer
     #[arg(long, value_name = "TOKENS", default_value = "8192", help_heading = "Model")]
     pub(crate) max_output: u64,
+}
+
+impl ModelChoice {
+    /// Returns true if no model is named.
+    pub(crate) fn is_fixed_rules(&self) -> bool {
+        self.gateway.is_none() && self.model_url.is_none()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -12,8 +12,7 @@ mod begun;
 pub(super) mod model;
 mod place;
 
-use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -26,15 +25,18 @@ use belljar_objects::Shelf;
 use self::begun::Begun;
 use self::model::Chosen;
 use self::place::Sandboxes;
-use super::runs::{self, Teller};
+use super::dataset;
+use super::runs::{self, Detail, Teller};
 use crate::cli::Ask;
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted, printable};
+use crate::page::Page;
 use crate::session::Interrupt;
 
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    check(options)?;
     let mut interrupt = Interrupt::new()?;
     let journal: Arc<dyn Journal> = Arc::new(runs::open(config)?);
     let (first, begun) = match &options.resume {
@@ -98,8 +100,10 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
     let (address, finished) = best.context("no attempt was made")?;
     if !printer.is_json() {
         let answer = finished.result.unwrap_or_default();
-        let is_seen = std::io::stdout().is_terminal();
-        printer.data(if is_seen { printable(&answer) } else { answer })?;
+        printer.data(match Page::of_terminal(config) {
+            Some(page) => page.markdown(&printable(&answer)),
+            None => answer,
+        })?;
     }
     let delivered = asking.deliver(&address).await;
     delivered.hint(format!(
@@ -112,6 +116,22 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         Outcome::Cancelled => 4,
         Outcome::Failed => 5,
     })
+}
+
+/// Refuses what cannot be answered before a run is made of it.
+fn check(options: &Ask) -> anyhow::Result<()> {
+    if options.data.is_empty() && options.resume.is_none() && options.model.is_fixed_rules() {
+        let error = anyhow!("there is no data to answer from");
+        let hint = "--data names the files; a model that needs none is named with --model-url or \
+                    --gateway";
+        return Err(hinted(error, hint));
+    }
+    for path in &options.data {
+        let meta = std::fs::metadata(path);
+        let meta = meta.with_context(|| format!("cannot open `{}`", path.display()));
+        dataset::check(path, &meta.hint("--data takes files; each needs a name of its own")?)?;
+    }
+    Ok(())
 }
 
 /// What all attempts have in common.
@@ -181,7 +201,9 @@ impl Asking<'_> {
             settings,
         );
         let before = read_all(&**journal, address).await.hint("`belljar runs list` shows runs")?;
-        let telling = tokio::spawn(tell(journal.clone(), address.clone(), before, **printer));
+        let detail = if options.verbose { Detail::Full } else { Detail::Brief };
+        let telling = tell(journal.clone(), address.clone(), before, detail, **printer);
+        let telling = tokio::spawn(telling);
         work(&worker, journal, address, options, printer).await?;
         telling.await.context("cannot follow the run")??;
         let events = read_all(&**journal, address).await?;
@@ -252,12 +274,13 @@ async fn tell(
     journal: Arc<dyn Journal>,
     address: Address,
     mut before: Vec<Event>,
+    detail: Detail,
     printer: Printer,
 ) -> anyhow::Result<()> {
     let is_beginning =
         |event: &mut Event| matches!(event.body, Body::RunCreated(_) | Body::ForkedFrom(_));
     let _ = before.pop_if(is_beginning);
-    let mut teller = Teller::new();
+    let mut teller = Teller::new(detail);
     before.iter().for_each(|event| drop(teller.tell(event)));
     let run = address.run.clone();
     let mut watch = Watch::new(journal, address, Sequence(before.len() as u64 + 1));
@@ -272,15 +295,22 @@ async fn tell(
 }
 
 impl Asking<'_> {
-    /// Writes what a run made into a directory.
+    /// Writes what a run made into the directory that was named; otherwise, it stays with the run.
     async fn deliver(&self, address: &Address) -> anyhow::Result<()> {
         let events = read_all(&*self.journal, address).await?;
         let view = belljar_journal::RunView::of(&events);
-        let usual = || PathBuf::from(format!("belljar-{}", short(&address.run)));
-        let out = self.options.out.clone().unwrap_or_else(usual);
         if view.artifacts.is_empty() {
             return Ok(());
         }
+        let Some(out) = self.options.out.clone() else {
+            let names: Vec<&str> = view.artifacts.iter().map(|made| made.name.as_str()).collect();
+            self.printer.note(format_args!(
+                "files kept with the run: {}\nhint: `belljar ask --resume {} --out DIR` writes them",
+                names.join(", "),
+                short(&address.run)
+            ));
+            return Ok(());
+        };
         make(&out)?;
         let mut names = Vec::new();
         for artifact in &view.artifacts {

@@ -1,7 +1,7 @@
 //! `belljar dataset`: what is in files, found out by a process that can reach
 //! nothing but these files.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,12 +9,16 @@ use std::thread;
 
 use anyhow::Context as _;
 use belljar_dataset::Description;
-use belljar_dataset::worker::{self, WorkerError, describe_sealed, describe_those_that_can_be};
+use belljar_dataset::worker::{
+    self, Refusal, WorkerError, describe_sealed, describe_those_that_can_be,
+};
 use belljar_model::units::format_size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::{Dataset, DatasetAction, Describe};
+use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
+use crate::page::Page;
 
 /// What a worker may have for itself; files of any size need a tenth of it.
 const MEMORY: u64 = 256 << 20;
@@ -27,13 +31,13 @@ pub(crate) fn hook() -> Option<ExitCode> {
     worker::hook(|| belljar_sandbox::seal::reader(MEMORY))
 }
 
-pub(crate) fn run(options: &Dataset, printer: &Printer) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &Dataset, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     match &options.action {
-        DatasetAction::Describe(options) => describe(options, printer),
+        DatasetAction::Describe(options) => describe(options, config, printer),
     }
 }
 
-fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
+fn describe(options: &Describe, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let files = options.files.iter().map(|path| open(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let total = files.iter().filter_map(|(_, file)| Some(file.metadata().ok()?.len())).sum();
     let threads = match options.threads {
@@ -61,12 +65,17 @@ fn describe(options: &Describe, printer: &Printer) -> anyhow::Result<u8> {
     if options.json {
         printer.document(&description)?;
     } else {
-        printer.data(description.to_text(options.tokens).trim_end())?;
+        let text = description.to_text(options.tokens);
+        match Page::of_terminal(config) {
+            Some(page) => printer.data(page.wrapped(text.trim_end()).trim_end())?,
+            None => printer.data(text.trim_end())?,
+        }
     }
     Ok(0)
 }
 
-/// What is in files, and what is wrong with those that cannot be described.
+/// What is in files, and what is wrong with those that cannot be described. It is an error if no
+/// file has anything in it.
 pub(super) fn profile(
     paths: &[PathBuf],
 ) -> anyhow::Result<(Option<Description>, Vec<anyhow::Error>)> {
@@ -78,7 +87,13 @@ pub(super) fn profile(
     let files = files.collect::<anyhow::Result<Vec<_>>>()?;
     let threads = thread::available_parallelism().map_or(1, Into::into);
     let executable = std::env::current_exe().context("cannot find this executable")?;
-    let sorted = describe_those_that_can_be(&executable, files, threads).map_err(explained)?;
+    let mut sorted = describe_those_that_can_be(&executable, files, threads).map_err(explained)?;
+    let is_empty = |(_, error): &(String, WorkerError)| {
+        matches!(error, WorkerError::Refused { refusal: Refusal::Empty, .. })
+    };
+    if sorted.refused.len() == paths.len() && sorted.refused.iter().all(is_empty) {
+        return Err(explained(sorted.refused.remove(0).1));
+    }
     let refused = sorted.refused.into_iter().map(|(_, error)| explained(error)).collect();
     Ok((sorted.description, refused))
 }
@@ -86,28 +101,41 @@ pub(super) fn profile(
 fn open(path: &Path) -> anyhow::Result<(String, File)> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let file = File::open(path).with_context(|| format!("cannot open `{}`", path.display()))?;
-    if !file.metadata()?.is_file() {
-        let error = anyhow::anyhow!("`{}` is not a regular file", path.display());
-        return Err(hinted(
-            error,
-            "a stream is read once and keys need two looks: save it to a file",
-        ));
-    }
+    check(path, &file.metadata()?)?;
     Ok((name, file))
 }
+
+/// Refuses what is no file with something in it.
+pub(super) fn check(path: &Path, meta: &Metadata) -> anyhow::Result<()> {
+    let shown = path.display();
+    if meta.is_dir() {
+        let error = anyhow::anyhow!("`{shown}` is a directory");
+        let files = path.join("*");
+        return Err(hinted(error, format!("name the files in it: {}", files.display())));
+    }
+    if !meta.is_file() {
+        let error = anyhow::anyhow!("`{shown}` is not a regular file");
+        return Err(hinted(error, "pipes and devices are not supported: save it to a file first"));
+    }
+    if meta.len() == 0 {
+        return Err(hinted(anyhow::anyhow!("`{shown}` is empty"), EMPTY));
+    }
+    Ok(())
+}
+
+const EMPTY: &str = "there is nothing in it to describe; look at how the file was written";
 
 /// What the worker said, with the next thing to try.
 fn explained(error: WorkerError) -> anyhow::Error {
     let hint = match &error {
-        WorkerError::Refused { what, .. } if what.contains("gzip") => "gunzip -k FILE",
-        WorkerError::Refused { what, .. } if what.contains("zstd") => "zstd -d FILE",
-        WorkerError::Refused { what, .. } if what.contains("UTF-16") => {
-            "iconv -f UTF-16 -t UTF-8 FILE > CONVERTED"
+        WorkerError::Refused { refusal: Refusal::Empty, .. } => EMPTY,
+        WorkerError::Refused { refusal: Refusal::Packed, .. } => {
+            "it may be cut short: `gzip -t FILE` or `zstd -t FILE` checks it"
         }
-        WorkerError::Refused { what, .. } if what.contains("spreadsheet") => {
-            "export the sheet as CSV"
+        WorkerError::Refused { refusal: Refusal::Excel, .. } => "save it as .xlsx, or as CSV",
+        WorkerError::Refused { refusal: Refusal::Other, .. } => {
+            "the first lines show what it is: head -c 300 FILE"
         }
-        WorkerError::Refused { .. } => "the first lines show what it is: head -c 300 FILE",
         WorkerError::TooMany(_) => "describe those that belong together",
         WorkerError::Died(_) => {
             "a file made it fail; describe the files one by one to see which, and report it"

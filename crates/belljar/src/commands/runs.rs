@@ -14,11 +14,12 @@ use belljar_journal::{Address, Directory, Journal, ListQuery, RunRow, State, Wat
 use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
 
-pub(super) use teller::Teller;
+pub(super) use teller::{Detail, Teller};
 
 use crate::cli::{RunName, Runs, RunsAction};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
+use crate::page::Page;
 
 /// Runs that are looked through at once.
 const PAGE: usize = 500;
@@ -29,7 +30,9 @@ pub(super) const TENANT: &str = "local";
 pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let journal = open(config)?;
     match &options.action {
-        RunsAction::List { most } => list::list(&journal, *most, printer).await?,
+        RunsAction::List { most } => {
+            list::list(&journal, *most, Page::of_terminal(config), printer).await?;
+        }
         RunsAction::Show { run } => {
             show::show(&journal, &named(&journal, run).await?, printer).await?;
         }
@@ -42,7 +45,7 @@ pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> a
             for run in runs {
                 chosen.push(named(&journal, run).await?.run);
             }
-            cost::cost(&journal, &chosen, printer).await?;
+            cost::cost(&journal, &chosen, Page::of_terminal(config), printer).await?;
         }
         RunsAction::Stats { most } => stats::stats(&journal, *most, printer).await?,
         RunsAction::Export { run } => {
@@ -108,6 +111,22 @@ pub(super) fn line(run: &RunId, event: &Event) -> anyhow::Result<String> {
     Ok(line.to_string())
 }
 
+/// As many letters of each id as tell it from all others, and no fewer than people know from `ask`.
+/// Commands take them for the whole id.
+pub(super) fn short_ids(runs: &[&RunId]) -> Vec<String> {
+    const SHORTEST: usize = 8;
+    let is_one = |run: &RunId, length: usize| {
+        let same = runs.iter().filter(|other| other.as_str()[..length] == run.as_str()[..length]);
+        same.count() == 1
+    };
+    let length = |run: &RunId| (SHORTEST..run.as_str().len()).find(|length| is_one(run, *length));
+    let short = |run: &&RunId| {
+        let length = length(run).unwrap_or(run.as_str().len());
+        run.as_str()[..length].to_owned()
+    };
+    runs.iter().map(short).collect()
+}
+
 /// Where runs of this machine are kept.
 pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
     let place = config.data.join("runs");
@@ -141,7 +160,7 @@ fn is_left(row: &RunRow) -> bool {
 }
 
 async fn watch(journal: Directory, address: Address, printer: &Printer) -> anyhow::Result<()> {
-    let mut teller = Teller::new();
+    let mut teller = Teller::new(Detail::Full);
     let row = journal.find(&address).await.hint("`belljar runs list` shows runs")?;
     if is_left(&row) {
         printer.note(format_args!(

@@ -34,10 +34,51 @@ fn what_cannot_be_described_is_named_and_a_way_on_is_shown() {
     ran.expect_status(1).expect_words(&["not a regular file", "hint: "]);
     place.write("packed.json", b"\x1f\x8b\x08\x00");
     let ran = place.run(&["dataset", "describe", "packed.json"]);
-    ran.expect_status(1).expect_words(&["compressed with gzip", "hint: gunzip"]);
+    ran.expect_status(1).expect_words(&["cannot unpack `packed.json` (gzip)", "hint: it may be"]);
+    let ran = place.run(&["dataset", "describe", "."]);
+    ran.expect_status(1).expect_words(&["`.` is a directory", "hint: name the files in it: ./*"]);
+    place.write("header.csv", "order_id,region\n");
+    let ran = place.run(&["dataset", "describe", "header.csv"]);
+    let told = "`header.csv` has a header (order_id, region) and no rows";
+    ran.expect_status(1).expect_words(&[told, "hint: there is nothing in it"]);
+    place.write("old.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1");
+    let ran = place.run(&["dataset", "describe", "old.xls"]);
+    ran.expect_status(1).expect_words(&["an old Excel file (.xls)", "hint: save it as .xlsx"]);
     place.write("empty.csv", "");
     let ran = place.run(&["dataset", "describe", "empty.csv"]);
     ran.expect_status(1).expect_words(&["`empty.csv` is empty", "hint: "]);
+}
+
+#[test]
+fn files_that_spreadsheets_write_are_described_by_the_sealed_worker() {
+    let place = Place::new();
+    place.write("cities.csv", b"stadt;umsatz\nK\xf6ln;1.234,50\nM\xfcnchen;7,25\n");
+    let mut gzip = Command::new("gzip");
+    let packed = gzip.args(["-k", "cities.csv"]).current_dir(place.path()).status();
+    assert!(packed.unwrap().success());
+    for name in ["cities.csv", "cities.csv.gz"] {
+        let document = place.run(&["dataset", "describe", "--json", name]).expect_status(0).json();
+        let dataset = &document["datasets"][0];
+        assert_eq!((&dataset["rows"], &dataset["encoding"]), (&2.into(), &"latin-1".into()));
+        let fields = &dataset["root"]["fields"];
+        assert_eq!(fields[0]["values"][0][0], "Köln");
+        assert_eq!(fields[1]["numbers"]["max"], 1234.5);
+    }
+}
+
+#[test]
+fn questions_without_anything_to_answer_from_are_refused_at_once() {
+    let place = Place::new();
+    place.write("empty.csv", "");
+    for (data, told) in [
+        (&[][..], "there is no data to answer from"),
+        (&["--data", "empty.csv"], "`empty.csv` is empty"),
+        (&["--data", "."], "`.` is a directory"),
+        (&["--data", "none.csv"], "cannot open `none.csv`"),
+    ] {
+        let ran = place.run(&[&["ask", "How many orders?"][..], data].concat());
+        ran.expect_status(125).expect_words(&[told, "hint: "]);
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) async fn belljar(place: &Path, arguments: &[&str]) -> Asked {
     Asked { status: output.status.code(), stdout, stderr }
 }
 
-fn command(place: &Path, arguments: &[&str]) -> tokio::process::Command {
+pub(crate) fn command(place: &Path, arguments: &[&str]) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(BELLJAR);
     command.args(arguments).current_dir(place).stdin(Stdio::null()).kill_on_drop(true);
     command

@@ -16,6 +16,7 @@ mod ask;
 mod crash;
 mod ends;
 mod fit;
+mod forms;
 mod inside;
 mod limits;
 mod money;
@@ -24,6 +25,7 @@ mod replicas;
 mod resumed;
 mod rules;
 mod steer;
+mod terminal;
 mod trouble;
 mod world;
 
@@ -80,6 +82,8 @@ const CASES: &[(&str, Case)] = cases![
     again::a_run_that_was_short_of_turns_goes_on_in_another_with_more,
     again::ask_tries_again_with_more_turns_and_both_runs_say_so,
     again::ask_tries_again_with_more_memory,
+    forms::what_is_described_is_what_is_loaded,
+    terminal::answers_fit_the_terminal_and_files_stay_with_the_run,
     fit::data_larger_than_the_sandbox_is_shown_and_nothing_is_lost,
     fit::data_that_has_to_be_copied_is_sampled_and_the_model_is_told,
     fit::a_file_that_cannot_be_read_takes_nothing_from_the_others,

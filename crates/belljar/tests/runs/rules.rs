@@ -54,6 +54,11 @@ pub(crate) async fn what_the_rules_cannot_answer_is_no_success(world: &World) {
         let result = std::fs::read_to_string(place.join("out/result.md")).unwrap();
         assert!(result.contains(want), "{data}: {result}");
     }
+    std::fs::write(place.join("header.csv"), "region,amount\n").unwrap();
+    let asked = ask(place, "What is the total amount?", &["--data", "header.csv"]).await;
+    assert_eq!(asked.status, Some(125), "{}{}", asked.stdout, asked.stderr);
+    let told = "`header.csv` has a header (region, amount) and no rows";
+    assert!(asked.stderr.contains(told), "{}", asked.stderr);
     for question in ["", " "] {
         let asked = ask(place, question, &["--data", "sales.csv"]).await;
         assert_eq!(asked.status, Some(2), "{}", asked.stderr);

@@ -4,7 +4,7 @@ use super::{Date, SAMPLE_BYTES, SAMPLES, Text, Value};
 use crate::bottom::Bottom;
 use crate::date::{self, Grain, Millis, Zone};
 use crate::hll::Hll;
-use crate::number::Number;
+use crate::number::{self, COMMA_BYTES, Comma, Number};
 use crate::quantile::Quantiles;
 
 #[derive(Debug, Clone)]
@@ -30,6 +30,18 @@ pub(crate) struct Texts {
     pub(crate) shortest: u64,
     pub(crate) longest: u64,
     pub(crate) chars: u64,
+    /// Those that are numbers if a comma is before their decimals.
+    pub(crate) commas: Commas,
+}
+
+/// How often texts were such numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Commas {
+    pub(crate) numbers: u64,
+    /// Of them, those that have a comma.
+    pub(crate) written: u64,
+    /// Of those, the ones in which it can only be before decimals.
+    pub(crate) certain: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -49,6 +61,7 @@ pub(crate) struct Dates {
     pub(crate) iso: Option<Iso>,
     pub(crate) month_first: Slashed,
     pub(crate) day_first: Slashed,
+    pub(crate) dotted: Dotted,
 }
 
 #[derive(Debug, Clone)]
@@ -59,6 +72,13 @@ pub(crate) struct Iso {
     pub(crate) without_zone: u64,
     pub(crate) utc: u64,
     pub(crate) offset: u64,
+}
+
+/// Dates with points: the day is first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dotted {
+    pub(crate) dates: Slashed,
+    pub(crate) grain: Grain,
 }
 
 /// Dates with slashes, read in one of the two orders.
@@ -103,6 +123,7 @@ impl Many {
         texts.shortest = texts.shortest.min(chars);
         texts.longest = texts.longest.max(chars);
         texts.chars = texts.chars.saturating_add(chars.saturating_mul(weight));
+        texts.commas.add(text, weight);
         if text.is_whole
             && let Some(date) = date::read(text.head)
         {
@@ -168,7 +189,8 @@ impl Distinct {
 }
 
 impl Texts {
-    const NONE: Self = Self { count: 0, empty: 0, shortest: u64::MAX, longest: 0, chars: 0 };
+    const NONE: Self =
+        Self { count: 0, empty: 0, shortest: u64::MAX, longest: 0, chars: 0, commas: Commas::NONE };
 
     fn merge(&mut self, later: &Self) {
         self.count += later.count;
@@ -176,6 +198,25 @@ impl Texts {
         self.shortest = self.shortest.min(later.shortest);
         self.longest = self.longest.max(later.longest);
         self.chars = self.chars.saturating_add(later.chars);
+        self.commas.numbers += later.commas.numbers;
+        self.commas.written += later.commas.written;
+        self.commas.certain += later.commas.certain;
+    }
+}
+
+impl Commas {
+    const NONE: Self = Self { numbers: 0, written: 0, certain: 0 };
+
+    #[inline]
+    fn add(&mut self, text: Text<'_>, weight: u64) {
+        if let [b'0'..=b'9' | b'-' | b' ', ..] = text.head
+            && text.is_whole
+            && let Some((_, comma)) = number::with_comma(text.head, &mut [0; COMMA_BYTES])
+        {
+            self.numbers += weight;
+            self.written += if comma == Comma::Absent { 0 } else { weight };
+            self.certain += if comma == Comma::Decimal { weight } else { 0 };
+        }
     }
 }
 
@@ -210,6 +251,7 @@ impl Dates {
         iso: None,
         month_first: Slashed { count: 0, range: None },
         day_first: Slashed { count: 0, range: None },
+        dotted: Dotted { dates: Slashed { count: 0, range: None }, grain: Grain::Day },
     };
 
     fn add(&mut self, date: Date, weight: u64) {
@@ -231,6 +273,10 @@ impl Dates {
                 self.month_first.add(month_first, weight);
                 self.day_first.add(day_first, weight);
             }
+            Date::Dotted { at, grain } => {
+                self.dotted.dates.add(Some(at), weight);
+                self.dotted.grain = self.dotted.grain.max(grain);
+            }
         }
     }
 
@@ -238,6 +284,8 @@ impl Dates {
         self.count += later.count;
         self.month_first.merge(later.month_first);
         self.day_first.merge(later.day_first);
+        self.dotted.dates.merge(later.dotted.dates);
+        self.dotted.grain = self.dotted.grain.max(later.dotted.grain);
         match (&mut self.iso, &later.iso) {
             (Some(mine), Some(theirs)) => {
                 mine.min = mine.min.min(theirs.min);

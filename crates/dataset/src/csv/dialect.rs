@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cells::{Cells, End};
 use crate::date;
-use crate::number;
+use crate::number::{self, COMMA_BYTES};
 use crate::read::{Job, skip_mark};
 use crate::window::Window;
 
@@ -20,6 +20,10 @@ pub struct Dialect {
     #[serde(serialize_with = "as_char", deserialize_with = "from_char")]
     pub delimiter: u8,
     pub has_header: bool,
+    /// Whether columns are called otherwise than in the file: it has no header, or one with names
+    /// that are missing, come again, or have space around them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_renamed: bool,
     pub(crate) columns: usize,
 }
 
@@ -43,12 +47,14 @@ impl Dialect {
             let same = rows.iter().filter(|row| row.len() == columns).count();
             let share = same as f64 / rows.len().max(1) as f64;
             let score = if columns > 1 { share * (columns as f64).sqrt() } else { 0.0 };
-            let dialect = Self { delimiter, has_header: has_header(&rows), columns };
+            let has_header = has_header(&rows);
+            let dialect = Self { delimiter, has_header, is_renamed: false, columns };
             if best.is_none_or(|(highest, _)| score > highest) {
                 best = Some((score, dialect));
             }
         }
-        Ok(best.map_or(Self { delimiter: b',', has_header: true, columns: 1 }, |(_, best)| best))
+        let one = Self { delimiter: b',', has_header: true, is_renamed: false, columns: 1 };
+        Ok(best.map_or(one, |(_, best)| best))
     }
 }
 
@@ -83,11 +89,22 @@ fn rows_are_many(count: usize) -> bool {
 }
 
 /// Names are texts, all different, and not typed as the cells below them are.
-fn has_header(rows: &[Vec<Vec<u8>>]) -> bool {
+pub(crate) fn has_header(rows: &[Vec<Vec<u8>>]) -> bool {
     let Some((first, others)) = rows.split_first() else { return true };
-    let is_data = |cell: &Vec<u8>| number::read(cell).is_some() || date::read(cell).is_some();
+    let has_comma = |cell: &[u8]| number::with_comma(cell, &mut [0; COMMA_BYTES]).is_some();
+    let is_data = |cell: &Vec<u8>| {
+        number::read(cell).is_some() || date::read(cell).is_some() || has_comma(cell)
+    };
     if first.iter().any(is_data) {
         return false;
+    }
+    // A column of numbers or dates below a text: names may be missing or come again.
+    let is_column_of_data = |place: usize| {
+        let mut below = others.iter().filter_map(|row| row.get(place)).filter(|c| !c.is_empty());
+        below.clone().next().is_some() && below.all(is_data) && !first[place].is_empty()
+    };
+    if (0..first.len()).any(is_column_of_data) {
+        return true;
     }
     let unique: std::collections::HashSet<_> = first.iter().collect();
     let filled = first.iter().filter(|cell| !cell.is_empty()).count();

@@ -14,11 +14,11 @@ use crate::json::{Lines, Scanner, Stop, Walk};
 use crate::problem::What;
 use crate::window::Window;
 
-pub(crate) fn lines(job: Job<'_>, size: u64) -> Result<Part, ReadError> {
+pub(crate) fn lines(job: Job<'_>) -> Result<Part, ReadError> {
     let mut whole = Part::default();
     let block = |range: Range<u64>| {
-        let tally = Tally::new(range.clone(), size, job.cut.block);
-        let window = Window::new(job, range.start, Some(tally));
+        let tally = job.tally(range.clone());
+        let window = Window::new(job, range.start, tally);
         one(window, range)
     };
     let fold = |part: Part| {
@@ -26,6 +26,7 @@ pub(crate) fn lines(job: Job<'_>, size: u64) -> Result<Part, ReadError> {
         whole.problems.merge(&part.problems);
         whole.blocks.extend(part.blocks);
         whole.values += part.values;
+        whole.text_bytes += part.text_bytes;
     };
     in_blocks(job, block, fold).map_err(|error| job.io(error))?;
     Ok(whole)
@@ -73,6 +74,7 @@ fn one(window: Window<'_>, range: Range<u64>) -> io::Result<Part> {
     part.problems.add(What::BadLines, bad, first_bad);
     part.values = good;
     walk.scanner.window.drain(range.end);
+    part.text_bytes = walk.scanner.window.seen();
     let tally = walk.scanner.window.finish()?;
     part.blocks = tally.map(Tally::finish).unwrap_or_default();
     part.tree = walk.tree;
@@ -87,6 +89,10 @@ pub(crate) fn in_blocks<T: Send>(
     mut fold: impl FnMut(T),
 ) -> io::Result<()> {
     let Job { size, threads, cut, .. } = job;
+    if !job.coding.is_plain() {
+        // The text has another length than the file, and cannot be entered in the middle.
+        return work(0..u64::MAX).map(fold);
+    }
     let count = size.div_ceil(cut.block);
     let range = |number: u64| number * cut.block..((number + 1) * cut.block).min(size);
     if threads <= 1 || count <= 1 {

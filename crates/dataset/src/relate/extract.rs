@@ -8,9 +8,11 @@ use std::ops::Range;
 use crate::column::Value;
 use crate::csv::{self, Cells, End, Typed};
 use crate::describe::Format;
+use crate::excel;
 use crate::hash;
 use crate::json::{Lines, Scanner, Stop};
 use crate::limits;
+use crate::number::COMMA_BYTES;
 use crate::read::{Job, Profile, ReadError, in_blocks, skip_mark, to_first_line};
 use crate::tree::{Id, ROOT, Tree};
 use crate::window::Window;
@@ -112,6 +114,7 @@ pub(crate) fn extract(
         }
         Format::Csv => table(job, profile, &wanted, &mut sink),
         Format::Parquet => return columns::columns(job, &wanted, &mut sink),
+        Format::Excel => return sheet(job, profile, &wanted, &mut sink),
     };
     result.map_err(|error| job.io(error))
 }
@@ -137,22 +140,26 @@ fn table(
     wanted: &Wanted,
     sink: &mut dyn FnMut(Batch),
 ) -> io::Result<()> {
-    let Some(dialect) = profile.dialect else { return Ok(()) };
+    let Some(mut dialect) = profile.dialect else { return Ok(()) };
     let mut window = Window::new(job, 0, None);
     skip_mark(&mut window);
     let mut cells = Cells::new(window, dialect.delimiter);
     let mut scratch = Tree::default();
     // The same names get the same ids as in the first pass.
-    let columns = csv::header(&mut cells, &dialect, &mut scratch);
+    let columns = csv::header(&mut cells, &mut dialect, &mut scratch);
     let mut taker = Taker::new(wanted);
     let mut place = 0;
     loop {
         let (cell, end) = cells.next();
         if let Some(Some(id)) = columns.get(place)
             && wanted.nodes[*id as usize].is_on_the_way
-            && let Some(Typed::Value(value)) = csv::value(&cell)
         {
-            taker.take(*id, &value);
+            let mut usual = [0; COMMA_BYTES];
+            let has_commas = profile.tree.node(*id).has_commas;
+            let commas = if has_commas { Some(&mut usual) } else { None };
+            if let Some(Typed::Value(value)) = csv::value(&cell, commas) {
+                taker.take(*id, &value);
+            }
         }
         place += 1;
         if end == End::Cell {
@@ -167,6 +174,32 @@ fn table(
             return cells.window.finish().map(drop);
         }
     }
+}
+
+fn sheet(
+    job: Job<'_>,
+    profile: &Profile,
+    wanted: &Wanted,
+    sink: &mut dyn FnMut(Batch),
+) -> Result<(), ReadError> {
+    let Some(sheet) = &profile.sheet else { return Ok(()) };
+    let ids = &profile.tree.node(ROOT).children;
+    let mut taker = Taker::new(wanted);
+    excel::rows(job, sheet, |row| {
+        for (place, cell) in row {
+            if let Some(id) = ids.get(*place)
+                && wanted.nodes[*id as usize].is_on_the_way
+            {
+                cell.with_value(|value| taker.take(*id, &value));
+            }
+        }
+        taker.end(ROOT);
+        if taker.batch.len() >= BATCH {
+            sink(std::mem::take(&mut taker.batch));
+        }
+    })?;
+    sink(taker.batch);
+    Ok(())
 }
 
 /// Hashes on their way into a batch.

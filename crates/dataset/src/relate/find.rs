@@ -6,7 +6,7 @@ use super::extract::Mend;
 use super::propose::{self, At, Link};
 use super::prove::{Columns, Probe, Prover, Set};
 use super::table::{Kind, Table, Unique, tables};
-use super::{Because, Cardinality, Checked, Key, NearMiss, Relationship, Side, name};
+use super::{Because, Cardinality, Checked, Key, NearMiss, Relationship, RepeatedId, Side, name};
 use crate::read::{Job, Profile, ReadError};
 
 /// With fewer values found, it is no relationship.
@@ -23,6 +23,7 @@ const MENDS: [(Mend, Because); 4] = [
 pub(crate) struct Found {
     /// By dataset.
     pub(crate) keys: Vec<Vec<Key>>,
+    pub(crate) repeated_ids: Vec<Vec<RepeatedId>>,
     pub(crate) relationships: Vec<Relationship>,
     pub(crate) near_misses: Vec<NearMiss>,
 }
@@ -38,8 +39,15 @@ pub(crate) fn find(
         .enumerate()
         .flat_map(|(dataset, profile)| tables(dataset, profile))
         .collect();
-    let mut search =
-        Search { jobs, profiles, names, tables: &tables, keys: HashMap::new(), pairs: Vec::new() };
+    let mut search = Search {
+        jobs,
+        profiles,
+        names,
+        tables: &tables,
+        keys: HashMap::new(),
+        pairs: Vec::new(),
+        repeated: Vec::new(),
+    };
     let (sets, mask) = search.prove_keys()?;
     let links = search.prove_links(&sets, mask)?;
     drop(sets);
@@ -47,7 +55,8 @@ pub(crate) fn find(
     let near_misses = search.prove_misses(&linked, &links)?;
     let relationships =
         links.into_iter().filter(|(link, _)| link.is_same_kind).map(|(_, found)| found).collect();
-    Ok(Found { keys: search.told(), relationships, near_misses })
+    let (keys, repeated_ids) = (search.told(), search.told_repeated());
+    Ok(Found { keys, repeated_ids, relationships, near_misses })
 }
 
 struct Search<'a> {
@@ -58,6 +67,8 @@ struct Search<'a> {
     /// Columns that are keys.
     keys: HashMap<At, Checked>,
     pairs: Vec<(usize, [usize; 2], Checked)>,
+    /// Columns that should be keys and are not, with how many values they have.
+    repeated: Vec<(At, u64, Checked)>,
 }
 
 impl<'a> Search<'a> {
@@ -84,8 +95,13 @@ impl<'a> Search<'a> {
         let mut proposed: Vec<At> = self.keys.keys().copied().chain(open.iter().copied()).collect();
         proposed.sort_unstable();
         let links = propose::links(self.tables, &proposed, self.names, self.profiles);
-        let mut wanted: Vec<At> =
-            links.iter().map(|link| link.to).chain(open.iter().copied()).collect();
+        let suspected = self.suspected();
+        let mut wanted: Vec<At> = links
+            .iter()
+            .map(|link| link.to)
+            .chain(open.iter().copied())
+            .chain(suspected.iter().copied())
+            .collect();
         wanted.sort_unstable();
         wanted.dedup();
         let mut sets: Vec<Set> = wanted
@@ -123,11 +139,31 @@ impl<'a> Search<'a> {
                 _ => {}
             }
         }
+        let has_key = |table: usize| self.keys.keys().any(|at| at.0 == table);
+        for set in sets.iter().filter(|set| set.repeated > 0 && !has_key(set.table)) {
+            if let Columns::One(place) = set.columns
+                && suspected.contains(&(set.table, place))
+            {
+                let distinct = (set.hashes.len() as u64).saturating_mul(prover.mask() + 1);
+                self.repeated.push(((set.table, place), distinct, prover.checked()));
+            }
+        }
         // One pair is enough; the likely ones come first.
         self.pairs.dedup_by_key(|pair| pair.0);
         let keys = &self.keys;
         sets.retain(|set| keys.keys().any(|&at| set.is_of(at)));
         Ok((sets, prover.mask()))
+    }
+
+    /// Columns of records that should be keys and may not be.
+    fn suspected(&self) -> Vec<At> {
+        let records = self.tables.iter().enumerate().filter(|(_, table)| table.path.is_empty());
+        records
+            .flat_map(|(number, table)| {
+                let called = propose::called(self.names, table);
+                propose::repeated_ids(table, &called).into_iter().map(move |place| (number, place))
+            })
+            .collect()
     }
 
     /// Looks every proposed reference up, and keeps the best one of each column.
@@ -222,7 +258,8 @@ impl<'a> Search<'a> {
                 mended: found.matched,
             })
             .collect();
-        let mut keys: Vec<At> = self.keys.keys().copied().collect();
+        let repeated = self.repeated.iter().map(|(at, _, _)| *at);
+        let mut keys: Vec<At> = self.keys.keys().copied().chain(repeated).collect();
         keys.sort_unstable();
         let proposed = propose::misses(self.tables, &keys, self.names, linked);
         let mut targets: Vec<At> = proposed.iter().map(|link| link.to).collect();
@@ -283,6 +320,17 @@ impl<'a> Search<'a> {
             return set.repeated == 0 && (probe.link.affinity >= 2 || covered > 0.5);
         }
         true
+    }
+
+    fn told_repeated(&self) -> Vec<Vec<RepeatedId>> {
+        let mut told: Vec<Vec<RepeatedId>> = self.profiles.iter().map(|_| Vec::new()).collect();
+        for ((table, place), distinct, checked) in &self.repeated {
+            let table = &self.tables[*table];
+            let (column, rows) = (table.columns[*place].name.clone(), table.rows);
+            let distinct = (*distinct).min(rows - 1);
+            told[table.dataset].push(RepeatedId { column, distinct, rows, checked: *checked });
+        }
+        told
     }
 
     fn told(&self) -> Vec<Vec<Key>> {

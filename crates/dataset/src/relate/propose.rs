@@ -49,6 +49,23 @@ pub(crate) fn keys(table: &Table) -> Vec<usize> {
     found.into_iter().map(|(_, place)| place).collect()
 }
 
+/// Columns that are named as the id of a table's records, and of which most values, but not all,
+/// come once. `called` is what the table is called.
+pub(crate) fn repeated_ids(table: &Table, called: &str) -> Vec<usize> {
+    let is_one = |column: &Candidate| {
+        let is_own =
+            name::is_generic(&column.name) || name::stem(&column.name) == name::stem(called);
+        column.is_complete
+            && !column.is_date
+            && !column.path.ends_with("[]")
+            && name::is_id(column.leaf())
+            && is_own
+            && column.unique != Unique::Yes
+            && column.distinct * 2 >= table.rows
+    };
+    (0..table.columns.len()).filter(|&place| is_one(&table.columns[place])).collect()
+}
+
 /// Two columns that may be a key together.
 pub(crate) fn pairs(table: &Table) -> Vec<[usize; 2]> {
     let is_half = |column: &Candidate| {

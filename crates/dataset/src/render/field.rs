@@ -215,6 +215,9 @@ impl Writer<'_> {
             self.enumerate(field, &mut notes);
             self.measure(field, &mut notes);
         }
+        if field.has_decimal_commas {
+            notes.push("decimal commas in the file, loaded as numbers".to_owned());
+        }
         if field.dates.is_none() && field.values.is_empty() {
             if let Some(distinct) = field.distinct {
                 let about = if field.distinct_is_exact { "" } else { "~" };
@@ -314,6 +317,7 @@ fn kind(field: &Field) -> String {
         Meaning::DateTime => "date-time as string".to_owned(),
         Meaning::DateMonthFirst => "date as string, MM/DD/YYYY".to_owned(),
         Meaning::DateDayFirst => "date as string, DD/MM/YYYY".to_owned(),
+        Meaning::DateDotted => "date as string, DD.MM.YYYY".to_owned(),
         Meaning::EpochSeconds => "epoch seconds".to_owned(),
         Meaning::EpochMillis => "epoch milliseconds".to_owned(),
         Meaning::Uuid => "UUID".to_owned(),

@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) object: u64,
     /// The type that the file's own schema gives it.
     pub(crate) stored_as: Option<Box<str>>,
+    /// Whether numbers of it are written with a decimal comma.
+    pub(crate) has_commas: bool,
     /// How many keys found no room here.
     pub(crate) refused: u64,
 }

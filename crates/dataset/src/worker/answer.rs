@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::{Failure, Line, MOST_FILES, PROCESS, Request};
+use super::{Failure, Line, MOST_FILES, PROCESS, Refusal, Request};
 use crate::read::ReadError;
 use crate::work::{Input, Options, describe};
 
@@ -26,11 +26,11 @@ pub fn hook<E: Error + 'static>(seal: impl FnOnce() -> Result<(), E>) -> Option<
         return None;
     }
     let line = match take(io::stdin().as_fd()) {
-        Err(error) => failure(&error),
+        Err(error) => failure(Refusal::Other, &error),
         Ok((request, files)) => match inputs(request.names, files) {
-            Err(error) => failure(&error),
+            Err(error) => failure(Refusal::from(&error), &error),
             Ok(inputs) => match seal() {
-                Err(error) => failure(&error),
+                Err(error) => failure(Refusal::Other, &error),
                 Ok(()) => answer(&inputs, request.threads),
             },
         },
@@ -58,18 +58,18 @@ fn answer(inputs: &[Input], threads: usize) -> Line {
     let options = Options { threads: threads.clamp(1, 64), passed: &tell };
     match describe(inputs, &options) {
         Ok(description) => Line::Done(Box::new(description)),
-        Err(error) => failure(&error),
+        Err(error) => failure(Refusal::from(&error), &error),
     }
 }
 
-fn failure(error: &dyn Error) -> Line {
+fn failure(refusal: Refusal, error: &dyn Error) -> Line {
     let mut causes = Vec::new();
     let mut source = error.source();
     while let Some(cause) = source {
         causes.push(cause.to_string());
         source = cause.source();
     }
-    Line::Failed(Failure { what: error.to_string(), causes })
+    Line::Failed(Failure { refusal, what: error.to_string(), causes })
 }
 
 fn say(line: &Line) -> io::Result<()> {

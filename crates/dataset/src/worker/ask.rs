@@ -13,7 +13,7 @@ use rustix::net::{
     sendmsg, socketpair,
 };
 
-use super::{Line, MOST_FILES, PROCESS, Request};
+use super::{Failure, Line, MOST_FILES, PROCESS, Refusal, Request};
 use crate::describe::Description;
 
 /// More than any description of 128 files is long.
@@ -30,7 +30,7 @@ pub enum WorkerError {
     Hand(#[source] io::Error),
     /// What it says about a file.
     #[error("{what}")]
-    Refused { what: String, causes: Vec<String> },
+    Refused { refusal: Refusal, what: String, causes: Vec<String> },
     #[error("the worker that read the files ended early ({0})")]
     Died(ExitStatus),
     #[error("cannot parse the worker's response")]
@@ -75,8 +75,8 @@ pub fn describe_sealed(
             Line::Passed(bytes) => passed(bytes),
             Line::Done(description) => return Ok(*description),
             Line::Failed(failure) => {
-                let (what, causes) = (failure.what, failure.causes);
-                return Err(WorkerError::Refused { what, causes });
+                let Failure { refusal, what, causes } = failure;
+                return Err(WorkerError::Refused { refusal, what, causes });
             }
         }
     }

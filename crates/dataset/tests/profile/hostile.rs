@@ -19,10 +19,10 @@ fn what_is_wrong_is_said_and_the_rest_is_described() {
     has("x.json", r#"[{"a":NaN},{"a":-Infinity}]"#, What::NotFinite);
     has("x.json", format!("[1{},2]", "0".repeat(5000)), What::NotFinite);
     has("x.json", r#"[{"a":1,"a":2}]"#, What::RepeatedKeys);
-    has("x.json", b"[\"caf\xe9\"]", What::NotUtf8);
+    has("x.json", b"[\"caf\xc3\xa9\", \"caf\xe9\"]", What::NotUtf8);
     has("x.jsonl", "{\"a\":1}\nnot json\n{\"a\":2}\n", What::BadLines);
     has("x.jsonl", "{\"a\":1}\n{\"a\":", What::Truncated);
-    has("x.csv", b"a,b\ncaf\xe9,1\n", What::NotUtf8);
+    has("x.csv", b"a,b\ncaf\xc3\xa9,1\ncaf\xe9,1\n", What::NotUtf8);
     has("x.csv", "a,b\n1,\"open\n2,3\n", What::OpenQuote);
     let dataset = one("x.jsonl", "{\"a\":1}\n{\"a\":2,\n\n{\"a\":3}\r\n");
     assert_eq!(dataset.rows, 3);
@@ -34,11 +34,17 @@ fn what_is_no_data_at_all_is_refused_with_its_name() {
     let refused = |name: &str, content: &[u8]| try_describe(&[(name, content)], 1).unwrap_err();
     assert!(matches!(refused("x.json", b""), ReadError::Empty { .. }));
     assert!(matches!(refused("x.csv", b" \n\n "), ReadError::Empty { .. }));
-    for content in
-        [&b"\x1f\x8b\x08"[..], b"PK\x03\x04", b"\xff\xfea\x00", b"\x00\x01\x02", b"%PDF-1.7"]
-    {
+    for content in [&b"PK\x03\x04"[..], b"\xd0\xcf\x11\xe0\xa1\xb1", b"\x00\x01\x02", b"%PDF-1.7"] {
         assert!(matches!(refused("x.json", content), ReadError::Foreign { .. }));
     }
+    for content in [&b"\x1f\x8b\x08"[..], b"\x28\xb5\x2f\xfd\x00", b"\x1f\x8b\x08\x00garbage"] {
+        let error = refused("x.csv", content);
+        assert!(matches!(error, ReadError::Unpack { .. }), "{error:?}");
+    }
+    let error = refused("x.csv", b"id,region\n");
+    assert_eq!(error.to_string(), "`x.csv` has a header (id, region) and no rows");
+    let error = refused("x.xlsx", b"PK\x03\x04 xl/workbook.xml and nothing else");
+    assert!(matches!(error, ReadError::Excel { .. }), "{error:?}");
     let error = refused("x.parquet", b"PAR1");
     assert!(matches!(&error, ReadError::Parquet { name, .. } if name == "x.parquet"), "{error:?}");
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod forms;
 mod hostile;
 mod mutated;
 mod shapes;

@@ -1,6 +1,8 @@
 import collections
 import csv
 import datetime
+import gzip
+import io
 import json
 import math
 import os
@@ -108,7 +110,9 @@ class Table:
     def __init__(self, entry):
         options = entry.get("options") or {}
         self.file, self.name = entry["name"], entry["variable"]
-        self.delimiter = options.get("delimiter")
+        self.delimiter, self.columns_named = options.get("delimiter"), options.get("columns")
+        self.has_header, self.sheet = options.get("header", True), options.get("sheet")
+        self.encoding, self.compression = options.get("encoding") or "utf-8-sig", options.get("compression")
         # Digits that are no numbers, because their zeros count.
         self.texts = set(options.get("text") or ())
         self.notes, self.votes, self.marks, self.orders = [], {}, {}, {}
@@ -122,15 +126,27 @@ class Table:
                 "and counts and sums are those of the sample."
             )
 
+    def opened(self, path):
+        """The text of a file, unpacked and decoded."""
+        if self.compression == "zstd":
+            import pyarrow
+
+            file = pyarrow.input_stream(path, compression="zstd")
+        else:
+            file = gzip.open(path) if self.compression == "gzip" else open(path, "rb")
+        return io.TextIOWrapper(file, self.encoding, "replace", newline="")
+
     def read_csv(self, path):
         csv.field_size_limit(1 << 30)
         longer = 0
-        with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-            if not self.delimiter:
-                head = file.readline()
-                file.seek(0)
-                self.delimiter = max(",;\t|", key=head.count)
-            for row in csv.DictReader(file, delimiter=self.delimiter):
+        if not self.delimiter:
+            with self.opened(path) as file:
+                self.delimiter = max(",;\t|", key=file.readline().count)
+        with self.opened(path) as file:
+            rows = csv.DictReader(file, self.columns_named, delimiter=self.delimiter)
+            if self.columns_named and self.has_header:
+                next(rows, None)
+            for row in rows:
                 longer += row.pop(None, None) is not None
                 yield row
         if longer:
@@ -138,7 +154,7 @@ class Table:
 
     def read_jsonl(self, path):
         broken = 0
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
+        with self.opened(path) as file:
             for line in file:
                 try:
                     value = json.loads(line) if line.strip() else None
@@ -151,8 +167,21 @@ class Table:
             self.notes.append(f"Lines of `{self.file}` that are not JSON and were passed over: {broken}.")
 
     def read_json(self, path):
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
+        with self.opened(path) as file:
             return records(json.load(file))
+
+    def read_excel(self, path):
+        import openpyxl
+
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        sheet, first = book[self.sheet["name"]], self.sheet["first_column"]
+        sheet.reset_dimensions()
+        rows = sheet.iter_rows(
+            min_row=self.sheet["first_row"] + 1, min_col=first + 1, max_col=first + len(self.columns_named), values_only=True
+        )
+        for row in rows:
+            if any(value not in (None, "") for value in row):
+                yield dict(zip(self.columns_named, row))
 
     def read_parquet(self, path):
         import pandas

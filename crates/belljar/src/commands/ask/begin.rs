@@ -71,8 +71,7 @@ impl Asking<'_> {
         let taken = tokio::task::spawn_blocking(move || {
             let items = shelve_files(&shelf, &paths);
             let items = items.hint("--data takes files; each needs a name of its own")?;
-            let (profile, refused) =
-                dataset::profile(&paths).unwrap_or_else(|error| (None, vec![error]));
+            let (profile, refused) = dataset::profile(&paths)?;
             for error in &refused {
                 printer.report(error);
             }

@@ -4,8 +4,9 @@ use belljar_journal::{Directory, Journal as _, ListQuery, RunView};
 use belljar_model::RunId;
 
 use super::teller::{dollars, seconds};
-use super::{TENANT, events};
-use crate::output::{Hint as _, Printer};
+use super::{TENANT, events, short_ids};
+use crate::output::{Hint as _, Printer, printable};
+use crate::page::{Align, Grid, Page, separated};
 
 /// Runs that are counted when none is named.
 const NEWEST: usize = 100;
@@ -13,9 +14,10 @@ const NEWEST: usize = 100;
 pub(super) async fn cost(
     journal: &Directory,
     runs: &[RunId],
+    page: Option<Page>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let runs = match runs {
+    let runs: Vec<RunId> = match runs {
         [] => {
             let query = ListQuery { tenant: TENANT, state: None, after: None, most: NEWEST };
             let listed = journal.list(query).await.hint("cannot list runs")?;
@@ -24,8 +26,18 @@ pub(super) async fn cost(
         named => named.to_vec(),
     };
     let (mut documents, mut whole) = (Vec::new(), 0);
-    for run in runs {
-        let view = RunView::of(&events(journal, &run).await?);
+    let mut grid = Grid::new(&[
+        ("RUN", Align::Left),
+        ("COST", Align::Right),
+        ("TURNS", Align::Right),
+        ("TOKENS", Align::Right),
+        ("MODEL TIME", Align::Right),
+        ("CPU", Align::Right),
+        ("MODEL", Align::Left),
+    ]);
+    let ids = short_ids(&runs.iter().collect::<Vec<_>>());
+    for (run, id) in runs.iter().zip(ids) {
+        let view = RunView::of(&events(journal, run).await?);
         let spent = &view.spent;
         whole += spent.nano_dollars;
         if printer.is_json() {
@@ -39,18 +51,23 @@ pub(super) async fn cost(
             }));
             continue;
         }
-        printer.data(format_args!(
-            "{run}  {:>9}  {:>3} turns  {:>9} tokens  model {}  CPU {}  {}",
+        grid.row(vec![
+            id,
             dollars(spent.nano_dollars),
-            view.turns,
-            spent.tokens.total(),
+            view.turns.to_string(),
+            separated(spent.tokens.total()),
             seconds(spent.model_micros),
             seconds(spent.cpu_micros),
-            view.model,
-        ))?;
+            printable(&view.model),
+        ]);
     }
     if printer.is_json() {
         return printer.document(&documents);
+    }
+    let (width, has_colour) =
+        page.map_or((None, false), |page| (Some(page.width), page.has_colour));
+    if !runs.is_empty() {
+        printer.data(grid.to_text(width, has_colour).trim_end())?;
     }
     printer.data(format_args!("total {}", dollars(whole)))?;
     Ok(())

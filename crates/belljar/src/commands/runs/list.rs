@@ -6,8 +6,9 @@ use belljar_journal::{Directory, Journal as _, ListQuery, RunRow, State};
 use serde::Serialize;
 use time::format_description::well_known::Rfc3339;
 
-use super::{TENANT, is_left};
-use crate::output::Printer;
+use super::{TENANT, is_left, short_ids};
+use crate::output::{Printer, printable};
+use crate::page::{Align, Grid, Page};
 
 #[derive(Debug, Serialize)]
 struct Listed {
@@ -20,6 +21,7 @@ struct Listed {
 pub(super) async fn list(
     journal: &Directory,
     most: usize,
+    page: Option<Page>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let query = ListQuery { tenant: TENANT, state: None, after: None, most };
@@ -33,18 +35,28 @@ pub(super) async fn list(
     }
     if all.is_empty() {
         printer.note("there are no runs\nhint: `belljar ask` starts one");
+        return Ok(());
     }
-    for Listed { row, outcome } in &all {
+    let ids: Vec<_> = all.iter().map(|listed| &listed.row.address.run).collect();
+    let mut grid = Grid::new(&[
+        ("RUN", Align::Left),
+        ("MADE", Align::Left),
+        ("STATE", Align::Left),
+        ("QUESTION", Align::Left),
+    ]);
+    for (Listed { row, outcome }, id) in all.iter().zip(short_ids(&ids)) {
         let made = row.made_at.replace_nanosecond(0)?.format(&Rfc3339)?;
         let state = match outcome {
             Some(outcome) => outcome.as_str(),
             None if is_left(row) => "interrupted",
             None => row.state.as_str(),
         };
-        let title = crate::output::printable(&row.title);
-        printer.data(format_args!("{}  {made}  {state:<11}  {title}", row.address.run))?;
+        let title = printable(&row.title).replace(['\n', '\t'], " ");
+        grid.row(vec![id, made, state.to_owned(), title]);
     }
-    Ok(())
+    let (width, has_colour) =
+        page.map_or((None, false), |page| (Some(page.width), page.has_colour));
+    Ok(printer.data(grid.to_text(width, has_colour).trim_end())?)
 }
 
 /// How a run ended: its last event says so.

@@ -5,7 +5,7 @@ use belljar_journal::{Address, Directory, Journal as _, ReadError, RunView, read
 use belljar_model::RunId;
 use serde::Serialize;
 
-use super::teller::{Teller, dollars, seconds};
+use super::teller::{Detail, Teller, dollars, seconds};
 use crate::output::{Hint as _, Printer, printable};
 
 /// What one turn took.
@@ -45,7 +45,7 @@ pub(super) async fn show(
         });
         return printer.document(&document);
     }
-    let mut teller = Teller::new();
+    let mut teller = Teller::new(Detail::Full);
     for event in &events {
         if let Some(text) = teller.tell(event) {
             printer.data(printable(&text))?;

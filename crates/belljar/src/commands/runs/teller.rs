@@ -6,6 +6,8 @@ use belljar_journal::event::{
 use belljar_journal::{Call, RunView};
 use serde_json::Value;
 
+use crate::page::separated;
+
 /// Lines of code and of output that are shown.
 const CODE_LINES: usize = 12;
 const OUTPUT_LINES: usize = 8;
@@ -15,11 +17,22 @@ const WIDTH: usize = 160;
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Teller {
     view: RunView,
+    detail: Detail,
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::commands) enum Detail {
+    /// What code there is, and what it printed.
+    #[default]
+    Full,
+    /// How far it is.
+    Brief,
 }
 
 impl Teller {
-    pub(in crate::commands) fn new() -> Self {
-        Self::default()
+    pub(in crate::commands) fn new(detail: Detail) -> Self {
+        Self { detail, ..Self::default() }
     }
 
     /// What is to be said of this event, if anything.
@@ -55,14 +68,17 @@ impl Teller {
                 let tokens = &answer.tokens;
                 let prompt = tokens.total() - tokens.output;
                 let mut text = format!(
-                    "\nturn {}  model {}, {prompt} tokens in ({} cached), {} out{}",
+                    "{}turn {}  model {}, {} tokens in ({} cached), {} out{}",
+                    if self.detail == Detail::Brief { "" } else { "\n" },
                     answer.turn,
                     seconds(answer.micros),
-                    tokens.cache_read,
-                    tokens.output,
+                    separated(prompt),
+                    separated(tokens.cache_read),
+                    separated(tokens.output),
                     money(answer.nano_dollars),
                 );
-                for block in &answer.blocks {
+                let is_brief = self.detail == Detail::Brief;
+                for block in answer.blocks.iter().filter(|_| !is_brief) {
                     text.push_str(&block_text(block));
                 }
                 text
@@ -72,7 +88,7 @@ impl Teller {
             Body::GuardReported(report) => format!("  guard {}: {}", report.guard, report.message),
             Body::ArtifactAdded(added) => {
                 let artifact = &added.artifact;
-                format!("  saved {} ({} bytes)", artifact.name, artifact.content.bytes)
+                format!("  saved {} ({} bytes)", artifact.name, separated(artifact.content.bytes))
             }
             Body::InjectedMessage(message) => {
                 let who = match message.kind {
@@ -101,11 +117,12 @@ impl Teller {
                     finished.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
                 let spent = &self.view.spent;
                 format!(
-                    "\n{outcome}{why}  {}, model {}, code {}, {} tokens{}",
+                    "{}{outcome}{why}  {}, model {}, code {}, {} tokens{}",
+                    if self.detail == Detail::Brief { "" } else { "\n" },
                     counted(self.view.turns.into(), "turn"),
                     seconds(spent.model_micros),
                     seconds(spent.call_micros),
-                    spent.tokens.total(),
+                    separated(spent.tokens.total()),
                     money(spent.nano_dollars),
                 )
             }
@@ -130,10 +147,12 @@ impl Teller {
             "  {name} {}, CPU {}{peak}, {} bytes{}",
             seconds(used.wall_micros),
             seconds(used.cpu_micros),
-            used.output_bytes,
+            separated(used.output_bytes),
             fault.unwrap_or_default(),
         );
-        text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > "));
+        if self.detail == Detail::Full {
+            text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > "));
+        }
         text
     }
 }

@@ -1,0 +1,147 @@
+//! Text for people at a terminal: Markdown with its tables aligned, lines no wider than the
+//! terminal, numbers with separators, and a little colour.
+//!
+//! Programs that read standard output get what was answered, unchanged.
+
+mod grid;
+mod number;
+
+use std::io::{self, IsTerminal as _};
+
+use rustix::stdio::stdout;
+use rustix::termios::tcgetwinsize;
+
+pub(crate) use grid::{Align, Grid};
+pub(crate) use number::separated;
+
+use crate::config::Config;
+
+/// Narrower terminals are taken for this one.
+const MIN_WIDTH: usize = 40;
+
+/// A terminal that standard output goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) width: usize,
+    pub(crate) has_colour: bool,
+}
+
+impl Page {
+    /// None if standard output is no terminal. `NO_COLOR` forbids colour.
+    pub(crate) fn of_terminal(config: &Config) -> Option<Self> {
+        if !io::stdout().is_terminal() {
+            return None;
+        }
+        let size = tcgetwinsize(stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let width = if size == 0 { 80 } else { size.max(MIN_WIDTH) };
+        Some(Self { width, has_colour: !config.no_colour })
+    }
+
+    /// Sets Markdown for this page.
+    pub(crate) fn markdown(&self, text: &str) -> String {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut out = String::new();
+        let mut at = 0;
+        let mut is_code = false;
+        while let Some(line) = lines.get(at) {
+            if line.trim_start().starts_with("```") {
+                is_code = !is_code;
+                at += 1;
+                continue;
+            }
+            if !is_code && let Some((grid, count)) = Grid::read(&lines[at..]) {
+                out.push_str(&grid.to_text(Some(self.width), self.has_colour));
+                at += count;
+                continue;
+            }
+            let heading = line.trim_start_matches('#');
+            match heading.strip_prefix(' ') {
+                Some(heading) if heading.len() + 1 < line.len() && !is_code => {
+                    out.push_str(&self.bold(heading.trim()));
+                    out.push('\n');
+                }
+                _ => out.push_str(&self.wrapped(line)),
+            }
+            at += 1;
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+
+    pub(crate) fn bold(&self, text: &str) -> String {
+        if self.has_colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// Breaks a text at spaces; what follows on is indented a little more than its line.
+    pub(crate) fn wrapped(&self, text: &str) -> String {
+        let mut out = String::new();
+        for line in text.lines() {
+            let indent = line.len() - line.trim_start().len();
+            let hanging = " ".repeat((indent + 2).min(self.width / 2));
+            let mut width = 0;
+            let mut has_word = false;
+            for word in line.split(' ') {
+                let length = word.chars().count();
+                if has_word && !word.is_empty() && width + 1 + length > self.width {
+                    out.truncate(out.trim_end_matches(' ').len());
+                    out.push('\n');
+                    out.push_str(&hanging);
+                    width = hanging.len();
+                } else if width > 0 || has_word || !out.is_empty() && !out.ends_with('\n') {
+                    out.push(' ');
+                    width += 1;
+                } else if word.is_empty() {
+                    out.push(' ');
+                    width += 1;
+                    continue;
+                }
+                out.push_str(word);
+                width += length;
+                has_word |= !word.is_empty();
+            }
+            out.push('\n');
+        }
+        if text.is_empty() {
+            out.push('\n');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: Page = Page { width: 40, has_colour: false };
+
+    #[test]
+    fn a_table_is_aligned_and_its_numbers_are_separated() {
+        let text = "The sum of `amount` for each `region`:\n\n| region | sum | year |\n|---|---:|---|\n\
+                    | north | 1234567.5 | 2025 |\n| south | -12 | 2026 |\n\nDone.";
+        let want = "The sum of `amount` for each `region`:\n\nregion          sum  year\n\
+                    ──────  ───────────  ────\nnorth   1,234,567.5  2025\nsouth           -12  2026\n\nDone.";
+        assert_eq!(PAGE.markdown(text), want);
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_page() {
+        let long = "word ".repeat(40);
+        let table = format!("| a | b |\n|---|---|\n| {long} | 5000 |\n| x | {long} |\n");
+        let list = format!("- `sales`, 5 rows: {long}\n    deep {long}");
+        for text in [long.as_str(), &table, &list] {
+            let shown = PAGE.markdown(text);
+            let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= PAGE.width, "{widest}: {shown}");
+        }
+        let shown = PAGE.wrapped(&list);
+        assert!(shown.lines().nth(1).unwrap().starts_with("  word"), "{shown}");
+    }
+
+    #[test]
+    fn code_stays_as_it_is_and_colour_is_only_added_where_it_may_be() {
+        let text = "# Title\n\n```\n| not | a table |\n|---|---|\n```\n";
+        assert_eq!(PAGE.markdown(text), "Title\n\n| not | a table |\n|---|---|");
+        let colourful = Page { has_colour: true, ..PAGE };
+        assert!(colourful.markdown(text).starts_with("\x1b[1mTitle\x1b[0m"));
+    }
+}
