@@ -62,8 +62,9 @@ fn metrics_base(nodes: u16) -> u16 {
     loop {
         let first = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = first.local_addr().unwrap().port();
-        let others = (1..=nodes).map(|node| Some(port.checked_add(node)?));
-        if others.flatten().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()) {
+        let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        let mut others = (1..=nodes).map(|node| port.checked_add(node));
+        if others.all(|port| port.is_some_and(is_free)) {
             return port;
         }
     }
