@@ -100,6 +100,7 @@ const CASES: &[(&str, Case)] = cases![
     resumed::a_budget_of_nothing_and_a_name_of_nobody_are_refused,
     rules::warnings_are_no_part_of_what_the_rules_are_asked,
     rules::what_the_rules_cannot_answer_is_no_success,
+    rules::the_rules_read_files_as_they_are_described,
     rules::rules_that_lack_memory_look_again_with_more,
     rules::a_template_without_an_interpreter_ends_the_run,
     ask::whoever_goes_on_after_a_kill_sees_the_same_data,

@@ -66,6 +66,28 @@ pub(crate) async fn what_the_rules_cannot_answer_is_no_success(world: &World) {
     }
 }
 
+pub(crate) async fn the_rules_read_files_as_they_are_described(world: &World) {
+    let place = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let place = place.path();
+    let text = "region;amount\nKöln;1.200,50\nBern;3,25\nKöln;0,50\n";
+    let latin: Vec<u8> = text.chars().map(|letter| u8::try_from(letter).unwrap()).collect();
+    let utf16: Vec<u8> =
+        format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(place.join("latin.csv"), &latin).unwrap();
+    std::fs::write(place.join("wide.csv"), &utf16).unwrap();
+    std::fs::write(place.join("small.csv.zst"), zstd::encode_all(&*latin, 1).unwrap()).unwrap();
+    for file in ["latin.csv", "wide.csv", "small.csv.zst"] {
+        let asked = ask(place, "What is the total amount by region?", &["--data", file]).await;
+        assert_eq!(asked.status, Some(0), "{file}: {}{}", asked.stdout, asked.stderr);
+        assert!(asked.stdout.contains("| Köln | 1201 |"), "{file}: {}", asked.stdout);
+    }
+    // Columns without names are called what they are described as.
+    std::fs::write(place.join("bare.csv"), "1,5\n2,7\n3,9\n").unwrap();
+    let asked = ask(place, "What is the total column_2?", &["--data", "bare.csv"]).await;
+    assert_eq!(asked.status, Some(0), "{}{}", asked.stdout, asked.stderr);
+    assert!(asked.stdout.contains("21"), "{}", asked.stdout);
+}
+
 pub(crate) async fn rules_that_lack_memory_look_again_with_more(world: &World) {
     let place = tempfile::tempdir_in(world.directory.path()).unwrap();
     let place = place.path();

@@ -40,8 +40,7 @@ impl Dialect {
     /// The delimiter that cuts most rows into the same number of cells, and more
     /// than one.
     pub(crate) fn sniff(job: Job<'_>) -> io::Result<Self> {
-        let mut best: Option<(f64, Self)> = None;
-        for delimiter in [b',', b'\t', b';', b'|'] {
+        let judged = |delimiter: u8| {
             let rows = rows(job, delimiter)?;
             let columns = rows.first().map_or(0, Vec::len);
             let same = rows.iter().filter(|row| row.len() == columns).count();
@@ -49,6 +48,16 @@ impl Dialect {
             let score = if columns > 1 { share * (columns as f64).sqrt() } else { 0.0 };
             let has_header = has_header(&rows);
             let dialect = Self { delimiter, has_header, is_renamed: false, columns };
+            let is_certain = columns > 1 && share == 1.0 && has_decimal_commas(&rows);
+            io::Result::Ok((score, dialect, is_certain))
+        };
+        let (_, dialect, is_certain) = judged(b';')?;
+        if is_certain {
+            return Ok(dialect);
+        }
+        let mut best: Option<(f64, Self)> = None;
+        for delimiter in [b',', b'\t', b';', b'|'] {
+            let (score, dialect, _) = judged(delimiter)?;
             if best.is_none_or(|(highest, _)| score > highest) {
                 best = Some((score, dialect));
             }
@@ -82,6 +91,14 @@ fn rows(job: Job<'_>, delimiter: u8) -> io::Result<Vec<Vec<Vec<u8>>>> {
     rows.pop_if(|_| rows_are_many(count));
     rows.retain(|row: &Vec<Vec<u8>>| row.iter().any(|cell| !cell.is_empty()));
     Ok(rows)
+}
+
+/// Returns true if there are commas in the cells, and all of them are before decimals: then it is
+/// not they that separate cells.
+fn has_decimal_commas(rows: &[Vec<Vec<u8>>]) -> bool {
+    let mut cells = rows.iter().flatten().filter(|cell| cell.contains(&b','));
+    let is_number = |cell: &Vec<u8>| number::with_comma(cell, &mut [0; COMMA_BYTES]).is_some();
+    cells.clone().next().is_some() && cells.all(is_number)
 }
 
 fn rows_are_many(count: usize) -> bool {

@@ -1,6 +1,7 @@
 //! The second pass: the values of a few paths, and nothing else.
 
 mod columns;
+mod sheet;
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +9,6 @@ use std::ops::Range;
 use crate::column::Value;
 use crate::csv::{self, Cells, End, Typed};
 use crate::describe::Format;
-use crate::excel;
 use crate::hash;
 use crate::json::{Lines, Scanner, Stop};
 use crate::limits;
@@ -114,7 +114,7 @@ pub(crate) fn extract(
         }
         Format::Csv => table(job, profile, &wanted, &mut sink),
         Format::Parquet => return columns::columns(job, &wanted, &mut sink),
-        Format::Excel => return sheet(job, profile, &wanted, &mut sink),
+        Format::Excel => return sheet::sheet(job, profile, &wanted, &mut sink),
     };
     result.map_err(|error| job.io(error))
 }
@@ -174,32 +174,6 @@ fn table(
             return cells.window.finish().map(drop);
         }
     }
-}
-
-fn sheet(
-    job: Job<'_>,
-    profile: &Profile,
-    wanted: &Wanted,
-    sink: &mut dyn FnMut(Batch),
-) -> Result<(), ReadError> {
-    let Some(sheet) = &profile.sheet else { return Ok(()) };
-    let ids = &profile.tree.node(ROOT).children;
-    let mut taker = Taker::new(wanted);
-    excel::rows(job, sheet, |row| {
-        for (place, cell) in row {
-            if let Some(id) = ids.get(*place)
-                && wanted.nodes[*id as usize].is_on_the_way
-            {
-                cell.with_value(|value| taker.take(*id, &value));
-            }
-        }
-        taker.end(ROOT);
-        if taker.batch.len() >= BATCH {
-            sink(std::mem::take(&mut taker.batch));
-        }
-    })?;
-    sink(taker.batch);
-    Ok(())
 }
 
 /// Hashes on their way into a batch.

@@ -83,6 +83,11 @@ fn numbers_with_decimal_commas_are_numbers() {
     let said = describe(&[("prices.csv", table.as_bytes())]).to_text(4000);
     assert!(said.contains("date as string, DD.MM.YYYY"), "{said}");
     assert!(said.contains("decimal commas in the file, loaded as numbers"), "{said}");
+    // Commas before decimals separate nothing, even where there are as many of them.
+    let dataset = one("x.csv", "1;12,5;3,5\n2;7,25;4,5\n");
+    assert_eq!(dataset.dialect.unwrap().delimiter, b';');
+    assert_eq!(at(&dataset, "column_2").numbers.unwrap().max, 12.5);
+    assert_eq!(one("x.csv", "1,a;b\n2,c;d\n").dialect.unwrap().delimiter, b',');
     // Thousands as they are written in English stay texts.
     let dataset = one("x.csv", "n,of\n\"1,234\",a\n\"2,345\",b\n");
     assert_eq!(at(&dataset, "n").types.string, 2);
