@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 
+from . import installed
+
 PR_GET_TID_ADDRESS = 40
 
 _libc = ctypes.PyDLL(None)
@@ -111,6 +113,7 @@ def wake(message):
     os.environ.update(environment)
     if "TZ" in environment or "TZ" in (message.get("unset") or ()):
         time.tzset()
+    installed.look()
     if message.get("cwd"):
         try:
             os.chdir(message["cwd"])

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 
-from . import DESCRIPTOR, identity, offer, warm
+from . import DESCRIPTOR, identity, installed, offer, warm
 from .channel import Channel, Stream
 
 
@@ -68,6 +68,7 @@ def prepare(channel):
     shell = Shell.instance(channel=channel)
     channel.alarm.install()
     offer.publish()
+    installed.install()
     signal.signal(signal.SIGINT, lambda _number, frame: interrupt(channel, frame))
     sys.unraisablehook = retrying(channel, sys.unraisablehook)
     # For processes that user code forks, not for those the zygote does.
