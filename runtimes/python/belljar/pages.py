@@ -6,9 +6,12 @@ copied in pages of 4 KB all the same.
 """
 
 import ctypes
+import errno
 
 HUGE = 2 << 20
 COLLAPSE = 25  # MADV_COLLAPSE, Linux 6.1
+# The kernel asks for another attempt while somebody else holds one of the pages.
+ATTEMPTS = 3
 
 
 def join():
@@ -21,7 +24,12 @@ def join():
     joined = 0
     for begin, end in held():
         for address in range(-(-begin // HUGE) * HUGE, end - HUGE + 1, HUGE):
-            joined += madvise(address, HUGE, COLLAPSE) == 0
+            for _ in range(ATTEMPTS):
+                if madvise(address, HUGE, COLLAPSE) == 0:
+                    joined += 1
+                    break
+                if ctypes.get_errno() != errno.EAGAIN:
+                    break
     return joined
 
 
