@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_python import IPYTHON, ContextTest
 from wire import Zygote, python_context
 
-# What `pip install --user` does to the disk, by another process.
+# Another process writes the files that `pip install --user` would write.
 INSTALL = """
 import subprocess, sys
 source = '''
@@ -61,7 +61,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(outcome.text(), "True\n")
 
     def test_the_users_packages_come_before_the_systems(self):
-        self.run_ok("install('IPython_shadow')\n!true")
+        self.run_ok("install('shadow')\n!true")
         outcome = self.run_ok(
             "import site\nnames = [os.path.basename(entry) for entry in sys.path]\n"
             "print(sys.path.index(site.USER_SITE) <= min(names.index(n) for n in names if n.endswith('-packages')))"
@@ -81,9 +81,9 @@ class InstalledInForks(unittest.TestCase):
             self.skipTest("the Python under test has no IPython")
         zygote = Zygote()
         self.addCleanup(zygote.close)
-        home = "/tmp/belljar-test-home"
         first = zygote.fork()
         self.addCleanup(first.close)
+        home = first.run("import tempfile\nprint(tempfile.mkdtemp())").text().strip()
         first.run(INSTALL + f"install('mine', home={home!r})")
         second = zygote.fork()
         self.addCleanup(second.close)

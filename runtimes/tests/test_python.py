@@ -501,7 +501,6 @@ class Unfit(unittest.TestCase):
         context.close()
 
 
-@unittest.skipUnless(IPYTHON, "the Python under test has no IPython")
 def large_pages_to_be_had():
     """How many of eight large pages the kernel gives to a process that does nothing else."""
     code = (
@@ -517,6 +516,7 @@ def large_pages_to_be_had():
     return int(done.stdout)
 
 
+@unittest.skipUnless(IPYTHON, "the Python under test has no IPython")
 class Forked(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

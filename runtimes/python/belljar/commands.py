@@ -36,7 +36,7 @@ def system(shell, command):
             except subprocess.TimeoutExpired:
                 process.kill()
             raise
-    installed.look()
+    installed.refresh()
     # Not returned: a value would be shown as the cell's result.
     shell.user_ns["_exit_code"] = code
     if getattr(shell, "system_raise_on_error", False) and code:

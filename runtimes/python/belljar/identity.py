@@ -113,7 +113,7 @@ def wake(message):
     os.environ.update(environment)
     if "TZ" in environment or "TZ" in (message.get("unset") or ()):
         time.tzset()
-    installed.look()
+    installed.refresh()
     if message.get("cwd"):
         try:
             os.chdir(message["cwd"])

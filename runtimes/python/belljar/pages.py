@@ -10,7 +10,7 @@ import errno
 
 HUGE = 2 << 20
 COLLAPSE = 25  # MADV_COLLAPSE, Linux 6.1
-# The kernel asks for another attempt while somebody else holds one of the pages.
+# The kernel answers EAGAIN while one of the pages is in use.
 ATTEMPTS = 3
 
 
