@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a sandbox finds them: it makes no new name in `/`.
+/// The directory of datasets inside a sandbox.
 pub const FOLDER: &str = "/mnt/data";
 
 /// Each is a mount, and a descriptor on its way there.

@@ -125,7 +125,7 @@ pub struct Plan {
 /// The guest's uid inside; calls are 1000, or 0 in a template build.
 pub const GUEST_UID: u32 = 999;
 pub const USER_UID: u32 = 1000;
-/// What the OOM killer adds for everything in a sandbox: code is ended before daemons are.
+/// The OOM score adjustment of every process in a sandbox: the kernel ends code before daemons.
 pub(crate) const OOM_SCORE: &str = "500";
 
 /// Who the guest is, inside.
@@ -303,7 +303,6 @@ impl Plan {
             Step::Scratch { bytes: Some(limits.disk_bytes), inodes: Some(limits.inodes) },
             Step::Layers { count: spec.root.layers.len() },
             Step::Overlay { neutral: true },
-            // Its children set their OOM scores before they enter a sandbox.
             Step::Proc { hidden: true, read_only: false },
             Step::Devices { minimal: true },
             Step::SharedMemory,

@@ -240,13 +240,8 @@ impl Pending {
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         let pidfd =
             opened.map_err(io::Error::from).map_err(step("keep a handle of the interpreter"))?;
-        match inspect(pid, machine) {
-            Ok(inner) => {
-                // From here: inside, procfs is read-only.
-                std::fs::write(format!("/proc/{pid}/oom_score_adj"), OOM_SCORE)
-                    .map_err(step("set the OOM score"))?;
-                Ok(Interpreter { pid, inner, pidfd, ended })
-            }
+        match inspect(pid, machine).and_then(|inner| adjust_oom_score(pid).map(|()| inner)) {
+            Ok(inner) => Ok(Interpreter { pid, inner, pidfd, ended }),
             Err(wrong) => {
                 if let Some(group) = group {
                     let _ = group.kill();
@@ -295,6 +290,12 @@ async fn hear(sync: &UnixStream) -> io::Result<(Vec<u8>, u32)> {
             other => return other,
         }
     }
+}
+
+/// Sets the OOM score of a forked process from outside: inside, procfs is read-only.
+fn adjust_oom_score(pid: u32) -> Result<(), String> {
+    std::fs::write(format!("/proc/{pid}/oom_score_adj"), OOM_SCORE)
+        .map_err(|error| format!("its OOM score cannot be set: {error}"))
 }
 
 /// Looks at a forked process from outside, before anything is sent to it.

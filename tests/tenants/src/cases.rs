@@ -39,7 +39,7 @@ pub(crate) struct Case {
     pub(crate) title: &'static str,
     /// How many sandboxes a tenant may have.
     pub(crate) quota: usize,
-    /// Whether it makes contexts on the server.
+    /// Set for a case that makes many contexts on the server.
     pub(crate) warm: bool,
     pub(crate) run: for<'a> fn(&'a World) -> Run<'a>,
 }
@@ -78,7 +78,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),
     case!("API-04", "a cursor of another tenant", cursors::are_ones_own),
-    case!(warm "API-05", "fields that nobody described", bodies::unknown_fields),
+    case!(warm "API-05", "undescribed fields", bodies::unknown_fields),
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-07", "SQL in every text field", database::texts_stay_texts),
     case!("API-08", "every route without a key", strangers::no_key_no_answer),

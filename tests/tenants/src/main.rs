@@ -1,7 +1,7 @@
 //! What one tenant may not do to another, or to the server, through its API.
 //!
 //! ```text
-//! belljar-tenants [filter] [--bless]
+//! belljar-tenants [filter] [-j count] [--bless]
 //! ```
 //!
 //! A real server listens on loopback, with two tenants and real sandboxes. Each
@@ -18,6 +18,7 @@
 
 mod cases;
 mod client;
+mod jobs;
 mod oracle;
 mod peer;
 mod planted;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use belljar_testkit::{CaseLog, CaseVerdict, Resident, Undecided, run_case};
 use clap::Parser;
 
@@ -45,6 +47,12 @@ use crate::world::World;
 struct Args {
     /// Only cases whose id contains this, such as API-01.
     filter: Option<String>,
+    /// Runs as many cases side by side, each in a process of its own.
+    #[arg(short, value_name = "COUNT", default_value_t = 2)]
+    jobs: usize,
+    /// Runs the case with exactly this id, in this process.
+    #[arg(long, value_name = "ID", hide = true, conflicts_with = "filter")]
+    only: Option<String>,
     /// Write docs/authorization.md instead of comparing it.
     #[arg(long)]
     bless: bool,
@@ -58,19 +66,7 @@ fn main() -> ExitCode {
     belljar_node::hook();
     let args = Args::parse();
     cases::authorization::BLESS.store(args.bless, std::sync::atomic::Ordering::Relaxed);
-    let planted = match Planted::take() {
-        Ok(planted) => Arc::new(planted),
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return ExitCode::from(2);
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ran = match runtime {
-        Ok(runtime) => runtime.block_on(run(&args, &planted)),
-        Err(error) => Err(error.into()),
-    };
-    match ran {
+    match run(&args) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
@@ -81,35 +77,36 @@ fn main() -> ExitCode {
 }
 
 /// Answers how many cases failed.
-async fn run(args: &Args, planted: &Arc<Planted>) -> anyhow::Result<usize> {
+fn run(args: &Args) -> anyhow::Result<usize> {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if let Some(id) = &args.only {
+        let case = cases::ALL.iter().find(|case| case.id == id).context("no case has this id")?;
+        let planted = Arc::new(Planted::take()?);
+        return runtime()?.block_on(run_one(case, &planted));
+    }
+    let is_meant = |case: &&Case| args.filter.as_ref().is_none_or(|part| case.id.contains(part));
+    let cases: Vec<_> = cases::ALL.iter().filter(is_meant).collect();
+    anyhow::ensure!(!cases.is_empty(), "no case has such an id");
+    runtime()?.block_on(jobs::run(args, &cases))
+}
+
+async fn run_one(case: &Case, planted: &Arc<Planted>) -> anyhow::Result<usize> {
     let log = CaseLog::open("tenants")?;
     let oracle = Oracle::start()?;
-    let (mut passed, mut failed) = (0, 0);
-    for case in cases::ALL {
-        if args.filter.as_deref().is_some_and(|filter| !case.id.contains(filter)) {
-            continue;
-        }
-        let seen = run_case(&log, case.id, tokio::time::sleep, async || {
-            let begin = Instant::now();
-            let seen = attempt(case, planted, &oracle).await;
-            let took = begin.elapsed().as_secs_f64();
-            match &seen {
-                Ok(said) => println!("{} pass {took:5.1} s  {}: {said}", case.id, case.title),
-                Err(error) => {
-                    println!("{} FAIL {took:5.1} s  {}\n    {error:#}", case.id, case.title);
-                }
+    let seen = run_case(&log, case.id, tokio::time::sleep, async || {
+        let begin = Instant::now();
+        let seen = attempt(case, planted, &oracle).await;
+        let took = begin.elapsed().as_secs_f64();
+        match &seen {
+            Ok(said) => println!("{} pass {took:5.1} s  {}: {said}", case.id, case.title),
+            Err(error) => {
+                println!("{} FAIL {took:5.1} s  {}\n    {error:#}", case.id, case.title);
             }
-            let verdict = verdict(&seen);
-            (seen, verdict)
-        });
-        match seen.await? {
-            Ok(_) => passed += 1,
-            Err(_) => failed += 1,
         }
-    }
-    anyhow::ensure!(passed + failed > 0, "no case has such an id");
-    println!("{passed} passed, {failed} failed");
-    Ok(failed)
+        let verdict = verdict(&seen);
+        (seen, verdict)
+    });
+    Ok(usize::from(seen.await?.is_err()))
 }
 
 async fn attempt(case: &Case, planted: &Arc<Planted>, oracle: &Oracle) -> anyhow::Result<String> {
@@ -149,8 +146,6 @@ fn verdict(seen: &anyhow::Result<String>) -> CaseVerdict {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Context as _;
-
     use super::*;
 
     #[test]

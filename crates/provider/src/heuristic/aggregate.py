@@ -98,7 +98,7 @@ def note_ties(order, value_of, what):
     shown_to = ASK["rank"] or ASK["most"]
     edges = [shown_to] + ([shown_to - 1] if ASK["rank"] else [])
     if any(0 < edge < len(order) and value_of(order[edge - 1]) == value_of(order[edge]) for edge in edges):
-        said.append(f"Others have the same {what}: which of them are shown is chance.")
+        said.append(f"Tie: others have the same {what}, so the choice among them is arbitrary.")
 
 
 def is_within(value, limit):

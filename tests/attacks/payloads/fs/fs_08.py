@@ -12,7 +12,7 @@ import tarfile
 work = "/tmp/fs08"
 forbidden = ["/etc/fs08", "/usr/bin/fs08", "/usr/lib/fs08", "/proc/fs08", "/dev/fs08"]
 if not os.stat("/").st_mode & 0o1000:
-    # Else names there are everyone's, as in /tmp.
+    # Where the sandbox has a root of its own, / is like /tmp.
     forbidden.append("/fs08")
 watched = ["/etc/passwd", "/etc/hostname", "/bin/sh", "/usr/bin/env"]
 held, breached = [], []

@@ -92,10 +92,11 @@ static void ports(void) {
     close(s);
 }
 
-// As /tmp is: everyone makes names there, and nobody touches another's.
-static bool is_shared(const char *dir) {
+// Where the sandbox has a root of its own, / is like /tmp: every user makes names there and
+// removes only their own. No other directory may be so.
+static bool is_shared_root(const char *dir) {
     struct stat st;
-    return stat(dir, &st) == 0 && (st.st_mode & S_ISVTX) && (st.st_mode & S_IWOTH);
+    return !strcmp(dir, "/") && stat(dir, &st) == 0 && (st.st_mode & S_ISVTX);
 }
 
 static void files(void) {
@@ -134,7 +135,7 @@ static void files(void) {
                                  "/proc/self/cwd/../usr", "/proc/1/root", NULL};
     for (int i = 0; dirs[i]; i++) {
         char b[256], what[300];
-        if (is_shared(dirs[i])) continue;
+        if (is_shared_root(dirs[i])) continue;
         snprintf(b, sizeof b, "%s/krn27.%d", dirs[i], (int)getpid());
         snprintf(what, sizeof what, "rename into %s", dirs[i]);
         if (!denied(what, rename(a, b), EACCES, EXDEV, EPERM, EROFS, ENOENT, 0)) rename(b, a);

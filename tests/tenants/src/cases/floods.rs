@@ -27,7 +27,7 @@ const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// The lease of a node, and some time.
 const LONGER_THAN_A_LEASE: Duration = Duration::from_secs(9);
 
-/// How long wrong keys come while sandboxes are created.
+/// The duration of the flood while sandboxes are created.
 const FLOOD: Duration = Duration::from_secs(2);
 
 /// BUS-09: wrong keys take every connection to the database that they get.

@@ -164,7 +164,7 @@ pub(super) async fn sharing_flags(_: Stage) -> anyhow::Result<Seen> {
     Ok(Seen::Breach("each of these is found".to_owned()))
 }
 
-/// How long a search of the whole tree may take.
+/// The time limit for a search of the whole tree.
 const SEARCH: Duration = Duration::from_secs(120);
 
 /// Looks for the sockets of container engines.
