@@ -66,9 +66,7 @@ fn render(document: &Value) -> String {
         html.push_str("</section>");
     }
     error_section(&mut html, &errors);
-    html.push_str(
-        "<section><h2 id=\"types\">Types</h2><p>Schemas of requests and responses.</p>",
-    );
+    html.push_str("<section><h2 id=\"types\">Types</h2><p>Schemas of requests and responses.</p>");
     let types = document.pointer("/components/schemas").and_then(Value::as_object);
     for (name, described) in types.into_iter().flatten() {
         schema::named(&mut html, name, described);
