@@ -298,7 +298,10 @@ mod tests {
     #[test]
     fn what_an_error_means_is_said_once() {
         let page = page();
-        for meaning in ["No key, or none of this server.", "It does not exist, or is not yours."] {
+        for meaning in [
+            "The key is missing or invalid.",
+            "The resource does not exist or belongs to another tenant.",
+        ] {
             assert_eq!(page.matches(meaning).count(), 1, "{meaning}");
         }
     }

@@ -91,8 +91,9 @@ pub(super) fn profile(
     let is_empty = |(_, error): &(String, WorkerError)| {
         matches!(error, WorkerError::Refused { refusal: Refusal::Empty, .. })
     };
-    if sorted.refused.len() == paths.len() && sorted.refused.iter().all(is_empty) {
-        return Err(explained(sorted.refused.remove(0).1));
+    let only_empty = sorted.refused.len() == paths.len() && sorted.refused.iter().all(is_empty);
+    if only_empty && let Some((_, error)) = sorted.refused.pop() {
+        return Err(explained(error));
     }
     let refused = sorted.refused.into_iter().map(|(_, error)| explained(error)).collect();
     Ok((sorted.description, refused))

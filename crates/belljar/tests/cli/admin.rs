@@ -167,7 +167,7 @@ async fn nodes_are_shown_and_drained() {
     assert_eq!(words[0], columns);
     assert_eq!(words[1][..5], ["n1", "1", "up", "0", "8"], "{text}");
     assert_eq!(words[2][..5], ["n2", "2", "lost", "0", "8"], "{text}");
-    assert!(words[2].contains(&"out"), "{text}");
+    assert!(words[2].contains(&"expired"), "{text}");
 
     office.run(&["node", "drain", "n1", "--wait", "1m"]).expect_status(0);
     let listed = office.document(&["node", "list"]);

@@ -83,14 +83,11 @@ pub(crate) async fn ask_tries_again_with_more_memory(world: &World) {
     // What does not fit into 512 MB fits into 1 GB.
     const HUNGRY: &str = r#"
         [[turn]]
-        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << \
-                                                             20)\nprint(len(held))" } }]
+        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << 20)\nprint(len(held))" } }]
         [[turn]]
-        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << \
-                                                             20)\nprint(len(held))" } }]
+        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << 20)\nprint(len(held))" } }]
         [[turn]]
-        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << \
-                                                             20)\nprint(len(held))" } }]
+        call = [{ tool = "execute_python", input = { code = "held = b'x' * (600 << 20)\nprint(len(held))" } }]
         [[turn]]
         call = [{ tool = "finish", input = { answer = "Held: {{result}}" } }]
     "#;

@@ -132,7 +132,7 @@ fn what_can_be_paid_for_is_what_would_be_set_aside() {
 fn the_documented_prices_file_is_read() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let section = page.split("## Prices file").nth(1).unwrap();
+    let section = page.split("## Prices\n").nth(1).unwrap();
     let text = section.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let table = Table::parse(text).unwrap();
     let cost = |input| {
