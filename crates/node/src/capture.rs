@@ -30,7 +30,7 @@ impl Capture {
         let room = self.half - self.head.len();
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(first);
-        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let rest = rest.get(rest.len().saturating_sub(self.half)..).unwrap_or_default();
         let excess = (self.tail.len() + rest.len()).saturating_sub(self.half);
         self.tail.drain(..excess);
         self.tail.extend(rest);

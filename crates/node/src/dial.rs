@@ -150,16 +150,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
         let mut piece = std::mem::take(&mut self.piece);
         let room = piece.len().min(self.credit);
         let next = self.unread.front().filter(|_| self.writer.is_some());
+        let free = piece.get_mut(..room).unwrap_or_default();
         // What is awaited here loses nothing when another is first.
         let moved = tokio::select! {
             incoming = self.channel.next() => Moved::Came(incoming),
-            read = read(&mut self.reader, &mut piece[..room]), if room > 0 => Moved::Read(read),
+            read = read(&mut self.reader, free), if room > 0 => Moved::Read(read),
             written = write(&mut self.writer, next), if next.is_some() => Moved::Taken(written),
             _ = dropped, if self.owned => Moved::Dropped,
         };
         let done = match moved {
             Moved::Came(incoming) => self.take(incoming).await,
-            Moved::Read(Ok(count)) if count > 0 => self.pass(&piece[..count]).await,
+            Moved::Read(Ok(count)) if count > 0 => {
+                self.pass(piece.get(..count).unwrap_or(&piece)).await
+            }
             Moved::Read(_) => self.end_input().await,
             Moved::Taken(Ok(count)) => self.taken(count).await,
             Moved::Taken(Err(_)) | Moved::Dropped => {

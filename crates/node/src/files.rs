@@ -112,6 +112,7 @@ impl Sandbox {
         channel.cancel_on_drop(true);
         let mut prefix = Vec::new();
         ToGuest::Data(&[]).encode(&mut prefix, channel.number);
+        #[expect(clippy::indexing_slicing, reason = "every frame has a header of nine bytes")]
         let (header, kind) = (prefix.len(), prefix[4]);
         let mut total = 0u64;
         loop {
@@ -131,6 +132,7 @@ impl Sandbox {
             }
             let mut head = Vec::with_capacity(header);
             encode_header(&mut head, kind, channel.number, count);
+            #[expect(clippy::indexing_slicing, reason = "it begins with the prefix")]
             frame[..header].copy_from_slice(&head);
             let frame = Outgoing { bytes: frame, descriptors: Vec::new() };
             self.link.send_frame(frame).await.map_err(FileError::Link)?;

@@ -4,6 +4,17 @@
 //! and moves files. Everything is said to the guest over the sandbox's stream;
 //! what it answers is taken as the word of a stranger.
 
+// One panic here is the end of every sandbox of this host.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
+
 mod call;
 mod capture;
 mod command;

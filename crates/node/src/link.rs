@@ -289,7 +289,7 @@ impl Shared {
             match sent {
                 Ok(count) => {
                     descriptors = None;
-                    bytes = &bytes[count..];
+                    bytes = bytes.get(count..).unwrap_or_default();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.stream.writable().await?;

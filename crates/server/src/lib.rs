@@ -11,6 +11,17 @@
 //! connection limits. Requests to a sandbox's own servers always go there,
 //! whatever their path looks like.
 
+// One panic here is the end of more than one request.
+#![warn(clippy::indexing_slicing, clippy::string_slice)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )
+)]
+
 mod behind;
 mod enrol;
 mod inside;

@@ -52,8 +52,8 @@ impl Run {
         let mut taken = Vec::with_capacity(length);
         let (front, back) = self.bytes.as_slices();
         let first = length.min(front.len());
-        taken.extend_from_slice(&front[..first]);
-        taken.extend_from_slice(&back[..length - first]);
+        taken.extend_from_slice(front.get(..first).unwrap_or(front));
+        taken.extend_from_slice(back.get(..length - first).unwrap_or(back));
         self.bytes.drain(..length);
         taken
     }

@@ -120,7 +120,8 @@ impl Control {
         let mut helpless = None;
         for nth in 0..self.addresses.len() {
             let index = (first + nth) % self.addresses.len();
-            let asked = self.ask_timely(&self.addresses[index], path, &question);
+            let Some(address) = self.addresses.get(index) else { break };
+            let asked = self.ask_timely(address, path, &question);
             match tokio::time::timeout(PATIENCE, asked).await {
                 Ok(Ok(answer)) if is_helpless(&answer) => helpless = Some(answer),
                 Ok(Ok(answer)) => {
@@ -128,7 +129,7 @@ impl Control {
                     return Ok(answer);
                 }
                 Ok(Err(error)) => failed = Some(error),
-                Err(_) => failed = Some(AskError::Silent(self.addresses[index].clone())),
+                Err(_) => failed = Some(AskError::Silent(address.clone())),
             }
         }
         match (failed, helpless) {
