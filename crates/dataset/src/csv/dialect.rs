@@ -123,14 +123,15 @@ pub(crate) fn has_header(rows: &[Vec<Vec<u8>>]) -> bool {
     if (0..first.len()).any(is_column_of_data) {
         return true;
     }
-    let unique: std::collections::HashSet<_> = first.iter().collect();
-    let filled = first.iter().filter(|cell| !cell.is_empty()).count();
-    if unique.len() < first.len() || filled * 2 < first.len() {
+    // Names may be missing, as below a title; those that there are differ.
+    let filled = || first.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
+    let unique: std::collections::HashSet<_> = filled().map(|(_, cell)| cell).collect();
+    if unique.is_empty() || unique.len() < filled().count() {
         return false;
     }
     // Texts all the way down: a header unless the first row's values come again.
     let comes_again = |(place, name): (usize, &Vec<u8>)| {
         others.iter().any(|row| row.get(place).is_some_and(|cell| cell == name))
     };
-    !first.iter().enumerate().any(comes_again)
+    !filled().any(comes_again)
 }

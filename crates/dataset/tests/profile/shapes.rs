@@ -191,6 +191,15 @@ fn tables_are_read_by_their_own_rules() {
 }
 
 #[test]
+fn a_title_above_a_table_is_its_header_as_pandas_takes_it() {
+    let text = "LEAGUE,,\nWins,Name,School\n5,Ada,North\n,Ben,South\n3,Cem,North\n";
+    let dataset = one("x.csv", text);
+    assert!(dataset.dialect.unwrap().has_header);
+    assert_eq!(dataset.rows, 4);
+    assert_eq!(at(&dataset, "LEAGUE").types.null, 1);
+}
+
+#[test]
 fn a_table_without_a_header_gets_numbered_columns() {
     let dataset = one("x.csv", "1,red,2.5\n2,blue,3.5\n3,red,4.5\n");
     let names: Vec<&str> =
