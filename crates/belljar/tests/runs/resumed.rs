@@ -44,7 +44,7 @@ pub(crate) async fn a_run_goes_on_as_it_was_begun_or_not_at_all(world: &World) {
     let model = scripted(WAITS).await;
     let url = format!("http://{}", model.address());
     let arguments = ["ask", "How much?", "--template", TEMPLATE, "--model-url", &url];
-    let arguments = [&arguments[..], &["--model", MODEL, "--out", "the files"]].concat();
+    let arguments = [&arguments[..], &["--model", MODEL, "--out", "the files", "-v"]].concat();
     let said = interrupted(place, &arguments).await;
     let run = said.iter().find_map(|line| line.strip_prefix("run ")).unwrap();
     // As it was written, each line by itself.
