@@ -125,7 +125,7 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         Reason::NameMismatch | Reason::NoName => (
             denied,
             "the name inside the connection is not {}",
-            "the TLS client hello must name the requested host",
+            "the Host header and the name in the TLS handshake must match the tunnel",
         ),
         Reason::TooMany => (
             StatusCode::TOO_MANY_REQUESTS,
