@@ -144,6 +144,7 @@ impl Fixture {
                 Tier::Oci(_) if tier.shares_kernel() => {
                     Err(Lack::Tier("its procfs has processes and nothing else"))
                 }
+                Tier::Oci(_) => Err(Lack::Tier("gVisor tells the host's memory and processors")),
                 _ => own("its procfs is the host's"),
             },
             Feature::SizedDisk | Feature::SizedInodes => own("writes to a plain directory"),
