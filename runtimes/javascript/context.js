@@ -196,13 +196,50 @@ function stray(error) {
   else process.stderr.write(described(error).traceback.join("\n") + "\n");
 }
 
+// Packages.
+
+// Node remembers for good that a package has no `package.json`. So it is not asked for one that
+// is not installed: it may be a moment later, by `npm install` in another process.
+function isMissing(name) {
+  if (/^(\.{0,2}\/|#|[\w+.-]+:)/.test(name) || module_.isBuiltin(name)) return false;
+  const package_ = name.split("/", name.startsWith("@") ? 2 : 1).join("/");
+  const places = searched.resolve.paths(name) ?? [];
+  return !places.some((place) => ["", ".js", ".json", ".node", ".cjs", ".mjs"].some((end) => fs.existsSync(path.join(place, package_ + end))));
+}
+
+function refuseMissing(name, code) {
+  if (typeof name !== "string" || !isMissing(name)) return;
+  throw Object.assign(new Error(`Cannot find module '${name}'`), { code });
+}
+
+let searched; // Node's own `require`, for the current directory
+let imports; // `import()` from the current directory, where Node can
+
+function enterDirectory() {
+  const cell = path.join(process.cwd(), "cell.js");
+  const node = module_.createRequire(cell);
+  const require_ = (name) => {
+    refuseMissing(name, "MODULE_NOT_FOUND");
+    return node(name);
+  };
+  const resolve = (name, options) => {
+    if (!options?.paths) refuseMissing(name, "MODULE_NOT_FOUND");
+    return node.resolve(name, options);
+  };
+  searched = node;
+  globalThis.require = Object.assign(require_, node, { resolve: Object.assign(resolve, node.resolve) });
+  const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+  imports = importModuleDynamically && new vm.Script("(name) => import(name)", { filename: cell, importModuleDynamically }).runInThisContext();
+}
+
 // `import` in cells.
 
-function load_(name) {
+async function load_(name) {
   if (/^\.{0,2}\//.test(name)) return load(url.pathToFileURL(path.resolve(name)).href);
-  return load(name).catch((error) => {
+  refuseMissing(name, "ERR_MODULE_NOT_FOUND");
+  return (imports ?? load)(name).catch((error) => {
     if (error.code !== "ERR_MODULE_NOT_FOUND" || /^\w+:/.test(name)) throw error;
-    // The loader searches from where it started, not from where we are.
+    // The loader does not search where only `require` does; old ones search from where they started.
     return load(url.pathToFileURL(globalThis.require.resolve(name)).href);
   });
 }
@@ -401,7 +438,7 @@ function wake({ env, unset, cwd }) {
   } catch (error) {
     return { ev: "awake", problem: `cannot enter ${cwd}: ${error.code}` };
   } finally {
-    globalThis.require = module_.createRequire(path.join(process.cwd(), "cell.js"));
+    enterDirectory();
   }
   return { ev: "awake" };
 }
@@ -453,7 +490,7 @@ process.on("uncaughtException", stray);
 for (const [name, value] of Object.entries({ display, __import: load_ })) {
   Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 }
-globalThis.require = module_.createRequire(path.join(process.cwd(), "cell.js"));
+enterDirectory();
 listen();
 send({ ev: "ready", language: "javascript", version: process.versions.node, pid: process.pid });
 own = new Set(descriptors().map(({ fd }) => fd));

@@ -109,6 +109,57 @@ class Cells(NodeTest):
             self.assertIn("TypeScript", outcome.error["value"])
 
 
+# Another process writes the files that `npm install` would write.
+INSTALL = """
+function install(name, fields, text) {
+  const source = `const fs = require('fs'), [name, fields, text] = process.argv.slice(1);
+    fs.mkdirSync('node_modules/' + name + '/lib', { recursive: true });
+    fs.writeFileSync('node_modules/' + name + '/package.json', fields);
+    fs.writeFileSync('node_modules/' + name + '/lib/main.js', text)`;
+  require('child_process').execFileSync(process.execPath, ['-e', source, name, JSON.stringify(fields), text]);
+}
+const common = [{ main: 'lib/main.js' }, 'module.exports = { value: 42 }'];
+const modern = [{ type: 'module', exports: { import: './lib/main.js' } }, 'export default 42'];
+install('early', ...common);
+"""
+
+
+class Installed(NodeTest):
+    """Packages that are installed in the current directory while the context runs."""
+
+    def setUp(self):
+        self.context = node_context()
+        self.addCleanup(self.context.close)
+        # Node may be in another root, where the test's own directories are not.
+        folder = self.run_ok("require('fs').mkdtempSync(require('os').tmpdir() + '/')").plain.strip("'")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        self.context.send({"op": "wake", "env": {}, "cwd": folder})
+        self.assertEqual(self.context.receive(), {"ev": "awake"})
+        self.run_ok(INSTALL)
+
+    def test_require_finds_a_package_that_was_missing_before(self):
+        self.assertIn("Cannot find module 'late'", self.fails("require('late')")["value"])
+        self.assertEqual(self.run_ok("install('late', ...common); require('late').value").plain, "42")
+
+    def test_import_finds_a_package_that_was_missing_before(self):
+        self.assertIn("Cannot find module 'late'", self.fails("await import('late')")["value"])
+        self.assertEqual(self.run_ok("install('late', ...common); (await import('late')).default.value").plain, "42")
+        self.assertIn("Cannot find module '@a/late'", self.fails("import late from '@a/late'")["value"])
+        self.run_ok("install('@a/late', ...modern)")
+        self.assertEqual(self.run_ok("import late from '@a/late'\nlate").plain, "42")
+
+    def test_import_finds_a_package_without_a_form_for_require(self):
+        self.assertEqual(self.run_ok("install('esm', ...modern); (await import('esm')).default").plain, "42")
+
+    def test_require_has_what_it_has_elsewhere(self):
+        self.assertEqual(self.run_ok("require.resolve('early').endsWith('early/lib/main.js')").plain, "true")
+        self.assertEqual(self.run_ok("require.resolve('early') in require.cache").plain, "false")
+        self.assertEqual(self.run_ok("require('early') && require.cache[require.resolve('early')].loaded").plain, "true")
+        error = self.fails("require.resolve('no-such-package')")
+        self.assertIn("Cannot find module 'no-such-package'", error["value"])
+        self.assertEqual(self.run_ok("try { require('nope') } catch (error) { console.log(error.code) }").text(), "MODULE_NOT_FOUND\n")
+
+
 class Errors(NodeTest):
     def test_thrown(self):
         error = self.fails("function f() {\n  throw new TypeError('bad')\n}\nf()")

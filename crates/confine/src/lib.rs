@@ -6,5 +6,6 @@
 
 pub mod domain;
 mod failure;
+pub mod procfs;
 
 pub use failure::{Attempt, Failure};

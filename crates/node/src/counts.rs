@@ -36,6 +36,8 @@ impl Counts {
     }
 
     fn of(machine: &Machine, group: Option<&CallGroup>, told: Counted) -> Self {
+        // Whoever counts does so because code runs, or is about to.
+        machine.refresh_figures();
         let told = believed(machine, told);
         let mut counts = Self {
             cpu: None,

@@ -58,6 +58,9 @@ const TRUSTING: [&str; 8] = [
     "npm_config_cafile",
 ];
 
+/// What scripts are run with, where a template has it.
+const PYTHONS: [&str; 2] = ["/usr/local/bin/python3", "/usr/bin/python3"];
+
 const PROXIES: [&str; 8] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -120,7 +123,21 @@ impl Sandbox {
         let (attached, opened) =
             gateway.attach(session, &self.machine, &self.link, &self.ledger).await?;
         *self.network() = Some(attached);
+        self.make_user_site().await;
         Ok(opened)
+    }
+
+    /// Makes the directory into which pip installs for the user. Python searches it only if it
+    /// exists when Python starts, and a program may install a package and import it at once.
+    async fn make_user_site(&self) {
+        for python in PYTHONS {
+            let Ok(entry) = self.stat(User::User, python.as_bytes()).await else { continue };
+            let end = entry.points_to.map_or(entry.path, |end| end.path);
+            if let Some(directory) = user_site(&self.home(User::User), &end) {
+                // A home that is not the user's gets no packages; nothing else needs it.
+                let _ = self.make_dir(User::User, directory.as_bytes()).await;
+            }
+        }
     }
 
     /// Writes a file that programs inside look at, readable by all. It belongs to
@@ -182,6 +199,15 @@ impl Sandbox {
         drop(attached);
         self.ledger.set_way(None);
     }
+}
+
+/// Where the Python at `python`, an executable without links, looks for the user's packages.
+fn user_site(home: &str, python: &[u8]) -> Option<String> {
+    let name = python.rsplit(|&byte| byte == b'/').next()?;
+    let name = str::from_utf8(name).ok()?;
+    let minor = name.strip_prefix("python3.")?;
+    let is_number = !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| format!("{home}/.local/lib/{name}/site-packages"))
 }
 
 /// Has programs inside trust `authority` beside what the template trusts, and
@@ -255,6 +281,16 @@ mod tests {
         assert!(says(b"[net]\nretry = 7\n[a]\nb = 1\n[c]\nd = 2", told));
         assert!(!says(b"[a]\nb = 1\n\n[c]\nd = 3\n", told));
         assert!(!says(b"", told));
+    }
+
+    #[test]
+    fn the_users_packages_are_those_of_one_version_of_python() {
+        let of = |python: &str| user_site("/home/user", python.as_bytes());
+        let found = of("/usr/bin/python3.13");
+        assert_eq!(found.as_deref(), Some("/home/user/.local/lib/python3.13/site-packages"));
+        for other in ["/usr/bin/python3", "/usr/bin/python3.", "/opt/python3.x", "/bin/busybox"] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub enum Defence {
     NoNewPrivs,
     /// No capability for calls.
     Capabilities,
-    /// `hidepid` and `subset=pid` of procfs.
+    /// `hidepid` of procfs, and `subset=pid` or a cover over every name besides processes.
     ProcHiding,
     /// Nothing is written to procfs.
     ReadOnlyProc,

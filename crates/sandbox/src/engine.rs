@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
+use crate::figures::Figures;
 use crate::jail::Failure;
 use crate::machine::{Files, Machine};
 use crate::microvm::workshop::{Blueprint, Workshop};
@@ -493,11 +494,14 @@ impl Engine {
         };
         unclaimed.claim();
         let stillness = Stillness::new(id.clone(), group.clone(), saver);
+        // What a monitor writes is no file of the sandbox.
+        let scratch = descriptors.next().filter(|_| monitor.is_none());
+        let figures = scratch.as_ref().filter(|_| spec.tier == Tier::Jail);
         let machine = Machine {
             confinement,
             stream: Some(stream),
-            // What a monitor writes is no file of the sandbox.
-            scratch: descriptors.next().filter(|_| monitor.is_none()),
+            figures: figures.and_then(|scratch| Figures::open(scratch.as_fd(), &spec.limits)),
+            scratch,
             monitor,
             group,
             guest_uid: first_uid + crate::plan::guest_uid(spec.tier, weakened),

@@ -11,6 +11,7 @@ mod confinement;
 mod defence;
 mod door;
 mod engine;
+mod figures;
 mod jail;
 mod machine;
 mod microvm;

@@ -16,6 +16,7 @@ use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
 use crate::engine::{Connection, StartError};
+use crate::figures::{Figures, Use};
 use crate::microvm::monitor::Monitor;
 use crate::oci::{self, save};
 use crate::plan::Facts;
@@ -29,6 +30,8 @@ pub struct Machine {
     pub(crate) confinement: Confinement,
     pub(crate) stream: Option<UnixStream>,
     pub(crate) scratch: Option<OwnedFd>,
+    /// Files of its `/proc` that tell limits and use.
+    pub(crate) figures: Option<Figures>,
     pub(crate) group: Option<SandboxGroup>,
     pub(crate) guest_uid: u32,
     pub(crate) pid: u32,
@@ -215,6 +218,25 @@ impl Machine {
         }
     }
 
+    /// Has `/proc/meminfo` and its kin tell what the sandbox uses now, unless they did a moment
+    /// ago. For when code runs.
+    pub fn refresh_figures(&self) {
+        if let (Some(figures), Some(scratch)) = (&self.figures, &self.scratch) {
+            // What cannot be written stays as it was.
+            let _ = figures.refresh(scratch.as_fd(), || self.measure());
+        }
+    }
+
+    fn measure(&self) -> Use {
+        let group = self.group.as_ref();
+        Use {
+            memory_bytes: group.and_then(SandboxGroup::memory_now),
+            cache_bytes: group.and_then(SandboxGroup::cache_now),
+            cpu: group.and_then(SandboxGroup::cpu),
+            tasks: group.and_then(SandboxGroup::tasks_now),
+        }
+    }
+
     /// A copy of everything that was written to, as of now: every process stands
     /// still meanwhile, where cgroups can do that.
     /// More than `most` bytes are refused.
@@ -280,6 +302,10 @@ impl Machine {
         let resized = (now.disk_bytes, now.inodes) != (wanted.disk_bytes, wanted.inodes);
         if let (true, Some(scratch)) = (resized, &self.scratch) {
             resize(scratch, wanted)?;
+        }
+        let used = self.measure();
+        if let (Some(figures), Some(scratch)) = (&mut self.figures, &self.scratch) {
+            figures.relimit(scratch.as_fd(), wanted, used)?;
         }
         self.confinement = Confinement::new(spec, self.facts, &Weakened::default(), None);
         Ok(())

@@ -67,7 +67,7 @@ pub enum Step {
     /// home would belong to a stranger.
     Home,
     Proc {
-        hidden: bool,
+        view: ProcView,
         read_only: bool,
     },
     Devices {
@@ -105,6 +105,17 @@ pub enum Step {
         closed: bool,
     },
     RunGuest,
+}
+
+/// What a procfs shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcView {
+    /// Everything; for controls of attacks.
+    Whole,
+    /// The user's own processes and nothing else.
+    Processes,
+    /// The user's own processes, and the sandbox's limits and use where the host's would be.
+    Sandbox,
 }
 
 /// What the host can give: facts that planning depends on.
@@ -197,7 +208,8 @@ impl Plan {
         for (index, bind) in spec.root.binds.iter().enumerate() {
             steps.push(Step::Bind { target: bind.target.clone(), index });
         }
-        steps.push(Step::Proc { hidden: keeps(Defence::ProcHiding), read_only: false });
+        let view = if keeps(Defence::ProcHiding) { ProcView::Processes } else { ProcView::Whole };
+        steps.push(Step::Proc { view, read_only: false });
         steps.push(Step::Devices { minimal: true });
         steps.extend([Step::EnterRoot, Step::Hostname, Step::NewKeyring]);
         steps.push(Step::Capabilities { guest_keeps_some: false });
@@ -253,10 +265,8 @@ impl Plan {
             steps.push(Step::Home);
         }
         Self::show(&mut steps, spec);
-        steps.push(Step::Proc {
-            hidden: keeps(Defence::ProcHiding),
-            read_only: keeps(Defence::ReadOnlyProc),
-        });
+        let view = if keeps(Defence::ProcHiding) { ProcView::Sandbox } else { ProcView::Whole };
+        steps.push(Step::Proc { view, read_only: keeps(Defence::ReadOnlyProc) });
         steps.push(Step::Devices { minimal: keeps(Defence::MinimalDev) });
         steps.push(Step::Terminals);
         steps.push(Step::SharedMemory);
@@ -303,7 +313,7 @@ impl Plan {
             Step::Scratch { bytes: Some(limits.disk_bytes), inodes: Some(limits.inodes) },
             Step::Layers { count: spec.root.layers.len() },
             Step::Overlay { neutral: true },
-            Step::Proc { hidden: true, read_only: false },
+            Step::Proc { view: ProcView::Processes, read_only: false },
             Step::Devices { minimal: true },
             Step::SharedMemory,
             Step::EnterRoot,

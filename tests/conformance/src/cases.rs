@@ -7,6 +7,7 @@ mod data;
 mod ending;
 mod ends;
 mod execute;
+mod figures;
 mod files;
 mod isolation;
 mod languages;
@@ -38,6 +39,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         ending::CASES,
         snapshots::CASES,
         isolation::CASES,
+        figures::CASES,
         ports::CASES,
         copies::CASES,
         data::CASES,

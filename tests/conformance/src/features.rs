@@ -45,6 +45,8 @@ features! {
     /// System V and POSIX IPC of its own.
     OwnIpc: "System V IPC of its own",
     OwnAbstractSockets: "abstract sockets of its own",
+    /// `/proc/meminfo` and its kin tell the sandbox's limits and use.
+    OwnFigures: "`/proc/meminfo`, `cpuinfo`, `stat`, `uptime` and `loadavg` of its own",
     /// A bound on the bytes of all files together.
     SizedDisk: "a bound on the bytes of its files",
     SizedInodes: "a bound on the number of its files",
@@ -138,6 +140,13 @@ impl Fixture {
                 own("has no network namespace; the filter allows no socket but a pair")
             }
             Feature::OwnIpc => own("has no IPC namespace"),
+            Feature::OwnFigures => match tier {
+                Tier::Oci(_) if tier.shares_kernel() => {
+                    Err(Lack::Tier("its procfs has processes and nothing else"))
+                }
+                Tier::Oci(_) => Err(Lack::Tier("gVisor tells the host's memory and processors")),
+                _ => own("its procfs is the host's"),
+            },
             Feature::SizedDisk | Feature::SizedInodes => own("writes to a plain directory"),
             Feature::FilesAreMemory if tier == Tier::Microvm => {
                 Err(Lack::Tier("its files are on a disk of their own"))

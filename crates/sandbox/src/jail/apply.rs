@@ -173,7 +173,9 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             data::show(if inside { None } else { Some(birth.first_uid) })
         }
         Step::Home => mounts::home(),
-        Step::Proc { hidden, read_only } => mounts::proc(*hidden, *read_only),
+        Step::Proc { view, read_only } => {
+            mounts::procfs::mount(*view, *read_only, &birth.spec.limits)
+        }
         Step::Devices { minimal } => match birth.program {
             Program::Monitor(microvm::Launch { device: Some(device), .. }) => {
                 mounts::devices_with(device.as_fd(), microvm::KVM)

@@ -5,6 +5,7 @@
 
 pub(crate) mod container;
 pub(crate) mod data;
+pub(super) mod procfs;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -167,22 +168,6 @@ pub(super) fn home() -> Done {
     mkdir(HOME, 0o755).doing("create a home directory")?;
     let tree = detached(Path::new(HOME), Reach::One).doing("copy the home")?;
     attach(tree.as_fd(), &inside(Path::new("/home/user"))).doing("attach the home")
-}
-
-pub(super) fn proc(hidden: bool, read_only: bool) -> Done {
-    let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).doing("open procfs")?;
-    fsconfig_set_string(&fs, "source", "proc").doing("name procfs")?;
-    if hidden {
-        fsconfig_set_string(&fs, "hidepid", "2").doing("hide other processes in procfs")?;
-        fsconfig_set_string(&fs, "subset", "pid").doing("reduce procfs to processes")?;
-    }
-    fsconfig_create(&fs).doing("make procfs")?;
-    let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    flags.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
-    let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, flags).doing("mount procfs")?;
-    attach(mount.as_fd(), &inside(Path::new("/proc"))).doing("attach procfs")
 }
 
 /// Puts the `/dev` that the spawner made, or one made here, into the root.

@@ -42,7 +42,7 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         Layers { count: 1 }
         Overlay { neutral: true }
         Bind { target: "/usr", index: 0 }
-        Proc { hidden: true, read_only: true }
+        Proc { view: Sandbox, read_only: true }
         Devices { minimal: true }
         Terminals
         SharedMemory
@@ -88,7 +88,7 @@ fn a_machine_monitor_gets_a_jail_without_any_right() {
         Layers { count: 1 }
         Overlay { neutral: true }
         Bind { target: "/usr", index: 0 }
-        Proc { hidden: true, read_only: false }
+        Proc { view: Processes, read_only: false }
         Devices { minimal: true }
         EnterRoot
         Hostname
@@ -153,7 +153,7 @@ fn a_zygote_has_no_rights_and_stays_in_the_hosts_user_and_pid_namespace() {
         Scratch { bytes: Some(67108864), inodes: Some(1000) }
         Layers { count: 1 }
         Overlay { neutral: true }
-        Proc { hidden: true, read_only: false }
+        Proc { view: Processes, read_only: false }
         Devices { minimal: true }
         SharedMemory
         EnterRoot

@@ -1,4 +1,4 @@
-// args: [boot id of the host] [uptime of the host in seconds]
+// args: [boot id of the host] [uptime of the host in seconds] [texts of the host's files in /proc]...
 // SYS-07: fingerprint the machine. Identity must be absent; the policy list names what
 // may stay visible because runtimes need it.
 #include "attack.h"
@@ -44,6 +44,19 @@ int main(int argc, char **argv) {
         ssize_t n = read_file(policy[i], buf, 80);
         buf[n < 0 ? 0 : strcspn(buf, "\n")] = 0;
         NOTE("%s: %s", policy[i], n < 0 ? ename(errno) : buf);
+    }
+    // Limits and use of the sandbox may be told in these files, and nothing of the host's.
+    static const char *figures[] = {"/proc/cpuinfo", "/proc/meminfo", "/proc/uptime",
+                                    "/proc/stat",    "/proc/loadavg", NULL};
+    for (int i = 0; figures[i]; i++) {
+        ssize_t m = read_file(figures[i], buf, sizeof buf);
+        int shown = 0;
+        for (int k = 3; m > 0 && k < argc; k++)
+            if (*argv[k] && find_bytes(buf, (size_t)m, argv[k])) {
+                breached("%s shows the host's %s", figures[i], argv[k]);
+                shown++;
+            }
+        if (!shown) held("%s %s", figures[i], m < 0 ? ename(errno) : "shows nothing of the host");
     }
     ssize_t n = read_file("/proc/sys/kernel/random/boot_id", buf, sizeof buf);
     if (n > 0 && argc > 1 && *argv[1] && find_bytes(buf, (size_t)n, argv[1]))

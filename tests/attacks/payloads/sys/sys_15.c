@@ -4,9 +4,7 @@
 #include <sys/sysinfo.h>
 
 int main(void) {
-    static const char *host_wide[] = {"/proc/loadavg",
-                                      "/proc/stat",
-                                      "/proc/vmstat",
+    static const char *host_wide[] = {"/proc/vmstat",
                                       "/proc/diskstats",
                                       "/proc/interrupts",
                                       "/proc/softirqs",
@@ -38,6 +36,28 @@ int main(void) {
             breached("%s is readable", host_wide[i]);
         else
             held("%s %s", host_wide[i], n < 0 ? ename(errno) : "empty");
+    }
+    // These two may be there if they count the sandbox alone. The kernel counts context switches
+    // and tasks of the whole host; sysinfo() tells how many tasks those are.
+    struct sysinfo whole;
+    if (read_file("/proc/stat", buf, sizeof buf) > 0) {
+        char *switches = strstr(buf, "\nctxt ");
+        if (!switches || strtoull(switches + 6, NULL, 10) > 0)
+            breached("/proc/stat counts the host's context switches");
+        else
+            held("/proc/stat counts no context switch");
+    } else {
+        held("/proc/stat %s", ename(errno));
+    }
+    if (read_file("/proc/loadavg", buf, sizeof buf) > 0) {
+        char *tasks = strchr(buf, '/');
+        long shown = tasks ? atol(tasks + 1) : 0;
+        if (sysinfo(&whole) == 0 && shown * 2 >= (long)whole.procs && whole.procs > 16)
+            breached("/proc/loadavg counts %ld tasks, of %d on the host", shown, whole.procs);
+        else
+            held("/proc/loadavg counts %ld tasks", shown);
+    } else {
+        held("/proc/loadavg %s", ename(errno));
     }
     // The network files are those of our own namespace, so they may be read; but then
     // they must know of no interface, route or connection but our own.

@@ -101,7 +101,20 @@ fn forbidden(stage: &Stage) -> Vec<String> {
 fn machine() -> Vec<String> {
     let uptime = read("/proc/uptime");
     let seconds = uptime.split('.').next().unwrap_or("0").to_owned();
-    vec![read("/proc/sys/kernel/random/boot_id"), seconds]
+    let mut texts = vec![read("/proc/sys/kernel/random/boot_id"), seconds];
+    texts.extend(host_figures());
+    texts
+}
+
+/// What the host's own `/proc` says of its memory, processor and time of boot.
+fn host_figures() -> Vec<String> {
+    let line = |path: &str, key: &str| {
+        let text = read(path);
+        let found = text.lines().find_map(|line| line.strip_prefix(key));
+        found.unwrap_or("").trim_matches([' ', '\t', ':']).to_owned()
+    };
+    let memory = line("/proc/meminfo", "MemTotal");
+    vec![memory, line("/proc/cpuinfo", "model name"), line("/proc/stat", "btime")]
 }
 
 fn sockets(stage: &Stage) -> Vec<String> {

@@ -1,14 +1,16 @@
 //! The file systems of a machine, as those of a jail.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
+use belljar_confine::procfs::{Covers, Figures, cover};
 use belljar_confine::{Attempt as _, Failure};
+use belljar_sys::mount::{Attributes, Reach, set_attributes};
 use rustix::fs::{CWD, FileType, Mode, OFlags, makedev};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create, fsmount,
-    fsopen, mount, mount_move, mount_remount, unmount,
+    fsopen, mount, mount_bind, mount_move, mount_remount, unmount,
 };
 
 use super::await_device;
@@ -66,9 +68,31 @@ pub(super) fn build() -> Done<Root> {
     let places = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let disk = rustix::fs::open("/disk", places, Mode::empty()).doing("open the disk")?;
     let flags = QUIET | MountFlags::RDONLY;
-    mount("proc", "/root/proc", "proc", flags, c"hidepid=2,subset=pid").doing("mount procfs")?;
+    mount("proc", "/root/proc", "proc", flags, c"hidepid=2").doing("mount procfs")?;
+    cover_procfs()?;
     devices()?;
     Ok(Root { groups, disk })
+}
+
+/// Covers procfs as in a jail. What this kernel counts is the machine's own, and stays.
+fn cover_procfs() -> Done {
+    mkdir("/cover", 0o755)?;
+    mkdir("/cover/empty", 0)?;
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::open("/cover/none", flags, Mode::empty()).doing("create a cover")?;
+    mount_bind("/cover", "/cover").doing("bind the covers")?;
+    let attributes = Attributes {
+        read_only: true,
+        no_suid: true,
+        no_dev: true,
+        no_exec: true,
+        ..Attributes::default()
+    };
+    set_attributes(CWD, c"/cover", attributes, Reach::One).doing("make the covers read-only")?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let procfs = rustix::fs::open("/root/proc", flags, Mode::empty()).doing("open procfs")?;
+    let covers = Covers { file: "/cover/none", directory: "/cover/empty" };
+    cover(procfs.as_fd(), covers, Figures::Kernel)
 }
 
 fn groups() -> Done<OwnedFd> {
@@ -117,7 +141,7 @@ pub(super) fn enter() -> Done {
     let _ = fs::remove_file("/init");
     rustix::process::chdir("/root").doing("enter the new root")?;
     // Those that the new root stands on go on without a place.
-    for place in ["/dev", "/proc", "/lower", "/disk"] {
+    for place in ["/dev", "/proc", "/lower", "/disk", "/cover"] {
         unmount(place, UnmountFlags::DETACH).doing("let go of the first root")?;
     }
     mount_move(".", "/").doing("move the new root")?;
