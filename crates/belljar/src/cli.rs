@@ -20,6 +20,7 @@ mod aliases;
 mod ask;
 mod bench;
 mod cassette;
+mod cells;
 mod dataset;
 mod dev;
 mod hosting;
@@ -44,6 +45,7 @@ pub(crate) use bench::{
     BenchPlatform, BenchSessions, BenchStart, BenchTiers, BenchTti,
 };
 pub(crate) use cassette::{Cassette, CassetteAction};
+pub(crate) use cells::Cells;
 pub(crate) use dataset::{Dataset, DatasetAction, Describe};
 pub(crate) use dev::Dev;
 pub(crate) use hosting::Hosting;
@@ -89,7 +91,7 @@ pub(crate) enum Command {
     Run(Run),
     Exec(Exec),
     Shell(Shell),
-    Cells(Cells),
+    Cells(Box<Cells>),
     Agent(Agent),
     Ask(Box<Ask>),
     Runs(Runs),
@@ -106,34 +108,6 @@ pub(crate) enum Command {
     Dev(Dev),
     Bench(Bench),
 }
-
-/// Run a file of cells (`# %%`) in one stateful interpreter
-#[derive(Debug, Args)]
-#[command(after_help = CELLS_EXAMPLE)]
-pub(crate) struct Cells {
-    /// File of Python cells, or of JavaScript cells if its name ends in .js
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Template to use; it needs IPython, or Node.js for JavaScript
-    #[arg(long, short, default_value = "python-data")]
-    pub(crate) template: String,
-    /// Isolation tier: jail, gvisor, ... [default: the template's, or jail]
-    #[arg(long, value_parser = parse_tier)]
-    pub(crate) tier: Option<Tier>,
-    /// Print JSON lines: outputs, rich results, errors and end reasons
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-const CELLS_EXAMPLE: &str = "\
-Example file:
-  x = 1
-  # %% checkpoint one        keep the state after this cell
-  x += 1
-  # %%
-  x = 'changed'
-  # %% at one                run this cell in a fork of that checkpoint
-  print(x)";
 
 /// Run a script or code in a new sandbox
 #[derive(Debug, Args)]
@@ -210,7 +184,7 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// Options of the sandbox, shared by run, exec, shell and agent run.
+/// Options of the sandbox, shared by run, exec, shell, cells and agent run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sandbox {
     /// Isolation tier: jail, oci/crun, oci/runc, gvisor, microvm, or process (weak; prints a
@@ -271,6 +245,20 @@ pub(crate) struct Sandbox {
     #[arg(long = "setup-timeout", alias = "install-timeout", value_name = "TIME")]
     #[arg(value_parser = parse_time, default_value = "10m", help_heading = "Limits")]
     pub(crate) install_timeout: Duration,
+
+    /// Set by commands that need a warm interpreter.
+    #[arg(skip)]
+    pub(crate) interpreters: Interpreters,
+}
+
+/// Interpreters of a sandbox's contexts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Interpreters {
+    /// Started as programs.
+    #[default]
+    Cold,
+    /// Forked from a warm one where the tier can do it. Only those can be copied.
+    Warm,
 }
 
 /// Input and output of the call, shared by run and exec.
@@ -305,7 +293,7 @@ impl Cli {
             Command::Run(run) => (run.call.json, run.sandbox.quiet),
             Command::Exec(exec) => (exec.call.json, exec.sandbox.quiet),
             Command::Shell(shell) => (false, shell.sandbox.quiet),
-            Command::Cells(cells) => (cells.json, false),
+            Command::Cells(cells) => (cells.json, cells.sandbox.quiet),
             Command::Agent(agent) => agent.output(),
             Command::Ask(ask) => (ask.json, ask.quiet),
             Command::Runs(runs) => (runs.json, false),

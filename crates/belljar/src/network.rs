@@ -29,6 +29,7 @@ pub(crate) struct Network {
     /// Variables for what runs inside.
     pub(crate) env: Vec<(String, String)>,
     rows: tokio::task::JoinHandle<Seen>,
+    access: Access,
     /// Its end tells the task that no more rows matter.
     gateway: Gateway,
 }
@@ -38,6 +39,15 @@ impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Network").field("gateway", &self.gateway).finish_non_exhaustive()
     }
+}
+
+/// The network access of the sandbox; its forks get the same.
+struct Access {
+    session: Session,
+    /// Configuration of package managers: path and text.
+    files: Vec<(String, String)>,
+    /// The token to mint, if any operation is allowed.
+    grant: Option<Grant>,
 }
 
 /// What a token is bound to, beside its operations.
@@ -109,23 +119,20 @@ impl Network {
         let file = options.connections.as_deref().map(open_file).transpose()?;
         let rows = tokio::spawn(watch(gateway.rows(), file));
         let session = Session { subject, policy, operations: options.operation.clone() };
-        let connected = sandbox.connect_gateway(&gateway, session).await;
-        connected.map_err(unconnected)?;
-        for (path, text) in &told.files {
-            let written = sandbox.tell(path, text).await;
-            written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
-        }
-        let mut env = told.variables;
-        if !options.operation.is_empty() {
+        let grant = (!options.operation.is_empty()).then(|| {
             let operations = options.operation.clone();
             let Terms { agent, budget } = options.terms.clone();
-            let grant = Grant { operations, agent, seconds: TOKEN_SECONDS, budget };
-            let minted = sandbox.mint(grant).await;
-            let minted =
-                minted.hint("use the name of an operation in the gateway configuration")?;
-            env.extend(token_variables(&minted.token));
-        }
-        Ok(Some(Self { env, rows, gateway }))
+            Grant { operations, agent, seconds: TOKEN_SECONDS, budget }
+        });
+        let access = Access { session, files: told.files.into_iter().collect(), grant };
+        let mut env = told.variables;
+        env.extend(access.give(sandbox, &gateway).await?);
+        Ok(Some(Self { env, rows, access, gateway }))
+    }
+
+    /// Gives a fork of the sandbox the same access. Answers the variables of its own token.
+    pub(crate) async fn connect(&self, fork: &Sandbox) -> anyhow::Result<Vec<(String, String)>> {
+        self.access.give(fork, &self.gateway).await
     }
 
     /// Waits for the last rows and says what was refused.
@@ -152,6 +159,26 @@ impl Network {
         }
         let written = seen.error.map_or(Ok(()), Err);
         written.context("cannot write the connections").map(|()| seen.traffic)
+    }
+}
+
+impl Access {
+    /// Connects a sandbox to the gateway. Answers the variables of its token.
+    async fn give(
+        &self,
+        sandbox: &Sandbox,
+        gateway: &Gateway,
+    ) -> anyhow::Result<Vec<(String, String)>> {
+        let connected = sandbox.connect_gateway(gateway, self.session.clone()).await;
+        connected.map_err(unconnected)?;
+        for (path, text) in &self.files {
+            let written = sandbox.tell(path, text).await;
+            written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
+        }
+        let Some(grant) = &self.grant else { return Ok(Vec::new()) };
+        let minted = sandbox.mint(grant.clone()).await;
+        let minted = minted.hint("use the name of an operation in the gateway configuration")?;
+        Ok(token_variables(&minted.token))
     }
 }
 

@@ -1,23 +1,24 @@
 //! One sandbox for one command: made from the options, cleared away on every
 //! way out.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
-use belljar_node::{Command, Node, NodeError, Sandbox};
+use belljar_node::{Checkpoint, Command, Context, Language, Node, NodeError, Sandbox};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template, catalog, host};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli;
+use crate::cli::{self, Interpreters};
 use crate::config::Config;
 use crate::network::{Network, Traffic};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
-use crate::{files, limits};
+use crate::{files, limits, warmth};
 
 /// The status after Ctrl-C, as shells show it.
 const INTERRUPTED: u8 = 130;
@@ -34,7 +35,7 @@ pub(crate) struct Session {
     /// Its way out, if it has one.
     network: Option<Network>,
     _lease: Lease,
-    _node: Node,
+    node: Node,
 }
 
 /// Who keeps the limits on memory and processes.
@@ -76,7 +77,7 @@ pub(crate) async fn within_traffic(
 ) -> anyhow::Result<(u8, Option<Traffic>)> {
     let mut interrupt = Interrupt::new()?;
     let session = tokio::select! {
-        session = Session::open(options, defaults, config, printer) => session?,
+        session = Box::pin(Session::open(options, defaults, config, printer)) => session?,
         () = interrupt.wait() => return Ok((INTERRUPTED, None)),
     };
     let acted = tokio::select! {
@@ -142,6 +143,9 @@ impl Session {
                  hint: run as root, or see `belljar doctor`",
             );
         }
+        if options.interpreters == Interpreters::Warm && tier == Tier::Jail {
+            node.warm_up(warmth::warmth(&template)?, None).await?;
+        }
         let sandbox = create(&node, &spec).await?;
         warn_of_forced_runtime(&node, tier, printer).await;
         let home = PathBuf::from(sandbox.home(User::User));
@@ -155,7 +159,7 @@ impl Session {
             home,
             network,
             _lease: lease,
-            _node: node,
+            node,
         })
     }
 
@@ -166,13 +170,52 @@ impl Session {
         options: &cli::Sandbox,
     ) -> Command {
         let mut command = Command::new(argv);
-        let ours = self.network.iter().flat_map(|network| &network.env);
-        let pairs = self.template.env.iter();
-        let pairs = pairs.chain(ours.chain(&options.env).map(|(name, value)| (name, value)));
-        command.env = pairs.map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
+        let env = self.environment(options).into_iter();
+        command.env = env.map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
         let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));
         command.cwd = workdir.map(|dir| dir.as_os_str().as_bytes().to_vec());
         command
+    }
+
+    /// The variables of the template, the network and the options; the last one wins.
+    fn environment(&self, options: &cli::Sandbox) -> BTreeMap<String, String> {
+        let ours = self.network.iter().flat_map(|network| &network.env).chain(&options.env);
+        let ours = ours.map(|(name, value)| (name, value));
+        let all = self.template.env.iter().chain(ours);
+        all.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Starts a context with the variables and the working directory of the options.
+    pub(crate) async fn context(
+        &self,
+        language: Language,
+        options: &cli::Sandbox,
+    ) -> anyhow::Result<Context> {
+        let mut wanted = warmth::context(&self.template, language)?;
+        wanted.env = self.environment(options);
+        let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));
+        wanted.cwd = workdir.map(|dir| dir.to_string_lossy().into_owned());
+        Ok(self.sandbox.context(wanted).await?)
+    }
+
+    /// Forks a checkpoint of the sandbox. The fork has the same network access. Answers also the
+    /// variables that its cells need for it.
+    pub(crate) async fn fork(
+        &self,
+        checkpoint: &Checkpoint,
+    ) -> anyhow::Result<(Sandbox, BTreeMap<String, String>)> {
+        let fork = self.node.fork(checkpoint).await?;
+        let mut variables = BTreeMap::new();
+        if let Some(network) = &self.network {
+            match network.connect(&fork).await {
+                Ok(found) => variables.extend(found),
+                Err(error) => {
+                    fork.destroy().await?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok((fork, variables))
     }
 
     /// A path inside; what is not absolute starts at home.
