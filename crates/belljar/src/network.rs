@@ -1,8 +1,9 @@
 //! The way out of the sandbox of one command.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -30,6 +31,8 @@ pub(crate) struct Network {
     pub(crate) env: Vec<(String, String)>,
     rows: tokio::task::JoinHandle<Seen>,
     access: Access,
+    /// The file of --gateway.
+    config_file: Option<PathBuf>,
     /// Its end tells the task that no more rows matter.
     gateway: Gateway,
 }
@@ -127,7 +130,8 @@ impl Network {
         let access = Access { session, files: told.files.into_iter().collect(), grant };
         let mut env = told.variables;
         env.extend(access.give(sandbox, &gateway).await?);
-        Ok(Some(Self { env, rows, access, gateway }))
+        let config_file = options.gateway.clone();
+        Ok(Some(Self { env, rows, access, config_file, gateway }))
     }
 
     /// Gives a fork of the sandbox the same access. Answers the variables of its own token.
@@ -137,7 +141,7 @@ impl Network {
 
     /// Waits for the last rows and says what was refused.
     pub(crate) async fn close(self, printer: &Printer) -> anyhow::Result<Traffic> {
-        let Self { rows, gateway, .. } = self;
+        let Self { rows, gateway, config_file, .. } = self;
         // A gateway that died has nothing more to say.
         let _ = gateway.finish().await;
         drop(gateway);
@@ -149,11 +153,8 @@ impl Network {
             let more = seen.denied.len() - 1;
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
             let hint = match row.reason {
-                Reason::Private => {
-                    "its address is private; allow it with `openings` under `[gateway]` in the \
-                     file of --gateway"
-                }
-                _ => "--allow HOST allows a host; --connections - shows all connections",
+                Reason::Private => openings(&seen.denied, config_file.as_deref()),
+                _ => "--allow HOST allows a host; --connections - shows all connections".to_owned(),
             };
             printer.note(format_args!("network: refused {host} ({reason}){more}\nhint: {hint}"));
         }
@@ -200,6 +201,19 @@ impl Traffic {
             sum.assumed |= charge.assumed;
         }
     }
+}
+
+/// How to allow the private addresses that were refused: the whole configuration.
+fn openings(denied: &[Row], file: Option<&Path>) -> String {
+    let private = denied.iter().filter(|row| row.reason == Reason::Private);
+    let addresses: BTreeSet<_> = private.filter_map(|row| row.address).collect();
+    let quoted: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+    let list = if quoted.is_empty() { "\"10.0.0.0/8\"".to_owned() } else { quoted.join(", ") };
+    let how = match file {
+        Some(file) => format!("add this to `{}`", file.display()),
+        None => "write this to a file, and pass it with --gateway FILE".to_owned(),
+    };
+    format!("its address is private; to allow it, {how}:\n\n[gateway]\nopenings = [{list}]\n")
 }
 
 fn unconnected(error: GatewayError) -> anyhow::Error {

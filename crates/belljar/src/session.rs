@@ -6,11 +6,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
-use belljar_node::{Checkpoint, Command, Context, Language, Node, NodeError, Sandbox};
-use belljar_template::store::StoreError;
-use belljar_template::{Lease, Store, Template, catalog, host};
+use belljar_node::{
+    Checkpoint, Command, Context, Language, NetworkNeed, NetworkSigns, Node, NodeError, Sandbox,
+};
+use belljar_template::{Lease, Template};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{self, Interpreters};
@@ -18,6 +19,7 @@ use crate::config::Config;
 use crate::network::{Network, Traffic};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
+use crate::templates::{chosen_tier, find_template};
 use crate::{files, limits, warmth};
 
 /// The status after Ctrl-C, as shells show it.
@@ -218,6 +220,23 @@ impl Session {
         Ok((fork, variables))
     }
 
+    /// What to say of code that failed without a network and seems to have needed one.
+    pub(crate) fn network_hint(&self, signs: &NetworkSigns) -> Option<&'static str> {
+        if self.network.is_some() {
+            return None;
+        }
+        Some(match signs.need()? {
+            NetworkNeed::Packages => {
+                "the sandbox has no network; --network packages lets pip, npm, cargo and apt reach \
+                 their indexes"
+            }
+            NetworkNeed::Hosts => {
+                "the sandbox has no network; --allow HOST allows a host, --network open all public \
+                 addresses"
+            }
+        })
+    }
+
     /// A path inside; what is not absolute starts at home.
     pub(crate) fn inside(&self, path: &Path) -> PathBuf {
         self.home.join(path)
@@ -246,7 +265,7 @@ impl Session {
             files::copy_in(self, text, printer).await?;
         }
         for script in &options.setup {
-            let end = self.set_up(script, options, printer).await?;
+            let (end, signs) = self.set_up(script, options, printer).await?;
             if end.reason == EndReason::Done {
                 continue;
             }
@@ -256,7 +275,10 @@ impl Session {
             let error = anyhow::anyhow!("{why}").context(format!("setup failed: `{script}`"));
             return Err(match end.reason {
                 EndReason::TimeoutWall => hinted(error, "raise its limit with --setup-timeout"),
-                _ => error,
+                _ => match self.network_hint(&signs) {
+                    Some(hint) => hinted(error, hint),
+                    None => error,
+                },
             });
         }
         Ok(())
@@ -267,15 +289,16 @@ impl Session {
         script: &str,
         options: &cli::Sandbox,
         printer: &Printer,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<(End, NetworkSigns)> {
         let mut command = self.command(["/bin/sh", "-c", script], options);
         command.wall = Some(options.install_timeout);
         let mut call = self.sandbox.start(&command).await.context("cannot start the setup")?;
         // Its output is not the program's: it never goes to standard output.
         let mut sink = if printer.is_quiet() { Sink::nothing() } else { Sink::standard_error() };
-        let end = relay::to_the_end(&mut call, &mut sink).await;
+        let mut signs = NetworkSigns::default();
+        let end = relay::to_the_end(&mut call, &mut sink, &mut signs).await;
         sink.finish().await;
-        Ok(end)
+        Ok((end, signs))
     }
 
     /// Copies files out. A file that cannot be had is an error only if the code
@@ -330,44 +353,6 @@ async fn warn_of_forced_runtime(node: &Node, tier: Tier, printer: &Printer) {
     if let Some(flaw) = judged.forgiven {
         printer.note(format_args!("warning: an unsafe runtime is used by force: {flaw}"));
     }
-}
-
-/// Finds `host`, or a template of the store.
-pub(crate) fn find_template(
-    reference: &str,
-    tier: Tier,
-    config: &Config,
-) -> anyhow::Result<Template> {
-    if reference == host::NAME {
-        let prepared = host::prepare(&config.store).context("cannot prepare the host template");
-        return prepared.hint("choose a writable directory with --store");
-    }
-    if tier == Tier::Process {
-        let error =
-            anyhow::anyhow!("the process tier has no root filesystem, so it can use no template");
-        return Err(hinted(error, "omit --template, or choose another --tier"));
-    }
-    let unknown = || {
-        if catalog::text(reference).is_some() {
-            format!("build it with `belljar template build {reference}`")
-        } else {
-            "`belljar template list` shows built templates, `belljar template recipes` the recipes"
-                .to_owned()
-        }
-    };
-    if !config.store.exists() {
-        bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()));
-    }
-    let store = Store::open(&config.store)?;
-    store.resolve(reference).map_err(|error| match error {
-        StoreError::Unknown(_) | StoreError::Reference(_) => hinted(error, unknown()),
-        other => other.into(),
-    })
-}
-
-/// What a sandbox is kept in: what was asked for, or what its template says.
-pub(crate) fn chosen_tier(asked: Option<Tier>, template: &Template) -> Tier {
-    asked.or(template.defaults.tier).unwrap_or(Tier::Jail)
 }
 
 /// Said whatever was asked: somebody who types `--tier process` must know.

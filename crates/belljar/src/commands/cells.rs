@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use belljar_model::{End, EndReason, Limits, Usage};
-use belljar_node::{CellEnd, CellEvent, CellOptions, Checkpoint, Context};
+use belljar_node::{CellEnd, CellEvent, CellOptions, Checkpoint, Context, NetworkSigns};
 
 use self::charts::Charts;
 use self::notebook::Notebook;
@@ -38,7 +38,14 @@ pub(crate) async fn run(options: &Cells, config: &Config, printer: &Printer) -> 
         let context = session.context(source.language, &sandbox).await;
         let context = context
             .hint("contexts need IPython, or Node.js; the template `python-data` has IPython")?;
-        let mut runner = Runner { session, context, printer, charts, kept: BTreeMap::new() };
+        let mut runner = Runner {
+            session,
+            context,
+            printer,
+            charts,
+            signs: NetworkSigns::default(),
+            kept: BTreeMap::new(),
+        };
         let end = Box::pin(runner.all(&mut source)).await;
         // A cell that failed is no reason to lose what the others showed.
         let saved = save(&source.notebook, options, printer);
@@ -78,6 +85,8 @@ struct Runner<'a> {
     context: Context,
     printer: &'a Printer,
     charts: Charts,
+    /// Of the cell that runs.
+    signs: NetworkSigns,
     /// Checkpoints by name.
     kept: BTreeMap<String, Checkpoint>,
 }
@@ -100,6 +109,9 @@ impl Runner<'_> {
                 continue;
             }
             self.explain(&end, &last);
+            if let Some(hint) = self.session.network_hint(&self.signs) {
+                self.printer.always(format_args!("hint: {hint}"));
+            }
             let skipped = source.cells.len() - index - 1;
             if skipped > 0 {
                 let cells = if skipped == 1 { "cell was" } else { "cells were" };
@@ -168,6 +180,7 @@ impl Runner<'_> {
         if code.trim().is_empty() {
             return Ok(context.execute("", None).await.end);
         }
+        self.signs = NetworkSigns::default();
         let mut running = context.run_with(code, CellOptions { env, ..CellOptions::default() });
         let origin = running.origin();
         loop {
@@ -176,6 +189,11 @@ impl Runner<'_> {
                 self.printer.data(show::as_json(&event, origin))?;
             } else {
                 show::show(&event)?;
+            }
+            match &event {
+                CellEvent::Stdout(bytes) | CellEvent::Stderr(bytes) => self.signs.push(bytes),
+                CellEvent::Error(error) => self.signs.push(error.value.as_bytes()),
+                _ => {}
             }
             self.charts.take(index, &event, self.printer)?;
             notebook.take(index, &event);

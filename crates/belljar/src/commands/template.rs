@@ -20,6 +20,7 @@ use crate::cli::{Template, TemplateAction};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
 use crate::session::{Interrupt, start_node};
+use crate::templates;
 
 pub(crate) async fn run(
     options: &Template,
@@ -55,7 +56,7 @@ async fn build(
     config: &Config,
     printer: &Printer,
 ) -> anyhow::Result<u8> {
-    let recipe = find_recipe(recipe)?;
+    let recipe = find_recipe(recipe, config)?;
     let store = open(config)?;
     let node = start_node(config).await?;
     let mut interrupt = Interrupt::new()?;
@@ -101,7 +102,7 @@ fn report(built: &Built, took: Duration, printer: &Printer) -> anyhow::Result<()
 }
 
 /// A file, or a recipe that comes with belljar.
-fn find_recipe(asked: &Path) -> anyhow::Result<Recipe> {
+fn find_recipe(asked: &Path, config: &Config) -> anyhow::Result<Recipe> {
     let text = asked.to_string_lossy();
     let is_name = !text.contains(['/', '.']);
     if is_name && let Some(recipe) = catalog::recipe(&text) {
@@ -112,7 +113,8 @@ fn find_recipe(asked: &Path) -> anyhow::Result<Recipe> {
     }
     let names: Vec<_> = catalog::names().collect();
     let error = anyhow::anyhow!("there is no recipe `{text}`");
-    Err(hinted(error, format!("pass a file, or one of: {}", names.join(", "))))
+    let hint = format!("pass a file, or one of: {}", names.join(", "));
+    Err(hinted(error, with_likely(&text, config, &hint)))
 }
 
 /// Ends the package tools that the build has started: they are children of
@@ -235,11 +237,17 @@ fn printer_languages(
 
 fn find(text: &str, config: &Config) -> anyhow::Result<Manifest> {
     let reference: Reference = text.parse()?;
-    let hint = "`belljar template list` shows built templates";
+    let hint = with_likely(text, config, "`belljar template list` shows built templates");
     if !config.store.exists() {
         return Err(hinted(StoreError::Unknown(reference), hint));
     }
     open(config)?.show(&reference).hint(hint)
+}
+
+/// A hint, behind the names that may have been meant.
+fn with_likely(typed: &str, config: &Config, hint: &str) -> String {
+    templates::likely(typed, config)
+        .map_or_else(|| hint.to_owned(), |near| format!("{near} {hint}"))
 }
 
 fn remove(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {
