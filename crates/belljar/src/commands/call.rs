@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use belljar_model::{End, Usage, User};
 use belljar_node::{CallError, Captured, Command, Entry, EntryKind, Input, Listing, NetworkSigns};
 use serde_json::{Map, Value, json};
+use time::format_description::well_known::Rfc3339;
 
 use crate::cli::{self, StdinMode};
 use crate::limits;
@@ -178,10 +179,15 @@ pub(super) fn file(entry: &Entry) -> Value {
     let mut file = json!({
         "path": String::from_utf8_lossy(&entry.path),
         "kind": kind,
+        "bytes": entry.size,
         "size": entry.size,
         "mode": format!("{:04o}", entry.mode),
         "modified": entry.modified_seconds,
     });
+    let modified = time::OffsetDateTime::from_unix_timestamp(entry.modified_seconds).ok();
+    if let Some(modified) = modified.and_then(|time| time.format(&Rfc3339).ok()) {
+        file["modified_at"] = modified.into();
+    }
     if let Some(target) = &entry.target {
         file["target"] = String::from_utf8_lossy(target).into();
     }

@@ -10,6 +10,8 @@ use belljar_template::{
     Builder, Built, Cache, Manifest, Options, Recipe, Reference, Store, catalog, host,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -142,7 +144,8 @@ fn end_tools() {
 fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let found = if config.store.exists() { open(config)?.list()? } else { Vec::new() };
     if printer.is_json() {
-        return printer.document(&found);
+        let found: anyhow::Result<Vec<_>> = found.iter().map(document).collect();
+        return printer.document(&found?);
     }
     if found.is_empty() {
         printer.note("no template is built yet; `host` needs no building");
@@ -150,6 +153,16 @@ fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
         return Ok(());
     }
     Ok(printer.data(listed(&found))?)
+}
+
+/// A manifest, with the names that sizes and times have in every `--json`.
+fn document(manifest: &Manifest) -> anyhow::Result<serde_json::Value> {
+    let mut document = serde_json::to_value(manifest)?;
+    document["bytes"] = manifest.size.into();
+    let created = i64::try_from(manifest.created).unwrap_or(i64::MAX);
+    let created = OffsetDateTime::from_unix_timestamp(created)?;
+    document["made_at"] = created.format(&Rfc3339)?.into();
+    Ok(document)
 }
 
 /// The operator's templates first, then those of each tenant.
@@ -198,7 +211,7 @@ fn show(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     }
     let manifest = find(text, config)?;
     if printer.is_json() {
-        return printer.document(&manifest);
+        return printer.document(&document(&manifest)?);
     }
     printer.data(format_args!("{}@{}", manifest.name, manifest.version))?;
     if !manifest.description.is_empty() {

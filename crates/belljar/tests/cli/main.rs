@@ -18,3 +18,4 @@ mod operators;
 mod run;
 mod serve;
 mod shell;
+mod units;

@@ -47,6 +47,7 @@ pub(super) fn as_json(event: &CellEvent, origin: Origin) -> Value {
             "count": end.count,
             "usage": call::usage(&end.usage),
             "state": "kept",
+            "origin": origin.as_str(),
             "interpreter": origin.as_str(),
         }),
     }
