@@ -114,6 +114,23 @@ pub struct CallEnd {
     /// Signal that ended the main process.
     pub signal: Option<i32>,
     pub usage: Usage,
+    /// Likely cause of a failure. Advice from the output; it never changes `reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
+}
+
+/// Likely cause of a failed call, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hint {
+    pub code: HintCode,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HintCode {
+    /// The code tried to reach a host or a package index, and the sandbox has no network access.
+    NoNetwork,
 }
 
 /// Resource usage, as counted by the kernel.
@@ -144,7 +161,7 @@ impl From<Used> for Usage {
 impl From<End> for CallEnd {
     fn from(end: End) -> Self {
         let End { reason, exit_code, signal, usage } = end;
-        Self { reason, exit_code, signal, usage: usage.into() }
+        Self { reason, exit_code, signal, usage: usage.into(), hint: None }
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::bounds::{Millis, Name, Pairs, Path, Script, pairs};
-use crate::call::{Omitted, Usage};
+use crate::call::{Hint, Omitted, Usage};
 
 /// A context to create.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -106,6 +106,9 @@ pub struct CellEnd {
     pub ok: bool,
     pub usage: Usage,
     pub origin: Origin,
+    /// Likely cause of a failure. Advice from the output; it never changes `reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
 }
 
 /// Origin of an interpreter. It determines the state that a cell can find in it.

@@ -20,9 +20,13 @@ mod aliases;
 mod ask;
 mod bench;
 mod cassette;
+mod cells;
+mod completions;
 mod dataset;
 mod dev;
 mod hosting;
+#[cfg(test)]
+mod manners;
 mod network;
 mod objects;
 mod observe;
@@ -44,6 +48,8 @@ pub(crate) use bench::{
     BenchPlatform, BenchSessions, BenchStart, BenchTiers, BenchTti,
 };
 pub(crate) use cassette::{Cassette, CassetteAction};
+pub(crate) use cells::Cells;
+pub(crate) use completions::{CompletionShell, Completions};
 pub(crate) use dataset::{Dataset, DatasetAction, Describe};
 pub(crate) use dev::Dev;
 pub(crate) use hosting::Hosting;
@@ -72,13 +78,14 @@ limit ended it (--json names the limit); 125 if belljar itself failed.";
 /// Run untrusted code in isolated sandboxes.
 #[derive(Debug, Parser)]
 #[command(name = "belljar", version, after_help = EXAMPLES, max_term_width = 100)]
-#[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// Directory of templates [env: BELLJAR_STORE]
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    #[arg(help_heading = "Global options")]
     pub(crate) store: Option<PathBuf>,
     /// Directory for the state of running sandboxes [env: BELLJAR_STATE]
     #[arg(long, global = true, value_name = "DIR", hide_short_help = true)]
+    #[arg(help_heading = "Global options")]
     pub(crate) state: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -89,7 +96,7 @@ pub(crate) enum Command {
     Run(Run),
     Exec(Exec),
     Shell(Shell),
-    Cells(Cells),
+    Cells(Box<Cells>),
     Agent(Agent),
     Ask(Box<Ask>),
     Runs(Runs),
@@ -105,35 +112,8 @@ pub(crate) enum Command {
     Admin(Admin),
     Dev(Dev),
     Bench(Bench),
+    Completions(Completions),
 }
-
-/// Run a file of cells (`# %%`) in one stateful interpreter
-#[derive(Debug, Args)]
-#[command(after_help = CELLS_EXAMPLE)]
-pub(crate) struct Cells {
-    /// File of Python cells, or of JavaScript cells if its name ends in .js
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Template to use; it needs IPython, or Node.js for JavaScript
-    #[arg(long, short, default_value = "python-data")]
-    pub(crate) template: String,
-    /// Isolation tier: jail, gvisor, ... [default: the template's, or jail]
-    #[arg(long, value_parser = parse_tier)]
-    pub(crate) tier: Option<Tier>,
-    /// Print JSON lines: outputs, rich results, errors and end reasons
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-const CELLS_EXAMPLE: &str = "\
-Example file:
-  x = 1
-  # %% checkpoint one        keep the state after this cell
-  x += 1
-  # %%
-  x = 'changed'
-  # %% at one                run this cell in a fork of that checkpoint
-  print(x)";
 
 /// Run a script or code in a new sandbox
 #[derive(Debug, Args)]
@@ -210,7 +190,7 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// Options of the sandbox, shared by run, exec, shell and agent run.
+/// Options of the sandbox, shared by run, exec, shell, cells and agent run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sandbox {
     /// Isolation tier: jail, oci/crun, oci/runc, gvisor, microvm, or process (weak; prints a
@@ -271,6 +251,20 @@ pub(crate) struct Sandbox {
     #[arg(long = "setup-timeout", alias = "install-timeout", value_name = "TIME")]
     #[arg(value_parser = parse_time, default_value = "10m", help_heading = "Limits")]
     pub(crate) install_timeout: Duration,
+
+    /// Set by commands that need a warm interpreter.
+    #[arg(skip)]
+    pub(crate) interpreters: Interpreters,
+}
+
+/// Interpreters of a sandbox's contexts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Interpreters {
+    /// Started as programs.
+    #[default]
+    Cold,
+    /// Forked from a warm one where the tier can do it. Only those can be copied.
+    Warm,
 }
 
 /// Input and output of the call, shared by run and exec.
@@ -305,7 +299,7 @@ impl Cli {
             Command::Run(run) => (run.call.json, run.sandbox.quiet),
             Command::Exec(exec) => (exec.call.json, exec.sandbox.quiet),
             Command::Shell(shell) => (false, shell.sandbox.quiet),
-            Command::Cells(cells) => (cells.json, false),
+            Command::Cells(cells) => (cells.json, cells.sandbox.quiet),
             Command::Agent(agent) => agent.output(),
             Command::Ask(ask) => (ask.json, ask.quiet),
             Command::Runs(runs) => (runs.json, false),
@@ -319,6 +313,7 @@ impl Cli {
             | Command::Env(_)
             | Command::Tls(_)
             | Command::Dev(_)
+            | Command::Completions(_)
             | Command::Cassette(_) => (false, false),
             Command::Template(template) => match template.action {
                 TemplateAction::Build { quiet, .. } => (false, quiet),
@@ -341,10 +336,14 @@ impl Command {
             | Self::Cells(_)
             | Self::Agent(_)
             | Self::Ask(_) => 125,
-            Self::Dataset(_) | Self::Doctor(_) | Self::Template(_) | Self::Bench(_) => 1,
             // As `diff` does: 1 says that there is a difference.
             Self::Cassette(_) => 2,
-            Self::Serve(_)
+            Self::Dataset(_)
+            | Self::Doctor(_)
+            | Self::Template(_)
+            | Self::Bench(_)
+            | Self::Completions(_)
+            | Self::Serve(_)
             | Self::Control(_)
             | Self::Node(_)
             | Self::Env(_)
@@ -378,37 +377,4 @@ fn parse_cores(text: &str) -> Result<u32, &'static str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn where_a_server_keeps_things_is_not_how_much_data_runs_may_have() {
-        let line = ["belljar", "serve", "--data", "/srv/belljar", "--max-run-data", "2G"];
-        let Command::Serve(serve) = Cli::parse_from(line).command else { panic!() };
-        assert_eq!(serve.hosting.data.as_deref(), Some(std::path::Path::new("/srv/belljar")));
-        assert_eq!(serve.running.run_data, 2 << 30);
-    }
-
-    #[test]
-    fn cores_are_counted_in_thousandths() {
-        assert_eq!(parse_cores("1.5"), Ok(1500));
-        assert_eq!(parse_cores("2"), Ok(2000));
-        for text in ["", "-1", "many", "1e30", "NaN"] {
-            assert!(parse_cores(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_follows_the_dashes_belongs_to_the_program() {
-        let line = ["belljar", "run", "a.py", "--memory", "1G", "--", "--memory", "2G"];
-        let Command::Run(run) = Cli::parse_from(line).command else { panic!() };
-        assert_eq!(run.sandbox.memory, Some(1 << 30));
-        assert_eq!(run.args, ["--memory", "2G"]);
-    }
-}
+mod tests;

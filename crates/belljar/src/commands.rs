@@ -7,6 +7,7 @@ pub(crate) mod bench;
 mod call;
 pub(crate) mod cassette;
 pub(crate) mod cells;
+pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod dataset;
 pub(crate) mod dev;

@@ -18,6 +18,7 @@ mod place;
 
 pub(crate) use incoming::copy_in;
 pub(crate) use outgoing::copy_out;
+pub(crate) use place::write;
 
 /// A regular file of the host. Reading and writing one never waits for anybody
 /// else, so it is done in place.

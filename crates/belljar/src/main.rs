@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;
@@ -22,6 +22,8 @@ mod output;
 mod page;
 mod relay;
 mod session;
+mod suggest;
+mod templates;
 mod terminal;
 mod warmth;
 
@@ -33,7 +35,11 @@ fn main() -> ExitCode {
     if let Some(code) = commands::dataset::hook() {
         return code;
     }
-    let cli = Cli::parse();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => suggest::improve(error, &Cli::command(), &arguments).exit(),
+    };
     let config = Config::read(cli.store.clone(), cli.state.clone());
     let printer = cli.printer();
     let status = match start(&cli, &config, &printer) {
@@ -83,5 +89,6 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Dev(options) => commands::dev::run(options, config, printer).await,
         Command::Tls(options) => commands::tls::run(options, config, printer),
         Command::Bench(options) => commands::bench::run(options, config, printer).await,
+        Command::Completions(options) => commands::completions::run(options, printer),
     }
 }

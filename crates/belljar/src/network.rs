@@ -1,8 +1,9 @@
 //! The way out of the sandbox of one command.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -29,6 +30,9 @@ pub(crate) struct Network {
     /// Variables for what runs inside.
     pub(crate) env: Vec<(String, String)>,
     rows: tokio::task::JoinHandle<Seen>,
+    access: Access,
+    /// The file of --gateway.
+    config_file: Option<PathBuf>,
     /// Its end tells the task that no more rows matter.
     gateway: Gateway,
 }
@@ -38,6 +42,15 @@ impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Network").field("gateway", &self.gateway).finish_non_exhaustive()
     }
+}
+
+/// The network access of the sandbox; its forks get the same.
+struct Access {
+    session: Session,
+    /// Configuration of package managers: path and text.
+    files: Vec<(String, String)>,
+    /// The token to mint, if any operation is allowed.
+    grant: Option<Grant>,
 }
 
 /// What a token is bound to, beside its operations.
@@ -109,28 +122,26 @@ impl Network {
         let file = options.connections.as_deref().map(open_file).transpose()?;
         let rows = tokio::spawn(watch(gateway.rows(), file));
         let session = Session { subject, policy, operations: options.operation.clone() };
-        let connected = sandbox.connect_gateway(&gateway, session).await;
-        connected.map_err(unconnected)?;
-        for (path, text) in &told.files {
-            let written = sandbox.tell(path, text).await;
-            written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
-        }
-        let mut env = told.variables;
-        if !options.operation.is_empty() {
+        let grant = (!options.operation.is_empty()).then(|| {
             let operations = options.operation.clone();
             let Terms { agent, budget } = options.terms.clone();
-            let grant = Grant { operations, agent, seconds: TOKEN_SECONDS, budget };
-            let minted = sandbox.mint(grant).await;
-            let minted =
-                minted.hint("use the name of an operation in the gateway configuration")?;
-            env.extend(token_variables(&minted.token));
-        }
-        Ok(Some(Self { env, rows, gateway }))
+            Grant { operations, agent, seconds: TOKEN_SECONDS, budget }
+        });
+        let access = Access { session, files: told.files.into_iter().collect(), grant };
+        let mut env = told.variables;
+        env.extend(access.give(sandbox, &gateway).await?);
+        let config_file = options.gateway.clone();
+        Ok(Some(Self { env, rows, access, config_file, gateway }))
+    }
+
+    /// Gives a fork of the sandbox the same access. Answers the variables of its own token.
+    pub(crate) async fn connect(&self, fork: &Sandbox) -> anyhow::Result<Vec<(String, String)>> {
+        self.access.give(fork, &self.gateway).await
     }
 
     /// Waits for the last rows and says what was refused.
     pub(crate) async fn close(self, printer: &Printer) -> anyhow::Result<Traffic> {
-        let Self { rows, gateway, .. } = self;
+        let Self { rows, gateway, config_file, .. } = self;
         // A gateway that died has nothing more to say.
         let _ = gateway.finish().await;
         drop(gateway);
@@ -142,16 +153,33 @@ impl Network {
             let more = seen.denied.len() - 1;
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
             let hint = match row.reason {
-                Reason::Private => {
-                    "its address is private; allow it with `openings` under `[gateway]` in the \
-                     file of --gateway"
-                }
-                _ => "--allow HOST allows a host; --connections - shows all connections",
+                Reason::Private => openings(&seen.denied, config_file.as_deref()),
+                _ => "--allow HOST allows a host; --connections - shows all connections".to_owned(),
             };
             printer.note(format_args!("network: refused {host} ({reason}){more}\nhint: {hint}"));
         }
         let written = seen.error.map_or(Ok(()), Err);
         written.context("cannot write the connections").map(|()| seen.traffic)
+    }
+}
+
+impl Access {
+    /// Connects a sandbox to the gateway. Answers the variables of its token.
+    async fn give(
+        &self,
+        sandbox: &Sandbox,
+        gateway: &Gateway,
+    ) -> anyhow::Result<Vec<(String, String)>> {
+        let connected = sandbox.connect_gateway(gateway, self.session.clone()).await;
+        connected.map_err(unconnected)?;
+        for (path, text) in &self.files {
+            let written = sandbox.tell(path, text).await;
+            written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
+        }
+        let Some(grant) = &self.grant else { return Ok(Vec::new()) };
+        let minted = sandbox.mint(grant.clone()).await;
+        let minted = minted.hint("use the name of an operation in the gateway configuration")?;
+        Ok(token_variables(&minted.token))
     }
 }
 
@@ -173,6 +201,19 @@ impl Traffic {
             sum.assumed |= charge.assumed;
         }
     }
+}
+
+/// How to allow the private addresses that were refused: the whole configuration.
+fn openings(denied: &[Row], file: Option<&Path>) -> String {
+    let private = denied.iter().filter(|row| row.reason == Reason::Private);
+    let addresses: BTreeSet<_> = private.filter_map(|row| row.address).collect();
+    let quoted: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+    let list = if quoted.is_empty() { "\"10.0.0.0/8\"".to_owned() } else { quoted.join(", ") };
+    let how = match file {
+        Some(file) => format!("add this to `{}`", file.display()),
+        None => "write this to a file, and pass it with --gateway FILE".to_owned(),
+    };
+    format!("its address is private; to allow it, {how}:\n\n[gateway]\nopenings = [{list}]\n")
 }
 
 fn unconnected(error: GatewayError) -> anyhow::Error {

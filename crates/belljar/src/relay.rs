@@ -7,7 +7,7 @@
 use std::io::{self, Read as _, Write as _};
 
 use belljar_model::End;
-use belljar_node::{Call, Capture, Captured, Event, Writer};
+use belljar_node::{Call, Capture, Captured, Event, NetworkSigns, Writer};
 use tokio::sync::{mpsc, oneshot};
 
 /// Chunks between the call and the writing thread.
@@ -140,13 +140,14 @@ fn write(to: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Feeds the sink until the call has ended. A call whose output nobody reads
 /// any more is ended, as a broken pipe would.
-pub(crate) async fn to_the_end(call: &mut Call, sink: &mut Sink) -> End {
+pub(crate) async fn to_the_end(call: &mut Call, sink: &mut Sink, signs: &mut NetworkSigns) -> End {
     loop {
         let (stream, bytes) = match call.next().await {
             Event::Stdout(bytes) => (Stream::Stdout, bytes),
             Event::Stderr(bytes) => (Stream::Stderr, bytes),
             Event::End(end) => return end,
         };
+        signs.push(&bytes);
         if !sink.take(stream, bytes).await {
             call.kill();
         }

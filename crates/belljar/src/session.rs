@@ -1,23 +1,26 @@
 //! One sandbox for one command: made from the options, cleared away on every
 //! way out.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
-use belljar_node::{Command, Node, NodeError, Sandbox};
-use belljar_template::store::StoreError;
-use belljar_template::{Lease, Store, Template, catalog, host};
+use belljar_node::{
+    Checkpoint, Command, Context, Language, NetworkNeed, NetworkSigns, Node, NodeError, Sandbox,
+};
+use belljar_template::{Lease, Template};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli;
+use crate::cli::{self, Interpreters};
 use crate::config::Config;
 use crate::network::{Network, Traffic};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
-use crate::{files, limits};
+use crate::templates::{chosen_tier, find_template};
+use crate::{files, limits, warmth};
 
 /// The status after Ctrl-C, as shells show it.
 const INTERRUPTED: u8 = 130;
@@ -34,7 +37,7 @@ pub(crate) struct Session {
     /// Its way out, if it has one.
     network: Option<Network>,
     _lease: Lease,
-    _node: Node,
+    node: Node,
 }
 
 /// Who keeps the limits on memory and processes.
@@ -76,7 +79,7 @@ pub(crate) async fn within_traffic(
 ) -> anyhow::Result<(u8, Option<Traffic>)> {
     let mut interrupt = Interrupt::new()?;
     let session = tokio::select! {
-        session = Session::open(options, defaults, config, printer) => session?,
+        session = Box::pin(Session::open(options, defaults, config, printer)) => session?,
         () = interrupt.wait() => return Ok((INTERRUPTED, None)),
     };
     let acted = tokio::select! {
@@ -142,6 +145,9 @@ impl Session {
                  hint: run as root, or see `belljar doctor`",
             );
         }
+        if options.interpreters == Interpreters::Warm && tier == Tier::Jail {
+            node.warm_up(warmth::warmth(&template)?, None).await?;
+        }
         let sandbox = create(&node, &spec).await?;
         warn_of_forced_runtime(&node, tier, printer).await;
         let home = PathBuf::from(sandbox.home(User::User));
@@ -155,7 +161,7 @@ impl Session {
             home,
             network,
             _lease: lease,
-            _node: node,
+            node,
         })
     }
 
@@ -166,13 +172,69 @@ impl Session {
         options: &cli::Sandbox,
     ) -> Command {
         let mut command = Command::new(argv);
-        let ours = self.network.iter().flat_map(|network| &network.env);
-        let pairs = self.template.env.iter();
-        let pairs = pairs.chain(ours.chain(&options.env).map(|(name, value)| (name, value)));
-        command.env = pairs.map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
+        let env = self.environment(options).into_iter();
+        command.env = env.map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
         let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));
         command.cwd = workdir.map(|dir| dir.as_os_str().as_bytes().to_vec());
         command
+    }
+
+    /// The variables of the template, the network and the options; the last one wins.
+    fn environment(&self, options: &cli::Sandbox) -> BTreeMap<String, String> {
+        let ours = self.network.iter().flat_map(|network| &network.env).chain(&options.env);
+        let ours = ours.map(|(name, value)| (name, value));
+        let all = self.template.env.iter().chain(ours);
+        all.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Starts a context with the variables and the working directory of the options.
+    pub(crate) async fn context(
+        &self,
+        language: Language,
+        options: &cli::Sandbox,
+    ) -> anyhow::Result<Context> {
+        let mut wanted = warmth::context(&self.template, language)?;
+        wanted.env = self.environment(options);
+        let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));
+        wanted.cwd = workdir.map(|dir| dir.to_string_lossy().into_owned());
+        Ok(self.sandbox.context(wanted).await?)
+    }
+
+    /// Forks a checkpoint of the sandbox. The fork has the same network access. Answers also the
+    /// variables that its cells need for it.
+    pub(crate) async fn fork(
+        &self,
+        checkpoint: &Checkpoint,
+    ) -> anyhow::Result<(Sandbox, BTreeMap<String, String>)> {
+        let fork = self.node.fork(checkpoint).await?;
+        let mut variables = BTreeMap::new();
+        if let Some(network) = &self.network {
+            match network.connect(&fork).await {
+                Ok(found) => variables.extend(found),
+                Err(error) => {
+                    fork.destroy().await?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok((fork, variables))
+    }
+
+    /// What to say of code that failed without a network and seems to have needed one.
+    pub(crate) fn network_hint(&self, signs: &NetworkSigns) -> Option<&'static str> {
+        if self.network.is_some() {
+            return None;
+        }
+        Some(match signs.need()? {
+            NetworkNeed::Packages => {
+                "the sandbox has no network; --network packages lets pip, npm, cargo and apt reach \
+                 their indexes"
+            }
+            NetworkNeed::Hosts => {
+                "the sandbox has no network; --allow HOST allows a host, --network open all public \
+                 addresses"
+            }
+        })
     }
 
     /// A path inside; what is not absolute starts at home.
@@ -203,7 +265,7 @@ impl Session {
             files::copy_in(self, text, printer).await?;
         }
         for script in &options.setup {
-            let end = self.set_up(script, options, printer).await?;
+            let (end, signs) = self.set_up(script, options, printer).await?;
             if end.reason == EndReason::Done {
                 continue;
             }
@@ -213,7 +275,10 @@ impl Session {
             let error = anyhow::anyhow!("{why}").context(format!("setup failed: `{script}`"));
             return Err(match end.reason {
                 EndReason::TimeoutWall => hinted(error, "raise its limit with --setup-timeout"),
-                _ => error,
+                _ => match self.network_hint(&signs) {
+                    Some(hint) => hinted(error, hint),
+                    None => error,
+                },
             });
         }
         Ok(())
@@ -224,15 +289,16 @@ impl Session {
         script: &str,
         options: &cli::Sandbox,
         printer: &Printer,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<(End, NetworkSigns)> {
         let mut command = self.command(["/bin/sh", "-c", script], options);
         command.wall = Some(options.install_timeout);
         let mut call = self.sandbox.start(&command).await.context("cannot start the setup")?;
         // Its output is not the program's: it never goes to standard output.
         let mut sink = if printer.is_quiet() { Sink::nothing() } else { Sink::standard_error() };
-        let end = relay::to_the_end(&mut call, &mut sink).await;
+        let mut signs = NetworkSigns::default();
+        let end = relay::to_the_end(&mut call, &mut sink, &mut signs).await;
         sink.finish().await;
-        Ok(end)
+        Ok((end, signs))
     }
 
     /// Copies files out. A file that cannot be had is an error only if the code
@@ -287,44 +353,6 @@ async fn warn_of_forced_runtime(node: &Node, tier: Tier, printer: &Printer) {
     if let Some(flaw) = judged.forgiven {
         printer.note(format_args!("warning: an unsafe runtime is used by force: {flaw}"));
     }
-}
-
-/// Finds `host`, or a template of the store.
-pub(crate) fn find_template(
-    reference: &str,
-    tier: Tier,
-    config: &Config,
-) -> anyhow::Result<Template> {
-    if reference == host::NAME {
-        let prepared = host::prepare(&config.store).context("cannot prepare the host template");
-        return prepared.hint("choose a writable directory with --store");
-    }
-    if tier == Tier::Process {
-        let error =
-            anyhow::anyhow!("the process tier has no root filesystem, so it can use no template");
-        return Err(hinted(error, "omit --template, or choose another --tier"));
-    }
-    let unknown = || {
-        if catalog::text(reference).is_some() {
-            format!("build it with `belljar template build {reference}`")
-        } else {
-            "`belljar template list` shows built templates, `belljar template recipes` the recipes"
-                .to_owned()
-        }
-    };
-    if !config.store.exists() {
-        bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()));
-    }
-    let store = Store::open(&config.store)?;
-    store.resolve(reference).map_err(|error| match error {
-        StoreError::Unknown(_) | StoreError::Reference(_) => hinted(error, unknown()),
-        other => other.into(),
-    })
-}
-
-/// What a sandbox is kept in: what was asked for, or what its template says.
-pub(crate) fn chosen_tier(asked: Option<Tier>, template: &Template) -> Tier {
-    asked.or(template.defaults.tier).unwrap_or(Tier::Jail)
 }
 
 /// Said whatever was asked: somebody who types `--tier process` must know.

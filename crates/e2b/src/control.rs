@@ -5,6 +5,7 @@
 
 mod auth;
 mod body;
+mod domain;
 mod logs;
 mod metrics;
 mod query;

@@ -18,6 +18,7 @@ mod events;
 mod failure;
 mod fence;
 mod files;
+mod hint;
 mod label;
 mod network;
 mod once;

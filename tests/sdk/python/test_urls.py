@@ -65,6 +65,7 @@ def test_a_server_in_the_sandbox_is_reached_by_its_host(sandbox):
     server = sandbox.commands.run("python3 -m http.server 8123 -d /home/user/www", background=True, timeout=0)
     host = sandbox.get_host(8123)
     assert host.startswith(f"8123-{sandbox.sandbox_id}.")
+    assert not host.split(":")[0].endswith(".e2b.app"), "the host is below a domain of the server's own"
 
     # The name need not resolve on this machine; what counts is that the server routes by it.
     address = urllib.parse.urlsplit(os.environ["E2B_SANDBOX_URL"]).netloc

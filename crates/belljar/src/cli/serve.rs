@@ -76,6 +76,13 @@ pub(crate) struct Env {
     /// Data directory of the server (its `--data`), for the certificates [env: BELLJAR_DATA]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// File to write the system's authorities and the server's to, for SSL_CERT_FILE [default:
+    /// tls/bundle.pem in the data directory]
+    #[arg(long, value_name = "FILE", requires = "domain")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// The server's certificate is from a public authority: set no variables for certificates
+    #[arg(long, requires = "domain", conflicts_with = "bundle")]
+    pub(crate) public_ca: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -4,8 +4,9 @@ use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
 use belljar_model::{End, Usage, User};
-use belljar_node::{CallError, Captured, Command, Entry, EntryKind, Input, Listing};
+use belljar_node::{CallError, Captured, Command, Entry, EntryKind, Input, Listing, NetworkSigns};
 use serde_json::{Map, Value, json};
+use time::format_description::well_known::Rfc3339;
 
 use crate::cli::{self, StdinMode};
 use crate::limits;
@@ -63,7 +64,9 @@ pub(crate) async fn run(
         true => Sink::keep(usize::try_from(options.keep_output).unwrap_or(usize::MAX)),
         false => Sink::live(),
     };
-    let end = relay::to_the_end(&mut call, &mut sink).await;
+    let mut signs = NetworkSigns::default();
+    let end = relay::to_the_end(&mut call, &mut sink, &mut signs).await;
+    let hint = (end.status() != 0).then(|| session.network_hint(&signs)).flatten();
     let delivered = sink.finish().await;
     let collected = session.collect(sandbox, &end, printer).await;
     let status = match delivered {
@@ -71,7 +74,10 @@ pub(crate) async fn run(
         Delivered::Whole => end.status(),
         Delivered::Kept { stdout, stderr } => {
             if collected.is_ok() {
-                let document = document(session, &end, &stdout, &stderr, before).await;
+                let mut document = document(session, &end, &stdout, &stderr, before).await;
+                if let Some(message) = hint {
+                    document["end"]["hint"] = json!({"code": "no_network", "message": message});
+                }
                 printer.document(&document)?;
             }
             end.status()
@@ -82,6 +88,9 @@ pub(crate) async fn run(
         if let Some(hint) = hint {
             printer.always(format_args!("hint: {hint}"));
         }
+    }
+    if let Some(hint) = hint {
+        printer.always(format_args!("hint: {hint}"));
     }
     collected.map(|()| status)
 }
@@ -170,10 +179,15 @@ pub(super) fn file(entry: &Entry) -> Value {
     let mut file = json!({
         "path": String::from_utf8_lossy(&entry.path),
         "kind": kind,
+        "bytes": entry.size,
         "size": entry.size,
         "mode": format!("{:04o}", entry.mode),
         "modified": entry.modified_seconds,
     });
+    let modified = time::OffsetDateTime::from_unix_timestamp(entry.modified_seconds).ok();
+    if let Some(modified) = modified.and_then(|time| time.format(&Rfc3339).ok()) {
+        file["modified_at"] = modified.into();
+    }
     if let Some(target) = &entry.target {
         file["target"] = String::from_utf8_lossy(target).into();
     }

@@ -14,7 +14,7 @@ use super::language;
 use crate::cli::Doctor;
 use crate::config::Config;
 use crate::output::Printer;
-use crate::session::find_template;
+use crate::templates::find_template;
 
 mod host;
 mod settings;

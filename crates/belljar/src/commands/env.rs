@@ -6,6 +6,8 @@ use crate::cli::{Env, EnvShell};
 use crate::config::Config;
 use crate::output::Printer;
 
+mod trust;
+
 pub(crate) fn run(options: &Env, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     let key = options.key.clone().or_else(|| config.api_key.clone());
     if key.is_none() {
@@ -17,10 +19,13 @@ pub(crate) fn run(options: &Env, config: &Config, printer: &Printer) -> anyhow::
             variables.push(("E2B_DOMAIN", domain.clone()));
             let data = options.data.as_ref().unwrap_or(&config.data);
             let authority = tls::Files::below(&data.join("tls")).authority;
-            if authority.exists() {
-                let authority = authority.display().to_string();
-                variables.push(("SSL_CERT_FILE", authority.clone()));
-                variables.push(("NODE_EXTRA_CA_CERTS", authority));
+            if !options.public_ca {
+                let bundle = options.bundle.clone();
+                let bundle = bundle.unwrap_or_else(|| authority.with_file_name("bundle.pem"));
+                trust::write(&authority, &bundle)?;
+                // The first replaces a program's list of authorities, the second adds to it.
+                variables.push(("SSL_CERT_FILE", bundle.display().to_string()));
+                variables.push(("NODE_EXTRA_CA_CERTS", authority.display().to_string()));
             }
         }
         None => variables.extend(addresses(&options.url, options.data_url.as_deref())),

@@ -10,6 +10,8 @@ use belljar_template::{
     Builder, Built, Cache, Manifest, Options, Recipe, Reference, Store, catalog, host,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -20,6 +22,7 @@ use crate::cli::{Template, TemplateAction};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
 use crate::session::{Interrupt, start_node};
+use crate::templates;
 
 pub(crate) async fn run(
     options: &Template,
@@ -55,7 +58,7 @@ async fn build(
     config: &Config,
     printer: &Printer,
 ) -> anyhow::Result<u8> {
-    let recipe = find_recipe(recipe)?;
+    let recipe = find_recipe(recipe, config)?;
     let store = open(config)?;
     let node = start_node(config).await?;
     let mut interrupt = Interrupt::new()?;
@@ -101,7 +104,7 @@ fn report(built: &Built, took: Duration, printer: &Printer) -> anyhow::Result<()
 }
 
 /// A file, or a recipe that comes with belljar.
-fn find_recipe(asked: &Path) -> anyhow::Result<Recipe> {
+fn find_recipe(asked: &Path, config: &Config) -> anyhow::Result<Recipe> {
     let text = asked.to_string_lossy();
     let is_name = !text.contains(['/', '.']);
     if is_name && let Some(recipe) = catalog::recipe(&text) {
@@ -112,7 +115,8 @@ fn find_recipe(asked: &Path) -> anyhow::Result<Recipe> {
     }
     let names: Vec<_> = catalog::names().collect();
     let error = anyhow::anyhow!("there is no recipe `{text}`");
-    Err(hinted(error, format!("pass a file, or one of: {}", names.join(", "))))
+    let hint = format!("pass a file, or one of: {}", names.join(", "));
+    Err(hinted(error, with_likely(&text, config, &hint)))
 }
 
 /// Ends the package tools that the build has started: they are children of
@@ -140,7 +144,8 @@ fn end_tools() {
 fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let found = if config.store.exists() { open(config)?.list()? } else { Vec::new() };
     if printer.is_json() {
-        return printer.document(&found);
+        let found: anyhow::Result<Vec<_>> = found.iter().map(document).collect();
+        return printer.document(&found?);
     }
     if found.is_empty() {
         printer.note("no template is built yet; `host` needs no building");
@@ -148,6 +153,16 @@ fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
         return Ok(());
     }
     Ok(printer.data(listed(&found))?)
+}
+
+/// A manifest, with the names that sizes and times have in every `--json`.
+fn document(manifest: &Manifest) -> anyhow::Result<serde_json::Value> {
+    let mut document = serde_json::to_value(manifest)?;
+    document["bytes"] = manifest.size.into();
+    let created = i64::try_from(manifest.created).unwrap_or(i64::MAX);
+    let created = OffsetDateTime::from_unix_timestamp(created)?;
+    document["made_at"] = created.format(&Rfc3339)?.into();
+    Ok(document)
 }
 
 /// The operator's templates first, then those of each tenant.
@@ -196,7 +211,7 @@ fn show(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     }
     let manifest = find(text, config)?;
     if printer.is_json() {
-        return printer.document(&manifest);
+        return printer.document(&document(&manifest)?);
     }
     printer.data(format_args!("{}@{}", manifest.name, manifest.version))?;
     if !manifest.description.is_empty() {
@@ -235,11 +250,17 @@ fn printer_languages(
 
 fn find(text: &str, config: &Config) -> anyhow::Result<Manifest> {
     let reference: Reference = text.parse()?;
-    let hint = "`belljar template list` shows built templates";
+    let hint = with_likely(text, config, "`belljar template list` shows built templates");
     if !config.store.exists() {
         return Err(hinted(StoreError::Unknown(reference), hint));
     }
     open(config)?.show(&reference).hint(hint)
+}
+
+/// A hint, behind the names that may have been meant.
+fn with_likely(typed: &str, config: &Config, hint: &str) -> String {
+    templates::likely(typed, config)
+        .map_or_else(|| hint.to_owned(), |near| format!("{near} {hint}"))
 }
 
 fn remove(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -30,6 +30,17 @@ pub(super) struct Draft<'a> {
 pub(super) enum Execute {
     Yes,
     No,
+}
+
+/// Writes a file of the user's choice whole, or not at all. A link that has its name is replaced.
+pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    // The directories above were named by the user, links and all.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let place = Place::open(&parent.unwrap_or(Path::new(".")).join(""))?;
+    let (draft, mut file) = place.file(name, Execute::No)?;
+    file.write_all(content)?;
+    draft.keep()
 }
 
 const DIRECTORY: OFlags =
@@ -108,7 +119,6 @@ fn one_component(name: &OsStr) -> io::Result<&OsStr> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write as _;
     use std::os::unix::fs::symlink;
 
     use super::*;

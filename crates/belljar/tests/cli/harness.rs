@@ -20,6 +20,15 @@ pub(crate) fn can_jail() -> bool {
     false
 }
 
+/// Returns true if sandboxes of a template can be made here. Says so when they cannot.
+#[track_caller]
+pub(crate) fn can_use(template: &str) -> bool {
+    let Some(lacking) = belljar_testkit::lacking(template) else { return true };
+    let at = std::panic::Location::caller();
+    eprintln!("SKIPPED {}:{}: this test needs {lacking}", at.file(), at.line());
+    false
+}
+
 /// A throw-away directory to run in.
 pub(crate) struct Place(tempfile::TempDir);
 
@@ -56,6 +65,14 @@ impl Place {
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         let mut command = self.command(args);
+        Ran::from(command.stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// As [`Self::run`], with the templates of this host.
+    pub(crate) fn run_with_templates(&self, args: &[&str]) -> Ran {
+        let mut command = self.command(args);
+        command.env("BELLJAR_STORE", belljar_testkit::store());
+        command.env("BELLJAR_DATA", self.path().join("data"));
         Ran::from(command.stdin(Stdio::null()).output().unwrap())
     }
 

@@ -3,14 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod cells;
 mod database;
 mod dataset;
 mod dev;
+mod env;
 mod files;
 mod harness;
+mod hints;
 mod limits;
+mod manners;
 mod messages;
 mod operators;
 mod run;
 mod serve;
 mod shell;
+mod units;

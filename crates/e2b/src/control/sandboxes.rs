@@ -19,6 +19,7 @@ pub(crate) use list::{list, list_v1};
 pub(crate) use network::update as update_network;
 
 use super::auth::Caller;
+use super::domain::Domain;
 use crate::ENVD_VERSION;
 use crate::error::RestError;
 
@@ -40,11 +41,11 @@ pub(crate) struct Made {
     envd_access_token: String,
     /// Of a public sandbox too: its interpreter's routes need it.
     traffic_access_token: String,
-    domain: Option<String>,
+    domain: String,
 }
 
 impl Made {
-    pub(super) fn new(actions: &Actions, sandbox: &Sandbox) -> Self {
+    pub(super) fn new(Domain(domain): &Domain, sandbox: &Sandbox) -> Self {
         let facts = sandbox.facts();
         Self {
             template: facts.template.clone(),
@@ -54,7 +55,7 @@ impl Made {
             envd_version: ENVD_VERSION,
             envd_access_token: facts.token.expose().to_owned(),
             traffic_access_token: sandbox.port_token().expose().to_owned(),
-            domain: actions.config().domain.clone(),
+            domain: domain.clone(),
         }
     }
 }
@@ -110,7 +111,7 @@ pub(crate) struct Detail {
     listed: Listed,
     envd_access_token: String,
     allow_internet_access: bool,
-    domain: Option<String>,
+    domain: String,
     network: Traffic,
     lifecycle: Lifecycle,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +136,7 @@ struct Lifecycle {
 }
 
 impl Detail {
-    fn new(actions: &Actions, sandbox: &Arc<Sandbox>) -> Self {
+    fn new(Domain(domain): &Domain, sandbox: &Arc<Sandbox>) -> Self {
         let facts = sandbox.facts();
         let (out, allow_internet_access) = network::Shown::of(&sandbox.network().wish.policy);
         let pause_mode = match sandbox.state() {
@@ -149,7 +150,7 @@ impl Detail {
             listed: Listed::new(sandbox),
             envd_access_token: facts.token.expose().to_owned(),
             allow_internet_access,
-            domain: actions.config().domain.clone(),
+            domain: domain.clone(),
             network: Traffic {
                 out,
                 allow_public_traffic: facts.traffic_token.is_none(),
@@ -170,10 +171,11 @@ impl Detail {
 pub(crate) async fn info(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    domain: Domain,
     Path(id): Path<String>,
 ) -> Result<Json<Detail>, RestError> {
     let sandbox = actions.registry().find(&tenant, &id)?;
-    Ok(Json(Detail::new(&actions, &sandbox)))
+    Ok(Json(Detail::new(&domain, &sandbox)))
 }
 
 pub(crate) async fn kill(

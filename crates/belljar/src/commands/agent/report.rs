@@ -123,6 +123,7 @@ fn document(outcome: &Outcome, traffic: &Traffic, turns: u64) -> Value {
             "cache_write": charge.cache_write,
             "output": charge.output,
         },
+        "nano_dollars": charge.nano_dollars,
         "dollars": dollars(charge.nano_dollars),
         "refused": {
             "requests": traffic.refused_requests,

@@ -20,7 +20,7 @@ use super::report as common;
 use crate::cli::BenchTiers;
 use crate::config::Config;
 use crate::output::Printer;
-use crate::session::find_template;
+use crate::templates::find_template;
 
 /// What one contestant has shown.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use belljar_template::{Lease, Template};
 
 use crate::config::Config;
 use crate::output::Printer;
-use crate::session::find_template;
+use crate::templates::find_template;
 use crate::warmth;
 
 pub(super) struct Warmed {

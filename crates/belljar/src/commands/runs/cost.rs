@@ -3,7 +3,7 @@
 use belljar_journal::{Directory, Journal as _, ListQuery, RunView};
 use belljar_model::RunId;
 
-use super::teller::{dollars, seconds};
+use super::teller::{dollars, millis, seconds};
 use super::{TENANT, events, short_ids};
 use crate::output::{Hint as _, Printer, printable};
 use crate::page::{Align, Grid, Page, separated};
@@ -43,11 +43,11 @@ pub(super) async fn cost(
         if printer.is_json() {
             let tokens = spent.tokens;
             documents.push(serde_json::json!({
-                "run": run, "model": view.model, "turns": view.turns, "calls": spent.calls,
+                "id": run, "run": run, "model": view.model, "turns": view.turns, "calls": spent.calls,
                 "tokens": tokens, "nano_dollars": spent.nano_dollars,
-                "model_micros": spent.model_micros, "call_micros": spent.call_micros,
-                "cpu_micros": spent.cpu_micros, "output_bytes": spent.output_bytes,
-                "peak_bytes": spent.peak_bytes, "network_bytes": spent.network_bytes,
+                "model_ms": millis(spent.model_micros), "call_ms": millis(spent.call_micros),
+                "cpu_ms": millis(spent.cpu_micros), "output_bytes": spent.output_bytes,
+                "peak_memory_bytes": spent.peak_bytes, "network_bytes": spent.network_bytes,
             }));
             continue;
         }

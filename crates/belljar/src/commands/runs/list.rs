@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use belljar_journal::event::{Body, Outcome};
 use belljar_journal::{Directory, Journal as _, ListQuery, RunRow, State};
+use belljar_model::RunId;
 use serde::Serialize;
 use time::format_description::well_known::Rfc3339;
 
@@ -12,6 +13,7 @@ use crate::page::{Align, Grid, Page};
 
 #[derive(Debug, Serialize)]
 struct Listed {
+    id: RunId,
     #[serde(flatten)]
     row: RunRow,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +30,8 @@ pub(super) async fn list(
     let found = journal.list(query).await.context("cannot list runs")?;
     let mut all = Vec::new();
     for row in found.rows {
-        all.push(Listed { outcome: outcome(journal, &row).await?, row });
+        let id = row.address.run.clone();
+        all.push(Listed { id, outcome: outcome(journal, &row).await?, row });
     }
     if printer.is_json() {
         return printer.document(&all);
@@ -44,7 +47,7 @@ pub(super) async fn list(
         ("STATE", Align::Left),
         ("QUESTION", Align::Left),
     ]);
-    for (Listed { row, outcome }, id) in all.iter().zip(short_ids(&ids)) {
+    for (Listed { row, outcome, .. }, id) in all.iter().zip(short_ids(&ids)) {
         let made = row.made_at.replace_nanosecond(0)?.format(&Rfc3339)?;
         let state = match outcome {
             Some(outcome) => outcome.as_str(),

@@ -3,19 +3,23 @@
 use belljar_journal::event::{Body, Event};
 use belljar_journal::{Address, Directory, Journal as _, ReadError, RunView, read_all};
 use belljar_model::RunId;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::teller::{Detail, Teller, dollars, seconds};
+use super::teller::{Detail, Teller, dollars, millis, seconds};
 use crate::output::{Hint as _, Printer, printable};
 
 /// What one turn took.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Turn {
     pub(super) turn: u32,
+    #[serde(rename = "model_ms", serialize_with = "as_millis")]
     pub(super) model_micros: u64,
     /// Time of calls, as the sandbox counted it.
+    #[serde(rename = "call_ms", serialize_with = "as_millis")]
     pub(super) call_micros: u64,
+    #[serde(rename = "cpu_ms", serialize_with = "as_millis")]
     pub(super) cpu_micros: u64,
+    #[serde(rename = "peak_memory_bytes")]
     pub(super) peak_bytes: u64,
     pub(super) output_bytes: u64,
     pub(super) tokens: u64,
@@ -25,7 +29,20 @@ pub(super) struct Turn {
     /// How much of the prompt the turn before had sent already.
     pub(super) shared_prefix_bytes: u64,
     /// Between the model's answer and the next request to it.
+    #[serde(rename = "outside_ms", serialize_with = "as_optional_millis")]
     pub(super) outside_micros: Option<u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn as_millis<S: Serializer>(micros: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(millis(*micros))
+}
+
+fn as_optional_millis<S: Serializer>(
+    micros: &Option<u64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    micros.map(millis).serialize(serializer)
 }
 
 pub(super) async fn show(
@@ -40,7 +57,7 @@ pub(super) async fn show(
         let view = RunView::of(&events);
         let state = view.state().map(belljar_journal::State::as_str);
         let document = serde_json::json!({
-            "run": address.run, "state": state, "turns": turns, "finished": view.finished,
+            "id": address.run, "run": address.run, "state": state, "turns": turns, "finished": view.finished,
             "retry": view.retry, "next_attempt": next,
         });
         return printer.document(&document);

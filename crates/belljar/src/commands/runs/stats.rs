@@ -37,12 +37,27 @@ pub(super) async fn stats(
     }
     let figures = tally.figures();
     if printer.is_json() {
-        return printer.document(&figures);
+        return printer.document(&document(&figures)?);
     }
     for (name, value) in lines(&figures) {
         printer.data(format_args!("{name:<26}{value}"))?;
     }
     Ok(())
+}
+
+/// The figures with their time in milliseconds, as everywhere in `--json`.
+fn document(figures: &Figures) -> anyhow::Result<serde_json::Value> {
+    let mut document = serde_json::to_value(figures)?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("seconds");
+        let millis = |spread: Spread| Spread {
+            p50: spread.p50 * 1000.0,
+            p95: spread.p95 * 1000.0,
+            mean: spread.mean * 1000.0,
+        };
+        fields.insert("wall_ms".to_owned(), serde_json::to_value(figures.seconds.map(millis))?);
+    }
+    Ok(document)
 }
 
 fn lines(figures: &Figures) -> Vec<(&'static str, String)> {

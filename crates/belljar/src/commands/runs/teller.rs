@@ -247,6 +247,11 @@ fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Microseconds as the milliseconds of `--json`, to the nearest.
+pub(super) fn millis(micros: u64) -> u64 {
+    micros.saturating_add(500) / 1000
+}
+
 pub(super) fn seconds(micros: u64) -> String {
     let millis = micros / 1000;
     format!("{}.{:03} s", millis / 1000, millis % 1000)

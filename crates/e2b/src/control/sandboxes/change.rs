@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Made;
 use crate::control::auth::{Called, Caller};
 use crate::control::body::Body;
+use crate::control::domain::Domain;
 use crate::error::{self, RestError};
 
 #[derive(Debug, Deserialize)]
@@ -83,6 +84,7 @@ impl Connect {
         &self,
         actions: &Actions,
         Caller(tenant): &Caller,
+        domain: &Domain,
         id: &str,
     ) -> Result<(bool, Json<Made>), RestError> {
         let mode = match self.memory {
@@ -91,17 +93,18 @@ impl Connect {
         };
         let life = self.timeout.map(Duration::from_secs);
         let connected = actions.connect(tenant, id, life, mode).await?;
-        Ok((connected.resumed, Json(Made::new(actions, &connected.sandbox))))
+        Ok((connected.resumed, Json(Made::new(domain, &connected.sandbox))))
     }
 }
 
 pub(crate) async fn connect(
     State(actions): State<Actions>,
     caller: Caller,
+    domain: Domain,
     Path(id): Path<String>,
     Body(body): Body<Connect>,
 ) -> Result<Response, RestError> {
-    let (resumed, made) = body.run(&actions, &caller, &id).await?;
+    let (resumed, made) = body.run(&actions, &caller, &domain, &id).await?;
     let status = if resumed { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, made).into_response())
 }
@@ -110,10 +113,11 @@ pub(crate) async fn connect(
 pub(crate) async fn resume(
     State(actions): State<Actions>,
     caller: Caller,
+    domain: Domain,
     Path(id): Path<String>,
     Body(body): Body<Connect>,
 ) -> Result<Response, RestError> {
-    let (_, made) = body.run(&actions, &caller, &id).await?;
+    let (_, made) = body.run(&actions, &caller, &domain, &id).await?;
     Ok((StatusCode::CREATED, made).into_response())
 }
 
@@ -135,6 +139,7 @@ pub(crate) async fn fork(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Called(ids): Called,
+    domain: Domain,
     Path(id): Path<String>,
     Body(body): Body<Fork>,
 ) -> Result<Response, RestError> {
@@ -143,7 +148,7 @@ pub(crate) async fn fork(
     let copies: Vec<_> = copies
         .iter()
         .map(|copy| match copy {
-            Ok(sandbox) => Forked::Sandbox(Made::new(&actions, sandbox)),
+            Ok(sandbox) => Forked::Sandbox(Made::new(&domain, sandbox)),
             Err(problem) => Forked::Error(error::Envelope::new(problem)),
         })
         .collect();

@@ -15,6 +15,7 @@ use super::Made;
 use super::network::{Network, not_here};
 use crate::control::auth::{Called, Caller};
 use crate::control::body::Body;
+use crate::control::domain::Domain;
 use crate::error::RestError;
 
 /// Clients leave out what nobody chose, so a field that is not known here is a
@@ -68,29 +69,32 @@ pub(crate) async fn create_v1(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Called(ids): Called,
+    domain: Domain,
     headers: HeaderMap,
     Body(body): Body<NewSandbox>,
 ) -> Result<Response, RestError> {
     let mut wish = body.wish(Generation::First, &actions.config().networks.default)?;
     wish.id = ids.into_iter().next();
-    make(&actions, &tenant, &headers, wish).await
+    make(&actions, &tenant, &domain, &headers, wish).await
 }
 
 pub(crate) async fn create(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Called(ids): Called,
+    domain: Domain,
     headers: HeaderMap,
     Body(body): Body<NewSandbox>,
 ) -> Result<Response, RestError> {
     let mut wish = body.wish(Generation::Second, &actions.config().networks.default)?;
     wish.id = ids.into_iter().next();
-    make(&actions, &tenant, &headers, wish).await
+    make(&actions, &tenant, &domain, &headers, wish).await
 }
 
 async fn make(
     actions: &Actions,
     tenant: &Tenant,
+    domain: &Domain,
     headers: &HeaderMap,
     wish: Create,
 ) -> Result<Response, RestError> {
@@ -99,7 +103,7 @@ async fn make(
         Some(key) => actions.create_once(tenant, key.unwrap_or_default(), &wish).await,
     };
     let made = made?;
-    Ok((StatusCode::CREATED, Json(Made::new(actions, &made))).into_response())
+    Ok((StatusCode::CREATED, Json(Made::new(domain, &made))).into_response())
 }
 
 impl NewSandbox {

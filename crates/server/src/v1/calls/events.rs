@@ -7,7 +7,9 @@ use belljar_actions::Stream as Origin;
 use belljar_api::call as api;
 use futures_util::{Stream, stream};
 
+use super::gather::ended;
 use super::source::{Doing, Source};
+use crate::v1::hint::Hints;
 use crate::v1::output::{self, Writing, event};
 
 /// What comes next.
@@ -23,6 +25,7 @@ struct Told {
     source: Source,
     stdout: Writing,
     stderr: Writing,
+    hints: Hints,
     step: Step,
 }
 
@@ -30,9 +33,10 @@ pub(super) fn stream(
     call: (u32, u32),
     source: Source,
     encoding: api::Encoding,
+    hints: Hints,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let (stdout, stderr) = (Writing::new(encoding), Writing::new(encoding));
-    let told = Told { call, source, stdout, stderr, step: Step::Begin };
+    let told = Told { call, source, stdout, stderr, hints, step: Step::Begin };
     let events = stream::unfold(told, async |mut told| {
         let next = told.next().await?;
         let name = name(&next);
@@ -55,11 +59,13 @@ impl Told {
             }
             match self.source.next().await {
                 Doing::Output(Origin::Stderr, bytes) => {
+                    self.hints.push(&bytes);
                     if let Some(chunk) = self.stderr.push(&bytes) {
                         return Some(api::CallEvent::Stderr(chunk));
                     }
                 }
                 Doing::Output(_, bytes) => {
+                    self.hints.push(&bytes);
                     if let Some(chunk) = self.stdout.push(&bytes) {
                         return Some(api::CallEvent::Stdout(chunk));
                     }
@@ -68,7 +74,7 @@ impl Told {
                     return Some(api::CallEvent::Omitted(output::omitted(amount)));
                 }
                 Doing::Ended(end) => {
-                    let mut rest = vec![api::CallEvent::End(end.into())];
+                    let mut rest = vec![api::CallEvent::End(ended(end, &self.hints))];
                     rest.extend(self.stderr.finish().map(api::CallEvent::Stderr));
                     rest.extend(self.stdout.finish().map(api::CallEvent::Stdout));
                     self.step = Step::Last(rest);

@@ -9,6 +9,7 @@ use super::source::Source;
 use super::{events, reach, selector};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
+use crate::v1::hint::Hints;
 use crate::v1::read::{At, Query};
 
 pub(in crate::v1) async fn follow(
@@ -17,8 +18,8 @@ pub(in crate::v1) async fn follow(
     At((id, call)): At<(String, String)>,
     Query(query): Query<api::FollowCall>,
 ) -> Result<impl IntoResponse, Failure> {
-    let (_, live) = reach(&actions, &tenant, &id).await?;
+    let (sandbox, live) = reach(&actions, &tenant, &id).await?;
     let following = live.processes.follow(&selector(&call)?)?;
     let call = (following.pid(), following.number());
-    Ok(events::stream(call, Source::Live(following), query.output))
+    Ok(events::stream(call, Source::Live(following), query.output, Hints::new(&sandbox)))
 }

@@ -2,9 +2,11 @@
 
 use belljar_actions::Stream;
 use belljar_api::call as api;
+use belljar_model::{End, EndReason};
 use belljar_node::{Capture, Captured};
 
 use super::source::{Doing, Source};
+use crate::v1::hint::Hints;
 use crate::v1::output;
 
 /// Output of each stream that is kept for who waits.
@@ -14,12 +16,15 @@ pub(super) async fn gather(
     (id, number): (u32, u32),
     mut source: Source,
     encoding: api::Encoding,
+    mut hints: Hints,
 ) -> api::Finished {
     let (mut stdout, mut stderr) = (Gathered::new(), Gathered::new());
     loop {
         match source.next().await {
-            Doing::Output(Stream::Stderr, bytes) => stderr.push(&bytes),
-            Doing::Output(_, bytes) => stdout.push(&bytes),
+            Doing::Output(stream, bytes) => {
+                hints.push(&bytes);
+                if stream == Stream::Stderr { stderr.push(&bytes) } else { stdout.push(&bytes) }
+            }
             Doing::Omitted(amount) => {
                 stdout.omit(amount.stdout);
                 stderr.omit(amount.stderr);
@@ -30,11 +35,17 @@ pub(super) async fn gather(
                     number,
                     stdout: output::captured(&stdout.finish(), encoding),
                     stderr: output::captured(&stderr.finish(), encoding),
-                    end: end.into(),
+                    end: ended(end, &hints),
                 };
             }
         }
     }
+}
+
+/// The end of a call, with a hint if it failed.
+pub(super) fn ended(end: End, hints: &Hints) -> api::CallEnd {
+    let hint = (end.reason != EndReason::Done).then(|| hints.finish()).flatten();
+    api::CallEnd { hint, ..end.into() }
 }
 
 /// One stream, of which a part may not have been kept by whoever tells it.

@@ -19,6 +19,7 @@ use super::source::{Source, started};
 use super::{events, reach, user, view};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
+use crate::v1::hint::Hints;
 use crate::v1::once;
 use crate::v1::read::{At, Body};
 
@@ -43,7 +44,8 @@ pub(in crate::v1) async fn run(
         let process = live.processes.recall(&Selector::Pid(pid))?;
         return Ok((StatusCode::CREATED, Json(view(&process, process.ending()))).into_response());
     }
-    Ok(tell((pid, number), Source::Live(following), &headers, encoding).await)
+    let hints = Hints::new(&sandbox);
+    Ok(tell((pid, number), Source::Live(following), &headers, encoding, hints).await)
 }
 
 /// The same for a request that bears a key.
@@ -75,7 +77,8 @@ async fn run_once(
         let call = api::Call { id: pid, number, argv, cwd, end };
         (StatusCode::CREATED, Json(call)).into_response()
     } else {
-        tell((pid, number), Source::Kept(listening), headers, encoding).await
+        let hints = Hints::new(&sandbox);
+        tell((pid, number), Source::Kept(listening), headers, encoding, hints).await
     };
     Ok(once::mark(response, heard.is_repeated))
 }
@@ -86,11 +89,12 @@ async fn tell(
     source: Source,
     headers: &HeaderMap,
     encoding: api::Encoding,
+    hints: Hints,
 ) -> Response {
     if wants_events(headers) {
-        return events::stream(call, source, encoding).into_response();
+        return events::stream(call, source, encoding, hints).into_response();
     }
-    Json(gather(call, source, encoding).await).into_response()
+    Json(gather(call, source, encoding, hints).await).into_response()
 }
 
 fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Problem> {

@@ -8,6 +8,7 @@ use belljar_api::context as api;
 use belljar_node::{Display, Origin};
 use futures_util::{Stream, stream};
 
+use crate::v1::hint::Hints;
 use crate::v1::output::{self, event};
 
 /// Where what a cell shows comes from.
@@ -28,7 +29,7 @@ impl Source {
 }
 
 /// Waits for the end, and keeps everything.
-pub(super) async fn collect(mut source: Source) -> Result<api::Cell, Problem> {
+pub(super) async fn collect(mut source: Source, mut hints: Hints) -> Result<api::Cell, Problem> {
     let (mut stdout, mut stderr, mut displays) = (String::new(), String::new(), Vec::new());
     let (mut count, mut number, mut result) = (None, None, None);
     let (mut error, mut omitted) = (None, None::<belljar_api::call::Omitted>);
@@ -47,13 +48,22 @@ pub(super) async fn collect(mut source: Source) -> Result<api::Cell, Problem> {
             Some(Output::Begun { count: so_manieth, call }) => {
                 (count, number) = (Some(so_manieth), Some(call));
             }
-            Some(Output::Stdout(text)) => stdout.push_str(&text),
-            Some(Output::Stderr(text)) => stderr.push_str(&text),
+            Some(Output::Stdout(text)) => {
+                hints.push(text.as_bytes());
+                stdout.push_str(&text);
+            }
+            Some(Output::Stderr(text)) => {
+                hints.push(text.as_bytes());
+                stderr.push_str(&text);
+            }
             Some(Output::Display(display)) => displays.push(shown(display)),
             Some(Output::Result(data)) => result = Some(data),
-            Some(Output::Flaw(flaw)) => error = Some(flawed(flaw)),
+            Some(Output::Flaw(flaw)) => {
+                hints.push(flaw.value.as_bytes());
+                error = Some(flawed(flaw));
+            }
             Some(Output::Ended(ending)) => {
-                let end = end(&ending);
+                let end = end(&ending, &hints);
                 return Ok(api::Cell {
                     count,
                     number,
@@ -73,9 +83,12 @@ pub(super) async fn collect(mut source: Source) -> Result<api::Cell, Problem> {
 
 /// Tells everything as it happens. A stream that stops without an end: the
 /// sandbox was ended under it.
-pub(super) fn stream(source: Source) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let events = stream::unfold(Some(source), async |state| {
-        let mut source = state?;
+pub(super) fn stream(
+    source: Source,
+    hints: Hints,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let events = stream::unfold(Some((source, hints)), async |state| {
+        let (mut source, mut hints) = state?;
         let next = match source.next().await? {
             Told::Omitted(amount) => api::CellEvent::Omitted(output::omitted(amount)),
             Told::Said(Output::Begun { count, call }) => {
@@ -86,11 +99,18 @@ pub(super) fn stream(source: Source) -> Sse<impl Stream<Item = Result<Event, Inf
             Told::Said(Output::Display(display)) => api::CellEvent::Display(shown(display)),
             Told::Said(Output::Result(data)) => api::CellEvent::Result { data },
             Told::Said(Output::Flaw(flaw)) => api::CellEvent::Error(flawed(flaw)),
-            Told::Said(Output::Ended(ending)) => api::CellEvent::End(end(&ending)),
+            Told::Said(Output::Ended(ending)) => api::CellEvent::End(end(&ending, &hints)),
             Told::Said(Output::Gone) => return None,
         };
+        match &next {
+            api::CellEvent::Stdout { data } | api::CellEvent::Stderr { data } => {
+                hints.push(data.as_bytes());
+            }
+            api::CellEvent::Error(error) => hints.push(error.value.as_bytes()),
+            _ => {}
+        }
         let over = matches!(next, api::CellEvent::End(_));
-        Some((Ok(event(name(&next), &next)), (!over).then_some(source)))
+        Some((Ok(event(name(&next), &next)), (!over).then_some((source, hints))))
     });
     Sse::new(events).keep_alive(KeepAlive::default())
 }
@@ -118,7 +138,7 @@ fn flawed(flaw: Flaw) -> api::CellError {
     api::CellError { name, value, traceback }
 }
 
-fn end(ending: &Ending) -> api::CellEnd {
+fn end(ending: &Ending, hints: &Hints) -> api::CellEnd {
     api::CellEnd {
         reason: ending.reason,
         ok: ending.ok,
@@ -128,5 +148,6 @@ fn end(ending: &Ending) -> api::CellEnd {
             Origin::Forked => api::Origin::Forked,
             Origin::Copied => api::Origin::Copied,
         },
+        hint: (!ending.ok).then(|| hints.finish()).flatten(),
     }
 }

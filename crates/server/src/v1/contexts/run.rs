@@ -15,6 +15,7 @@ use super::of;
 use crate::v1::authenticate::Caller;
 use crate::v1::calls::wants_events;
 use crate::v1::failure::Failure;
+use crate::v1::hint::Hints;
 use crate::v1::once;
 use crate::v1::read::{At, Body};
 
@@ -29,6 +30,8 @@ pub(in crate::v1) async fn run(
     let time = |millis: Millis| Duration::from_millis(millis.get());
     let allowance = Allowance { wall: wish.timeout_ms.map(time), cpu: wish.cpu_ms.map(time) };
     let (place, code) = (Place::Context(context), wish.code.into());
+    let sandbox = actions.registry().find(&tenant, &id)?;
+    let hints = Hints::new(&sandbox);
     let (source, is_repeated) = match asked {
         None => {
             let contexts = of(&actions, &tenant, &id).await?;
@@ -36,16 +39,15 @@ pub(in crate::v1) async fn run(
             (Source::Live(execution), false)
         }
         Some(asked) => {
-            let sandbox = actions.registry().find(&tenant, &id)?;
             let cell = actions.cell_once(&sandbox, &asked, (place, code), wish.env, allowance);
             let heard = cell.await?;
             (Source::Kept(heard.listening), heard.is_repeated)
         }
     };
     let response = if wants_events(&headers) {
-        cells::stream(source).into_response()
+        cells::stream(source, hints).into_response()
     } else {
-        Json(cells::collect(source).await?).into_response()
+        Json(cells::collect(source, hints).await?).into_response()
     };
     Ok(once::mark(response, is_repeated))
 }
