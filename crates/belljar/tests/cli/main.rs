@@ -11,6 +11,7 @@ mod harness;
 mod limits;
 mod messages;
 mod operators;
+mod ordinary_user;
 mod run;
 mod serve;
 mod shell;
