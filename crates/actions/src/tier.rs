@@ -279,6 +279,12 @@ const WITHOUT_COMMANDS: &str = "copy files instead of running commands, or ask t
 /// What its owner is told of a machine that could not be made. Why a host cannot
 /// run a tier names what is the host's: that is for the log.
 pub(crate) fn not_made(error: &NodeError) -> Problem {
+    if let NodeError::Start(StartError::Weak(weak)) = error {
+        let name = weak.limit.as_str();
+        let message = format!("this server cannot keep the limit `{name}`: {}", weak.why);
+        return Problem::new(Kind::Unsupported, "limit_unenforceable", message)
+            .hint("build the template with whole cores, or ask the operator to run the server with cgroups or `--allow-weak-limits`");
+    }
     let NodeError::Start(StartError::Unsupported { tier, why }) = error else {
         return Problem::internal("create a sandbox", error);
     };

@@ -24,6 +24,7 @@ mod relay;
 mod session;
 mod terminal;
 mod warmth;
+mod weak;
 
 fn main() -> ExitCode {
     // This executable is also the spawner, the gateway and what reads strangers' files;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
 use belljar_node::{Command, Node, NodeError, Sandbox};
+use belljar_sandbox::Enforcement;
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template, catalog, host};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,7 +18,7 @@ use crate::config::Config;
 use crate::network::{Network, Traffic};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
-use crate::{files, limits};
+use crate::{files, limits, weak};
 
 /// The status after Ctrl-C, as shells show it.
 const INTERRUPTED: u8 = 130;
@@ -35,23 +36,6 @@ pub(crate) struct Session {
     network: Option<Network>,
     _lease: Lease,
     _node: Node,
-}
-
-/// Who keeps the limits on memory and processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Enforcement {
-    Cgroup,
-    /// The kernel, for each process by itself.
-    Rlimit,
-}
-
-impl Enforcement {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Cgroup => "cgroup",
-            Self::Rlimit => "rlimit",
-        }
-    }
 }
 
 /// Makes a sandbox, acts in it, and removes it, whether the act succeeds, fails
@@ -121,6 +105,7 @@ impl Session {
         let template = find_template(&options.template, asked, config)?;
         let tier = chosen_tier(options.tier, &template);
         let lease = template.lease()?;
+        let usual = defaults.clone();
         let limits = limits::from_options(options, template.limits.over(defaults));
         let spec = Spec { limits: limits.clone(), ..Spec::new(tier, template.root.clone()) };
         let node = start_node(config).await?;
@@ -131,17 +116,8 @@ impl Session {
                  can signal other processes of its user. ABI 6 (Linux 6.12) does."
             ));
         }
-        let enforcement = match node.engine().has_groups() {
-            true => Enforcement::Cgroup,
-            false => Enforcement::Rlimit,
-        };
-        if enforcement == Enforcement::Rlimit {
-            printer.note(
-                "warning: cgroups are not available, so the limits on memory and processes apply \
-                 to each process separately, not to the sandbox as a whole\n\
-                 hint: run as root, or see `belljar doctor`",
-            );
-        }
+        let enforcement = node.engine().enforcement();
+        weak::check(node.engine(), &spec, &usual, options, printer)?;
         let sandbox = create(&node, &spec).await?;
         warn_of_forced_runtime(&node, tier, printer).await;
         let home = PathBuf::from(sandbox.home(User::User));
@@ -267,8 +243,15 @@ pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> 
     node.create(spec).await.map_err(|error| {
         let wrong_limits =
             matches!(&error, NodeError::Start(belljar_sandbox::StartError::Limits(_)));
+        let is_unwatched = matches!(
+            &error,
+            NodeError::Start(
+                belljar_sandbox::StartError::Unwatched(_) | belljar_sandbox::StartError::Weak(_)
+            )
+        );
         let hint = match spec.tier {
             _ if wrong_limits => "`belljar run --help` shows the limits and their defaults",
+            _ if is_unwatched => weak::NEXT_STEP,
             Tier::Jail => {
                 "`belljar doctor` shows what the jail needs; --tier process needs less and \
                  isolates less"
@@ -312,11 +295,19 @@ pub(crate) fn find_template(
                 .to_owned()
         }
     };
-    if !config.store.exists() {
-        bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()));
-    }
-    let store = Store::open(&config.store)?;
-    store.resolve(reference).map_err(|error| match error {
+    let shared = config.shared_store.as_ref().filter(|store| store.join("templates").is_dir());
+    let found = |store: &Path| Store::open(store).and_then(|store| store.resolve(reference));
+    let missing = |error: &StoreError| matches!(error, StoreError::Unknown(_));
+    let own = config.store.exists().then(|| found(&config.store));
+    let resolved = match (own, shared) {
+        (Some(Err(error)), Some(shared)) if missing(&error) => found(shared),
+        (Some(resolved), _) => resolved,
+        (None, Some(shared)) => found(shared),
+        (None, None) => {
+            bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()))
+        }
+    };
+    resolved.map_err(|error| match error {
         StoreError::Unknown(_) | StoreError::Reference(_) => hinted(error, unknown()),
         other => other.into(),
     })
@@ -336,7 +327,6 @@ WARNING: the process tier is weak. It is for trusted code and for hosts that for
   - it shares the host's kernel, and only a filter of system calls isolates it;
   - it can read the host's /usr, /lib, /bin and parts of /etc, as any local user can;
   - it can create only socket pairs, so it reaches neither the network nor servers of this host;
-  - without cgroups, memory and processes are limited for each process, not in total;
   - the size of each file is limited, but not their total.
 Use the jail tier for untrusted code.",
     );
