@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! look: /proc/<pid>/stat of each process        cheap; resident memory counts too much
-//!   over the limit? smaps_rollup of each         shared pages count once
+//!   over the limit? smaps_rollup of each         shared pages count once; not read again
+//!                                                before growth could reach the limit
 //!     still over? count an OOM, kill all but the guest
 //! next look: the sooner, the less is left
 //! ```
@@ -43,8 +44,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Memory that one core fills in a second, generously.
 const BYTES_PER_CORE_SECOND: u64 = 4 << 30;
 
-/// How often a sandbox is killed until nothing is left to kill.
-const KILL_PASSES: u32 = 200;
+/// How long one look goes on killing a sandbox that forks meanwhile.
+const MAX_KILL_TIME: Duration = Duration::from_millis(100);
 
 /// The watch over one sandbox.
 #[derive(Debug)]
@@ -88,6 +89,37 @@ struct Tally {
     /// CPU time of all, in clock ticks. It never shrinks.
     ticks: u64,
     next_look: Option<Instant>,
+    /// The last time that pages were looked at one by one.
+    measured: Option<Measurement>,
+}
+
+/// The memory of a sandbox at one moment, and what to tell its growth by.
+#[derive(Debug, Clone)]
+struct Measurement {
+    bytes: u64,
+    /// Of files in memory.
+    file_bytes: u64,
+    /// Start, resident pages and faults of each process, by pid.
+    seen: HashMap<u32, (u64, u64, u64)>,
+}
+
+impl Measurement {
+    /// The most memory that the sandbox can have by now. A page gets into memory by being
+    /// resident for the first time, or as a copy that a write to a shared one makes.
+    fn most_now(&self, processes: &[Process], file_bytes: u64, page: u64) -> u64 {
+        let growth = |process: &Process| {
+            let (resident, faults) = match self.seen.get(&process.pid) {
+                Some(&(started, resident, faults)) if started == process.started => {
+                    (resident, faults)
+                }
+                _ => (0, 0),
+            };
+            let resident = process.resident_pages.saturating_sub(resident);
+            resident + process.faults.saturating_sub(faults)
+        };
+        let pages = processes.iter().map(growth).sum::<u64>();
+        self.bytes + pages * page + file_bytes.saturating_sub(self.file_bytes)
+    }
 }
 
 impl Watch {
@@ -210,6 +242,14 @@ impl Watch {
         if most <= limit {
             return most;
         }
+        let measured = lock(&self.tally).measured.take();
+        if let Some(measured) = measured.filter(|_| !has_swap) {
+            let most = measured.most_now(processes, files, page);
+            if most <= limit {
+                lock(&self.tally).measured = Some(measured);
+                return most;
+            }
+        }
         let (mut private, mut shared) = (0, 0);
         for process in processes.iter().filter(|process| process.resident_pages > 0) {
             let parts = self.population.proportional(process.pid);
@@ -223,7 +263,13 @@ impl Watch {
             shared += with_others;
         }
         // Files in memory that are mapped are in both sums.
-        private + shared.max(files)
+        let bytes = private + shared.max(files);
+        let parts = |process: &Process| {
+            (process.pid, (process.started, process.resident_pages, process.faults))
+        };
+        let seen = processes.iter().map(parts).collect();
+        lock(&self.tally).measured = Some(Measurement { bytes, file_bytes: files, seen });
+        bytes
     }
 
     fn scratch_bytes(&self) -> u64 {
@@ -244,16 +290,18 @@ impl Watch {
     /// Kills everything but the guest. Whoever forks meanwhile is found by the next pass.
     fn kill_all(&self) {
         let guest = self.population.guest();
-        for _ in 0..KILL_PASSES {
-            let Ok(processes) = self.population.processes() else { return };
+        let pass = || {
+            let processes = self.population.processes()?;
             let alive = |process: &&Process| process.pid != guest && !process.is_dead;
             let mut alive = processes.iter().filter(alive).peekable();
             if alive.peek().is_none() {
-                return;
+                return Ok(Some(()));
             }
             alive.for_each(|process| self.population.kill(process.pid));
-            std::thread::sleep(Duration::from_micros(200));
-        }
+            Ok(None)
+        };
+        // What is left then is over the limit at the next look, too.
+        let _ = crate::wait::until(MAX_KILL_TIME, pass);
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) struct Process {
     /// The time of children that it waited for.
     pub(super) children_ticks: u64,
     pub(super) resident_pages: u64,
+    /// Pages that it has got from the kernel so far, one by one: each copy that a write to a
+    /// shared page makes is among them.
+    pub(super) faults: u64,
 }
 
 /// The longest file that is read here.
@@ -178,6 +181,7 @@ fn parse_stat(pid: u32, text: &str) -> Option<Process> {
         own_ticks: value(14)? + value(15)?,
         children_ticks: value(16)? + value(17)?,
         resident_pages: value(24)?,
+        faults: value(10)?,
     })
 }
 
@@ -203,6 +207,7 @@ mod tests {
             own_ticks: 33,
             children_ticks: 77,
             resident_pages: 250,
+            faults: 100,
         };
         assert_eq!(parse_stat(7, text), Some(want));
         assert_eq!(parse_stat(7, "7 (a"), None);

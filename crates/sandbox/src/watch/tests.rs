@@ -9,7 +9,26 @@ fn process(pid: u32, own_ticks: u64, children_ticks: u64) -> Process {
         own_ticks,
         children_ticks,
         resident_pages: 10,
+        faults: 10,
     }
+}
+
+#[test]
+fn growth_since_a_measurement_is_never_missed() {
+    let parts = |process: &Process| (process.started, process.resident_pages, process.faults);
+    let before = [process(1, 0, 0), process(2, 0, 0)];
+    let seen = before.iter().map(|process| (process.pid, parts(process))).collect();
+    let measured = Measurement { bytes: 1000, file_bytes: 100, seen };
+    assert_eq!(measured.most_now(&before, 100, 1), 1000);
+    // A shared page was written to, and so copied: as much is resident as before.
+    let copied = Process { faults: 17, ..before[1] };
+    assert_eq!(measured.most_now(&[before[0], copied], 100, 1), 1007);
+    let grown = Process { resident_pages: 15, ..before[1] };
+    assert_eq!(measured.most_now(&[before[0], grown], 130, 1), 1035);
+    // One that is new, or has the pid of another, counts with all that it has.
+    let other = Process { started: 9, ..before[1] };
+    assert_eq!(measured.most_now(&[before[0], other], 100, 1), 1020);
+    assert_eq!(measured.most_now(&before[..1], 90, 1), 1000);
 }
 
 #[test]
@@ -55,11 +74,11 @@ fn sandbox_over_its_memory_loses_all_but_the_guest() {
         .unwrap();
     let limits = Limits { memory_bytes: 20 << 20, ..Limits::default() };
     let watch = Watch::new(Tier::Process, guest.id(), None, &limits).unwrap();
-    let began = Instant::now();
-    while watch.oom_kills() == 0 && began.elapsed() < Duration::from_secs(30) {
+    let is_over = || {
         watch.look();
-        std::thread::sleep(SHORTEST_PAUSE);
-    }
+        Ok((watch.oom_kills() > 0).then_some(()))
+    };
+    crate::wait::until(Duration::from_secs(30), is_over).unwrap();
     assert_eq!((watch.oom_kills(), watch.refused_processes()), (1, 0));
     assert!(guest.try_wait().unwrap().is_none(), "the guest lives on");
     guest.kill().unwrap();

@@ -130,8 +130,9 @@ fn limits() -> Finding {
     let detail = "memory and processes are watched for each sandbox as a whole, as is CPU time; \
                   --cpus holds for whole cores; --disk, --inodes, --time and --output-limit hold \
                   as with cgroups";
-    Finding::new(name, State::Warn, detail)
-        .fix("see docs/tiers.md#limits; a limit that cannot be kept is refused by name")
+    Finding::new(name, State::Warn, detail).fix(
+        "see docs/tiers.md#limits-without-root; a limit that cannot be kept is refused by name",
+    )
 }
 
 fn seccomp() -> Finding {
