@@ -52,6 +52,10 @@ suites:
 conformance *args: suites
     {{ suite }}/belljar-conformance "$@"
 
+# The same as an ordinary user to whom no cgroup is delegated: limits are watched by the engine. Needs root, to become that user.
+conformance-user *args: suites
+    tests/conformance/as-user {{ suite }}/belljar-conformance --tier process,jail "$@"
+
 # 1,000 sandboxes, 8 at a time: is anything left behind?
 churn count='1000' parallel='8':
     just conformance --churn {{ count }} --parallel {{ parallel }}

@@ -21,8 +21,8 @@ UNIT = SLICE / "belljar.service"
 PATIENCE = 240
 # What systemd gives away: cgroups(7), "Cgroup delegation".
 GIVEN = ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads")
-# No limit is kept by cgroups, and that is told.
-UNLIMITED = "cgroups are not available, so the limits on memory and processes apply to each process"
+# Limits are watched and not capped, and that is told.
+WATCHED = "without cgroups, memory, processes and CPU time are watched"
 
 
 def prepare():
@@ -87,9 +87,9 @@ def check(name, command, status=0, words=(), never=(), delegated=True):
     print(f"FAIL {name}: {'; '.join(wrong)}\n{said}" if wrong else f"ok   {name}", flush=True)
 
 
-def suite(name, command):
+def suite(name, command, delegated=True):
     """Runs a program that counts its cases itself."""
-    code, said, left = run(command, timeout=1200)
+    code, said, left = run(command, delegated, timeout=1200)
     wrong = ([f"status {code} {said}"] if code else []) + ([f"left: {left}"] if left else [])
     print(f"FAIL {name}: {'; '.join(wrong)}" if wrong else f"ok   {name}", flush=True)
 
@@ -112,9 +112,24 @@ def main():
     table = REPOSITORY / "tests/eval/dabench/tables/test_ave.csv"
     check("a question is answered", [belljar, "ask", "How many rows are there?", "--data", table], words=[r"\d"])
 
-    check("without delegation, that is told", [*code, hello], words=["^42$", UNLIMITED], delegated=False)
-    told = ["not writable, so limits apply to each process"]
+    half = [belljar, "run", "--cpus", "0.5", "-c", hello]
+    check("part of a core is kept", half, words=["^42$"], never=["warning", WATCHED])
+
+    check("without delegation, that is told", [*code, hello], words=["^42$", WATCHED], delegated=False)
+    told = ["not writable", "memory and processes are watched", "Delegate=yes"]
     check("without delegation, doctor says so", [belljar, "doctor"], words=told, delegated=False)
+    one = [belljar, "run", "--memory", "64M", "-c", "x = bytearray(b'1' * (200 << 20))\nimport time\ntime.sleep(5)"]
+    check("without delegation, memory is watched", one, status=122, words=[r"\(oom\)"], delegated=False)
+    six = "import os, time\nfor i in range(6):\n  if os.fork() == 0: x = b'1' * (50 << 20); time.sleep(9)\ntime.sleep(9)"
+    six = [belljar, "run", "--memory", "64M", "-c", six]
+    check("without delegation, for all processes together", six, status=122, words=[r"\(oom\)"], delegated=False)
+    many = [belljar, "run", "--pids", "16", "-c", forks]
+    check("without delegation, processes are limited", many, status=121, words=[r"\(pids\)"], delegated=False)
+    check("without delegation, CPU time is limited", spin, status=123, words=[r"\(timeout_cpu\)"], delegated=False)
+    words = ["cannot keep --cpus 0.5", "Delegate=yes", "--allow-weak-limits"]
+    check("without delegation, part of a core is refused", half, status=125, words=words, delegated=False)
+    weak = [belljar, "run", "--allow-weak-limits", "--cpus", "0.5", "-c", hello]
+    check("without delegation, it may be allowed", weak, words=["^42$", "warning"], delegated=False)
     for tier, why in {
         "oci/crun": "creating containers needs root",
         "gvisor": "creating containers needs root",
@@ -128,6 +143,8 @@ def main():
     check("a way out is refused", way_out, status=None, words=["of a sandbox needs root"], never=["^42$"])
 
     suite("conformance of the jail", [BUILT / "belljar-conformance", "--tier", "jail"])
+    limits = [BUILT / "belljar-conformance", "--tier", "jail", "limits"]
+    suite("conformance of limits without delegation", limits, delegated=False)
     if SDK:
         suite("the SDK against a server", [SDK, "/opt/served.py", REPOSITORY, belljar])
 

@@ -26,6 +26,8 @@ pub struct Config {
     pub offers_host: bool,
     /// Of each sandbox, whatever its template says; `None`: as the template says.
     pub memory_bytes: Option<u64>,
+    /// Makes sandboxes whose limits this host cannot keep.
+    pub allow_weak_limits: bool,
     /// How many sandboxes of a warm template wait.
     pub pool: PoolSize,
     pub quota: Quota,
@@ -160,6 +162,7 @@ impl Config {
             aliases: aliases.map(|(name, to)| (name.to_owned(), to)).into(),
             offers_host: false,
             memory_bytes: None,
+            allow_weak_limits: false,
             pool: PoolSize { least: 4, most: 128, rate: 100 },
             quota: Quota::default(),
             snapshot_memory: None,

@@ -78,6 +78,9 @@ impl Actions {
         let templates = Templates::open(&config)?;
         let builds = Builds::open(&config.state, &config.builds).map_err(state)?;
         let node = Node::start(config.engine_state.as_deref()).await.map_err(StartError::Node)?;
+        if config.allow_weak_limits {
+            node.engine().allow_weak_limits();
+        }
         let left = journal.left().map_err(state)?;
         journal.forget_rows(&left).map_err(state)?;
         let actions = Self(Arc::new(Inner {

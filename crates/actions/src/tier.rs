@@ -276,9 +276,19 @@ impl From<Refusal> for Problem {
 const WITHOUT_COMMANDS: &str = "copy files instead of running commands, or ask the operator to \
     build the template (`belljar template build`) or to allow a tier for builds (`--build-tier`)";
 
+/// What to do where a limit cannot be kept.
+const WITH_WEAK_LIMITS: &str = "build the template with whole cores, or ask the operator to run \
+    the server with cgroups or with `--allow-weak-limits`";
+
 /// What its owner is told of a machine that could not be made. Why a host cannot
 /// run a tier names what is the host's: that is for the log.
 pub(crate) fn not_made(error: &NodeError) -> Problem {
+    if let NodeError::Start(StartError::Weak(weak)) = error {
+        let name = weak.limit.as_str();
+        let message = format!("this server cannot keep the limit `{name}`: {}", weak.why);
+        return Problem::new(Kind::Unsupported, "limit_unenforceable", message)
+            .hint(WITH_WEAK_LIMITS);
+    }
     let NodeError::Start(StartError::Unsupported { tier, why }) = error else {
         return Problem::internal("create a sandbox", error);
     };

@@ -247,6 +247,9 @@ pub(crate) struct Sandbox {
     /// Output limit for both streams together [default: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
     pub(crate) output_limit: Option<u64>,
+    /// Run even if this host cannot keep a limit that was requested
+    #[arg(long, help_heading = "Limits")]
+    pub(crate) allow_weak_limits: bool,
     /// Wall-clock limit for each --setup command
     #[arg(long = "setup-timeout", alias = "install-timeout", value_name = "TIME")]
     #[arg(value_parser = parse_time, default_value = "10m", help_heading = "Limits")]

@@ -11,6 +11,8 @@ use belljar_node::Variables;
 pub(crate) struct Config {
     /// Templates and their layers, and what the `host` template is made from.
     pub(crate) store: PathBuf,
+    /// Where an ordinary user also finds templates: those that root built.
+    pub(crate) shared_store: Option<PathBuf>,
     /// What running engines share; `None`: the engine's own choice.
     pub(crate) state: Option<PathBuf>,
     /// What a server keeps, unless its own flag says otherwise.
@@ -24,6 +26,9 @@ pub(crate) struct Config {
     /// All of it: credentials and package indexes may be named by variables.
     pub(crate) environment: Variables,
 }
+
+/// Where root's belljar keeps things.
+const ROOTS_HOME: &str = "/var/lib/belljar";
 
 impl Config {
     /// A flag wins over the environment, the environment over the default.
@@ -43,7 +48,7 @@ impl Config {
         let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let home = || {
             if is_root {
-                return PathBuf::from("/var/lib/belljar");
+                return PathBuf::from(ROOTS_HOME);
             }
             let data = path("XDG_DATA_HOME").filter(|data| data.is_absolute());
             let data = data.or_else(|| path("HOME").map(|home| home.join(".local/share")));
@@ -53,7 +58,9 @@ impl Config {
         let beside = state.as_ref().map(|state| state.join("server"));
         let data = path("BELLJAR_DATA").or(beside).unwrap_or_else(|| home().join("server"));
         let store = store.or_else(|| path("BELLJAR_STORE"));
+        let has_shared = store.is_none() && !is_root;
         Self {
+            shared_store: has_shared.then(|| PathBuf::from(ROOTS_HOME).join("templates")),
             store: store.unwrap_or_else(|| home().join("templates")),
             state,
             data,
@@ -88,5 +95,14 @@ mod tests {
         check(None, true, &[("BELLJAR_STORE", "")], "/var/lib/belljar/templates");
         check(None, false, &set[1..], "/home/me/.local/share/belljar/templates");
         check(None, false, &[("XDG_DATA_HOME", "/data")], "/data/belljar/templates");
+    }
+
+    #[test]
+    fn templates_of_root_are_shared_unless_a_store_is_named() {
+        let shared = |flag: Option<&str>, is_root| {
+            Config::from(flag.map(PathBuf::from), None, is_root, &|_| None).shared_store
+        };
+        assert_eq!(shared(None, false), Some("/var/lib/belljar/templates".into()));
+        assert_eq!((shared(None, true), shared(Some("/mine"), false)), (None, None));
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn explain(end: &End, limits: &Limits) -> Option<(String, Option<Stri
 }
 
 /// As an option takes it: the largest unit that is exact.
-fn short_size(bytes: u64) -> String {
+pub(crate) fn short_size(bytes: u64) -> String {
     let units = [(30, "G"), (20, "M"), (10, "K")];
     let exact =
         units.iter().find(|(shift, _)| bytes >> shift > 0 && bytes.is_multiple_of(1 << shift));

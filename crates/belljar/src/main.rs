@@ -26,6 +26,7 @@ mod suggest;
 mod templates;
 mod terminal;
 mod warmth;
+mod weak;
 
 fn main() -> ExitCode {
     // This executable is also the spawner, the gateway and what reads strangers' files;

@@ -11,6 +11,7 @@ use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
 use belljar_node::{
     Checkpoint, Command, Context, Language, NetworkNeed, NetworkSigns, Node, NodeError, Sandbox,
 };
+use belljar_sandbox::Enforcement;
 use belljar_template::{Lease, Template};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -20,7 +21,7 @@ use crate::network::{Network, Traffic};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
 use crate::templates::{chosen_tier, find_template};
-use crate::{files, limits, warmth};
+use crate::{files, limits, warmth, weak};
 
 /// The status after Ctrl-C, as shells show it.
 const INTERRUPTED: u8 = 130;
@@ -38,23 +39,6 @@ pub(crate) struct Session {
     network: Option<Network>,
     _lease: Lease,
     node: Node,
-}
-
-/// Who keeps the limits on memory and processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Enforcement {
-    Cgroup,
-    /// The kernel, for each process by itself.
-    Rlimit,
-}
-
-impl Enforcement {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Cgroup => "cgroup",
-            Self::Rlimit => "rlimit",
-        }
-    }
 }
 
 /// Makes a sandbox, acts in it, and removes it, whether the act succeeds, fails
@@ -124,6 +108,7 @@ impl Session {
         let template = find_template(&options.template, asked, config)?;
         let tier = chosen_tier(options.tier, &template);
         let lease = template.lease()?;
+        let usual = defaults.clone();
         let limits = limits::from_options(options, template.limits.over(defaults));
         let spec = Spec { limits: limits.clone(), ..Spec::new(tier, template.root.clone()) };
         let node = start_node(config).await?;
@@ -134,17 +119,8 @@ impl Session {
                  can signal other processes of its user. ABI 6 (Linux 6.12) does."
             ));
         }
-        let enforcement = match node.engine().has_groups() {
-            true => Enforcement::Cgroup,
-            false => Enforcement::Rlimit,
-        };
-        if enforcement == Enforcement::Rlimit {
-            printer.note(
-                "warning: cgroups are not available, so the limits on memory and processes apply \
-                 to each process separately, not to the sandbox as a whole\n\
-                 hint: run as root, or see `belljar doctor`",
-            );
-        }
+        let enforcement = node.engine().enforcement();
+        weak::check(node.engine(), &spec, &usual, options, printer)?;
         if options.interpreters == Interpreters::Warm && tier == Tier::Jail {
             node.warm_up(warmth::warmth(&template)?, None).await?;
         }
@@ -333,8 +309,15 @@ pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> 
     node.create(spec).await.map_err(|error| {
         let wrong_limits =
             matches!(&error, NodeError::Start(belljar_sandbox::StartError::Limits(_)));
+        let is_unwatched = matches!(
+            &error,
+            NodeError::Start(
+                belljar_sandbox::StartError::Unwatched(_) | belljar_sandbox::StartError::Weak(_)
+            )
+        );
         let hint = match spec.tier {
             _ if wrong_limits => "`belljar run --help` shows the limits and their defaults",
+            _ if is_unwatched => weak::NEXT_STEP,
             Tier::Jail => {
                 "`belljar doctor` shows what the jail needs; --tier process needs less and \
                  isolates less"
@@ -364,7 +347,6 @@ WARNING: the process tier is weak. It is for trusted code and for hosts that for
   - it shares the host's kernel, and only a filter of system calls isolates it;
   - it can read the host's /usr, /lib, /bin and parts of /etc, as any local user can;
   - it can create only socket pairs, so it reaches neither the network nor servers of this host;
-  - without cgroups, memory and processes are limited for each process, not in total;
   - the size of each file is limited, but not their total.
 Use the jail tier for untrusted code.",
     );

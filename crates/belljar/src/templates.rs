@@ -1,5 +1,7 @@
 //! Templates that commands name: found, or what may have been meant.
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
 use belljar_model::Tier;
 use belljar_template::store::StoreError;
@@ -32,11 +34,19 @@ pub(crate) fn find_template(
             "`belljar template list` shows built templates, `belljar template recipes` the recipes";
         likely(reference, config).map_or_else(|| lists.to_owned(), |near| format!("{near} {lists}"))
     };
-    if !config.store.exists() {
-        bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()));
-    }
-    let store = Store::open(&config.store)?;
-    store.resolve(reference).map_err(|error| match error {
+    let shared = config.shared_store.as_ref().filter(|store| store.join("templates").is_dir());
+    let found = |store: &Path| Store::open(store).and_then(|store| store.resolve(reference));
+    let is_unknown = |error: &StoreError| matches!(error, StoreError::Unknown(_));
+    let own = config.store.exists().then(|| found(&config.store));
+    let resolved = match (own, shared) {
+        (Some(Err(error)), Some(shared)) if is_unknown(&error) => found(shared),
+        (Some(resolved), _) => resolved,
+        (None, Some(shared)) => found(shared),
+        (None, None) => {
+            bail!(hinted(anyhow::anyhow!("there is no template `{reference}`"), unknown()))
+        }
+    };
+    resolved.map_err(|error| match error {
         StoreError::Unknown(_) | StoreError::Reference(_) => hinted(error, unknown()),
         other => other.into(),
     })

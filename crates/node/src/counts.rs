@@ -47,6 +47,10 @@ impl Counts {
             refused_processes: machine.refused_processes(),
             disk: machine.disk(),
         };
+        if let Some(cpu) = machine.watched_cpu() {
+            counts.cpu = Some(cpu);
+            counts.oom_kills = machine.watched_oom_kills();
+        }
         if let Some(group) = group {
             let counted = group.counters();
             counts.cpu = Some(counted.cpu);

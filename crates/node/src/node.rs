@@ -182,6 +182,7 @@ impl Node {
             return self.create_cold(spec).await;
         };
         spec.check().map_err(|error| NodeError::Start(StartError::Limits(error)))?;
+        self.engine().check_limits(spec).map_err(NodeError::Start)?;
         if let Some(claimed) = pool.and_then(|pool| pool.claim(spec, whose))
             && let Ok(claimed) = claimed.claimed(spec).await
         {

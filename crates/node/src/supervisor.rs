@@ -246,7 +246,7 @@ impl Supervisor {
         if self.is_out_of_cpu(&counts) {
             return self.stop(EndReason::TimeoutCpu);
         }
-        if counts.oom_kills > 0 {
+        if self.ran_out_of_memory(&counts) {
             return self.stop(EndReason::Oom);
         }
         if self.was_refused_processes(&counts) {
@@ -265,6 +265,10 @@ impl Supervisor {
     fn is_out_of_cpu(&self, counts: &Counts) -> bool {
         let used = counts.cpu_since(&self.before.counts);
         self.keeps(Defence::CpuTimer) && self.limits.cpu.is_some_and(|limit| used >= limit)
+    }
+
+    fn ran_out_of_memory(&self, counts: &Counts) -> bool {
+        counts.oom_kills > self.before.counts.oom_kills
     }
 
     fn was_refused_processes(&self, counts: &Counts) -> bool {
@@ -351,6 +355,9 @@ impl Supervisor {
         self.exit = Some(exit);
         let drained = Instant::now() + DRAIN;
         self.give_up = Some(self.give_up.map_or(drained, |at| at.min(drained)));
+        if self.reason.is_none() && exit.code != Some(0) {
+            self.machine.note_failure();
+        }
         if self.leftovers == Leftovers::Kill && self.keeps(Defence::CallKill) {
             self.kill_processes();
         }
@@ -362,7 +369,7 @@ impl Supervisor {
         let failed = exit.is_some_and(|exit| exit.code != Some(0));
         let reason = match self.reason {
             Some(reason) if reason != EndReason::Lost => reason,
-            _ if counts.oom_kills > 0 => EndReason::Oom,
+            _ if self.ran_out_of_memory(&counts) => EndReason::Oom,
             Some(_) if self.machine.ran_out_of_memory() => EndReason::Oom,
             Some(lost) => lost,
             // Without a filter, somebody sent that signal.
@@ -384,7 +391,14 @@ impl Supervisor {
             signal: exit.and_then(|exit| exit.signal),
             usage: Usage {
                 wall: self.before.at.elapsed(),
-                cpu: counts.cpu.map_or_else(waited_for, |_| counts.cpu_since(&self.before.counts)),
+                cpu: match counts.cpu {
+                    // Counted in ticks, where one process is counted in microseconds.
+                    Some(_) if self.machine.is_watched() => {
+                        counts.cpu_since(&self.before.counts).max(waited_for())
+                    }
+                    Some(_) => counts.cpu_since(&self.before.counts),
+                    None => waited_for(),
+                },
                 peak_memory_bytes: counts.peak_memory_bytes,
                 written_bytes: counts.written_since(&self.before.counts, self.channel.counted()),
                 output_bytes: self.output_bytes,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use belljar_model::{Disk, Limits, Runtime, Spec, Tier};
-use belljar_sys::process::resource;
+use belljar_sys::process::{self, resource};
 
 use crate::defence::{Defence, Weakened};
+use crate::enforcement::Enforcement;
 use crate::plan::Facts;
 use crate::seccomp;
 
@@ -38,19 +39,28 @@ pub struct Confinement {
 type Filter = LazyLock<Vec<u8>>;
 
 /// The filter of calls.
-fn filter_of(spec: &Spec) -> &'static [u8] {
+fn filter_of(spec: &Spec, enforcement: Enforcement) -> &'static [u8] {
     static USER: Filter = LazyLock::new(|| assembled(&seccomp::user()));
     static PROCESS: Filter = LazyLock::new(|| assembled(&seccomp::unconnected(seccomp::user())));
     static ENCLOSED: Filter = LazyLock::new(|| assembled(&seccomp::enclosed()));
     static WATCHED: Filter = LazyLock::new(|| assembled(&seccomp::unreserving(seccomp::user())));
     static ENCLOSED_WATCHED: Filter =
         LazyLock::new(|| assembled(&seccomp::unreserving(seccomp::enclosed())));
+    static PINNED: Filter = LazyLock::new(|| assembled(&seccomp::pinned(seccomp::user())));
+    static PINNED_PROCESS: Filter =
+        LazyLock::new(|| assembled(&seccomp::pinned(seccomp::unconnected(seccomp::user()))));
+    static PINNED_WATCHED: Filter =
+        LazyLock::new(|| assembled(&seccomp::pinned(seccomp::unreserving(seccomp::user()))));
     let is_watched = matches!(spec.disk, Disk::Directory { file_bytes: Some(_), .. });
+    let is_pinned = enforcement == Enforcement::Watch;
     match (spec.tier, is_watched) {
         // gVisor answers every call itself: a whole filter would be asked by the
         // same kernel that it is to protect.
         (Tier::Oci(Runtime::Runsc), false) => &ENCLOSED,
         (Tier::Oci(Runtime::Runsc), true) => &ENCLOSED_WATCHED,
+        (Tier::Process, _) if is_pinned => &PINNED_PROCESS,
+        (Tier::Jail, false) if is_pinned => &PINNED,
+        (Tier::Jail, true) if is_pinned => &PINNED_WATCHED,
         (Tier::Process, _) => &PROCESS,
         (_, false) => &USER,
         (_, true) => &WATCHED,
@@ -62,13 +72,27 @@ fn assembled(policy: &seccomp::Policy) -> Vec<u8> {
 }
 
 impl Confinement {
-    pub(crate) fn new(spec: &Spec, facts: Facts, weakened: &Weakened, work: Option<&Path>) -> Self {
+    pub(crate) fn new(
+        spec: &Spec,
+        facts: Facts,
+        enforcement: Enforcement,
+        weakened: &Weakened,
+        work: Option<&Path>,
+    ) -> Self {
         let keeps = |defence| weakened.keeps(defence);
-        let filter = if keeps(Defence::Seccomp) { filter_of(spec).to_vec() } else { Vec::new() };
+        let filter = match keeps(Defence::Seccomp) {
+            true => filter_of(spec, enforcement).to_vec(),
+            false => Vec::new(),
+        };
+        let rlimits = match enforcement {
+            _ if !keeps(Defence::Rlimits) => Vec::new(),
+            Enforcement::Cgroup => rlimits(spec),
+            Enforcement::Watch => watched_rlimits(spec, facts),
+        };
         Self {
             filter_kills: !filter.is_empty() && spec.tier != Tier::GVISOR,
             seccomp: filter,
-            rlimits: if keeps(Defence::Rlimits) { rlimits(spec) } else { Vec::new() },
+            rlimits,
             apart_abi: if spec.tier == Tier::Process && keeps(Defence::Landlock) {
                 facts.landlock_abi
             } else {
@@ -120,6 +144,28 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
     }
     list
 }
+
+/// Resource limits that stop each process between two looks of the watch.
+fn watched_rlimits(spec: &Spec, facts: Facts) -> Vec<(u32, u64)> {
+    let replaced = [resource::NPROC, resource::AS];
+    let mut list = rlimits(spec);
+    list.retain(|(resource, _)| !replaced.contains(resource));
+    // The kernel counts these for a user id in a user namespace. A sandbox has one of the two
+    // to itself, except for the process tier of an ordinary user: there the limit would count
+    // everything that this user runs. One for the guest, and one for the watch to see.
+    if spec.tier == Tier::Jail || facts.privileged {
+        list.push((resource::NPROC, u64::from(spec.limits.pids) + 2));
+    }
+    // Runtimes reserve more than they use (stacks of threads, arenas), so this is wider than
+    // the limit, which the watch keeps.
+    let data = spec.limits.memory_bytes.saturating_mul(2).saturating_add(RESERVED_BYTES);
+    let most = process::current_limit(resource::DATA).unwrap_or(u64::MAX);
+    list.push((resource::DATA, data.min(most)));
+    list
+}
+
+/// Memory that a small process may reserve and never use.
+const RESERVED_BYTES: u64 = 1 << 30;
 
 /// As many tasks as there can ever be inside, however quickly they are made.
 pub(crate) fn nproc(tier: Tier, limits: &Limits) -> u64 {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_model::{Runtime, SandboxId, Spec, Tier};
@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
+use crate::enforcement::{self, Enforcement, WeakLimit};
 use crate::figures::Figures;
 use crate::jail::Failure;
 use crate::machine::{Files, Machine};
@@ -32,6 +33,7 @@ use crate::runner::Runner;
 use crate::spawner;
 use crate::state::{Lease, State};
 use crate::stillness::{Saver, Stillness};
+use crate::watch::{self, Watch, Watchman};
 use crate::wire::{self, Ended, FromSpawner, ToSpawner};
 use crate::zygote::{Forking, Pending, Zygote};
 
@@ -87,6 +89,13 @@ pub enum StartError {
     Unsupported { tier: Tier, why: String },
     #[error("the spawner process has ended")]
     SpawnerGone,
+    #[error(
+        "cannot keep the limits on memory, processes and CPU: there are no cgroups, and this host \
+         does not show the processes of a sandbox to its owner"
+    )]
+    Unwatched(#[source] io::Error),
+    #[error("cannot keep the limit `{}`: {}", .0.limit.as_str(), .0.why)]
+    Weak(WeakLimit),
 }
 
 impl From<Failure> for StartError {
@@ -142,6 +151,9 @@ pub(crate) struct Inner {
     pub(crate) workshop: Workshop,
     /// Closed when the spawner is gone.
     gone: Arc<Semaphore>,
+    /// Keeps limits where there are no cgroups.
+    watchman: Watchman,
+    allows_weak_limits: AtomicBool,
 }
 
 /// Who waits for the end of which process, and the ends that came before
@@ -224,6 +236,8 @@ impl Engine {
             judge,
             workshop,
             gone,
+            watchman: Watchman::default(),
+            allows_weak_limits: AtomicBool::new(false),
         };
         let (message, _) = inner.receive().await?;
         if !matches!(message, FromSpawner::Ready) {
@@ -272,6 +286,63 @@ impl Engine {
         self.connection.hierarchies.is_some()
     }
 
+    /// What keeps limits here.
+    pub fn enforcement(&self) -> Enforcement {
+        match self.has_groups() {
+            true => Enforcement::Cgroup,
+            false => Enforcement::Watch,
+        }
+    }
+
+    /// The limits that such a sandbox would not be held to here.
+    pub fn weak_limits(&self, spec: &Spec) -> Vec<WeakLimit> {
+        let privileged = self.connection.facts.privileged;
+        enforcement::weak_limits(self.enforcement(), privileged, spec.tier, &spec.limits)
+    }
+
+    /// Refuses a sandbox of the jail that would not be held to a limit. The process tier says
+    /// what it is not held to before anything runs in it.
+    pub fn check_limits(&self, spec: &Spec) -> Result<(), StartError> {
+        let refuses = spec.tier == Tier::Jail && !self.allows_weak_limits();
+        match self.weak_limits(spec).first().filter(|_| refuses) {
+            Some(weak) => Err(StartError::Weak(*weak)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sandboxes even where nothing can keep their limits.
+    pub fn allow_weak_limits(&self) {
+        self.connection.allows_weak_limits.store(true, Ordering::Relaxed);
+    }
+
+    pub fn allows_weak_limits(&self) -> bool {
+        self.connection.allows_weak_limits.load(Ordering::Relaxed)
+    }
+
+    /// Watches a sandbox that has no group; `None` where another kernel limits it, or where
+    /// its limits may be weak and it cannot be watched.
+    fn watch(
+        &self,
+        spec: &Spec,
+        guest: u32,
+        scratch: Option<&OwnedFd>,
+    ) -> Result<Option<Arc<Watch>>, StartError> {
+        if self.has_groups() || !matches!(spec.tier, Tier::Jail | Tier::Process) {
+            return Ok(None);
+        }
+        let begin = || {
+            watch::keep_to_cores(guest, &spec.limits)?;
+            let scratch = scratch.map(OwnedFd::try_clone).transpose()?;
+            let watch = Arc::new(Watch::new(spec.tier, guest, scratch, &spec.limits)?);
+            self.connection.watchman.add(&watch)?;
+            Ok(Some(watch))
+        };
+        match begin() {
+            Err(_) if self.allows_weak_limits() => Ok(None),
+            begun => begun.map_err(StartError::Unwatched),
+        }
+    }
+
     /// As [`Backend::create`], for a sandbox that a zygote can fork into.
     pub async fn create_for(
         &self,
@@ -295,7 +366,8 @@ impl Engine {
 
     /// How calls of such a sandbox will be confined.
     pub fn confinement(&self, spec: &Spec) -> Confinement {
-        Confinement::new(spec, self.connection.facts, &Weakened::default(), None)
+        let facts = self.connection.facts;
+        Confinement::new(spec, facts, self.enforcement(), &Weakened::default(), None)
     }
 
     /// Whether interpreters are born into a cgroup.
@@ -401,6 +473,7 @@ impl Engine {
         from: Option<&Path>,
     ) -> Result<(Machine, Option<Pending>), StartError> {
         spec.check().map_err(StartError::Limits)?;
+        self.check_limits(spec)?;
         let abi = self.connection.facts.landlock_abi;
         if spec.tier == Tier::Process && abi < PROCESS_ABI {
             let why = if abi == 0 {
@@ -486,22 +559,24 @@ impl Engine {
             .map(|h| SandboxGroup::new(h, self.connection.number, number, &id));
         let facts = self.connection.facts;
         let home = work.as_deref().filter(|_| spec.tier == Tier::Process);
-        let confinement = Confinement::new(spec, facts, weakened, home);
+        let confinement = Confinement::new(spec, facts, self.enforcement(), weakened, home);
         let saver = saver.zip(work).map(|(program, work)| Saver { program, desk: Desk::at(work) });
         let monitor = match blueprint {
             Some(plan) => Some(plan.meet(from).await?),
             None => None,
         };
-        unclaimed.claim();
-        let stillness = Stillness::new(id.clone(), group.clone(), saver);
         // What a monitor writes is no file of the sandbox.
         let scratch = descriptors.next().filter(|_| monitor.is_none());
+        let watch = self.watch(spec, pid, scratch.as_ref())?;
+        unclaimed.claim();
+        let stillness = Stillness::new(id.clone(), group.clone(), saver);
         let figures = scratch.as_ref().filter(|_| spec.tier == Tier::Jail);
         let machine = Machine {
             confinement,
             stream: Some(stream),
             figures: figures.and_then(|scratch| Figures::open(scratch.as_fd(), &spec.limits)),
             scratch,
+            watch,
             monitor,
             group,
             guest_uid: first_uid + crate::plan::guest_uid(spec.tier, weakened),

@@ -15,12 +15,14 @@ use crate::archive::{FromStart, in_memory, pack_scratch, write_scratch};
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
+use crate::enforcement::Enforcement;
 use crate::engine::{Connection, StartError};
 use crate::figures::{Figures, Use};
 use crate::microvm::monitor::Monitor;
 use crate::oci::{self, save};
 use crate::plan::Facts;
 use crate::stillness::Stillness;
+use crate::watch::Watch;
 use crate::wire::Ended;
 use crate::zygote::Zygote;
 
@@ -33,6 +35,8 @@ pub struct Machine {
     /// Files of its `/proc` that tell limits and use.
     pub(crate) figures: Option<Figures>,
     pub(crate) group: Option<SandboxGroup>,
+    /// Keeps its limits where there is no group.
+    pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) guest_uid: u32,
     pub(crate) pid: u32,
     /// Of the guest; what enters the sandbox later is led by it.
@@ -172,7 +176,8 @@ impl Machine {
 
     /// How often a process could not be made because of the pids limit.
     pub fn refused_processes(&self) -> u64 {
-        self.group.as_ref().map_or(0, SandboxGroup::refused_processes)
+        let watched = self.watch.as_ref().map_or(0, |watch| watch.refused_processes());
+        self.group.as_ref().map_or(watched, SandboxGroup::refused_processes)
     }
 
     /// Whether the kernel ended the guest because memory ran out.
@@ -182,11 +187,40 @@ impl Machine {
 
     /// CPU time of the whole sandbox, as the host's kernel counts.
     pub fn cpu_now(&self) -> Option<Duration> {
-        self.group.as_ref()?.cpu()
+        match &self.group {
+            Some(group) => group.cpu(),
+            None => self.watched_cpu(),
+        }
+    }
+
+    /// Whether the engine keeps its limits, and not the kernel.
+    pub fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// CPU time of all calls so far, where only the watch counts it.
+    pub fn watched_cpu(&self) -> Option<Duration> {
+        self.watch.as_ref().map(|watch| watch.cpu())
+    }
+
+    /// How often the watch found the sandbox over its memory.
+    pub fn watched_oom_kills(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.oom_kills())
+    }
+
+    /// Says that a call has failed: where nothing counts processes that could not be made,
+    /// being at the limit is the reason.
+    pub fn note_failure(&self) {
+        if let Some(watch) = &self.watch {
+            watch.note_failure();
+        }
     }
 
     pub fn memory_now(&self) -> Option<u64> {
-        self.group.as_ref()?.memory_now()
+        match &self.group {
+            Some(group) => group.memory_now(),
+            None => self.watch.as_ref().map(|watch| watch.memory()),
+        }
     }
 
     pub fn disk(&self) -> DiskUse {
@@ -205,16 +239,18 @@ impl Machine {
         let group = self.group.as_ref();
         let disk = self.scratch.as_ref().map(|_| self.disk());
         SandboxUsage {
-            cpu: group.and_then(SandboxGroup::cpu),
-            memory_bytes: group.and_then(SandboxGroup::memory_now),
+            cpu: self.cpu_now(),
+            memory_bytes: self.memory_now(),
             cache_bytes: group.and_then(SandboxGroup::cache_now),
             memory_limit_bytes: limits.memory_bytes,
             disk_used_bytes: disk.map(|disk| disk.used_bytes),
             disk_total_bytes: disk.map(|disk| disk.total_bytes),
             // Of another kernel's, only its own tasks are seen from here.
-            tasks: group
-                .filter(|_| self.confinement.inner.is_none())
-                .and_then(SandboxGroup::tasks_now),
+            tasks: match group {
+                Some(_) if self.confinement.inner.is_some() => None,
+                Some(group) => group.tasks_now(),
+                None => self.watch.as_ref().map(|watch| watch.tasks()),
+            },
         }
     }
 
@@ -307,8 +343,20 @@ impl Machine {
         if let (Some(figures), Some(scratch)) = (&mut self.figures, &self.scratch) {
             figures.relimit(scratch.as_fd(), wanted, used)?;
         }
-        self.confinement = Confinement::new(spec, self.facts, &Weakened::default(), None);
+        if let Some(watch) = &self.watch {
+            watch.relimit(wanted);
+            crate::watch::keep_to_cores(self.pid, wanted)?;
+        }
+        let (facts, enforcement) = (self.facts, self.enforcement());
+        self.confinement = Confinement::new(spec, facts, enforcement, &Weakened::default(), None);
         Ok(())
+    }
+
+    fn enforcement(&self) -> Enforcement {
+        match self.group {
+            Some(_) => Enforcement::Cgroup,
+            None => Enforcement::Watch,
+        }
     }
 
     /// Stops every process where it stands.

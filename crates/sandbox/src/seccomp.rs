@@ -13,7 +13,9 @@ mod policy;
 mod tests;
 
 pub use assemble::assemble;
-pub use policy::{enclosed, guest, monitor, reader, unconnected, unreserving, user, zygote};
+pub use policy::{
+    enclosed, guest, monitor, pinned, reader, unconnected, unreserving, user, zygote,
+};
 
 use belljar_sys::seccomp::Instruction;
 

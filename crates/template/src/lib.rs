@@ -41,7 +41,7 @@ pub mod tree;
 pub use builder::{BuildError, Builder, Built, Cache, Options, Tools};
 pub use digest::Digest;
 pub use progress::{Outcome, Progress, Silent, StepStart};
-pub use recipe::Recipe;
+pub use recipe::{Base, Recipe};
 pub use runner::{Job, Runner};
 pub use store::{Manifest, Reference, Store};
 pub use template::{Defaults, Lease, Template};

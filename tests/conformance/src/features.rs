@@ -155,11 +155,9 @@ impl Fixture {
                 Err(Lack::Tier("they are charged to the sandbox, beside its processes' memory"))
             }
             Feature::FilesAreMemory => own("writes to a plain directory"),
-            Feature::MemoryLimit
-            | Feature::PidsLimit
-            | Feature::CpuLimit
-            | Feature::WholeCalls
-            | Feature::Pause => groups(),
+            // Without cgroups the engine watches these.
+            Feature::MemoryLimit | Feature::PidsLimit | Feature::CpuLimit => Ok(()),
+            Feature::WholeCalls | Feature::Pause => groups(),
             Feature::UserXattrs => self.xattrs(),
             Feature::CallFilter => when(
                 tier != Tier::GVISOR,

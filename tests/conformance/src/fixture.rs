@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use belljar_model::limits::MIB;
 use belljar_model::{Limits, Spec, Tier};
 use belljar_node::{ContextOptions, Node, Sandbox};
+use belljar_sandbox::Enforcement;
 use belljar_template::Template;
 
 use crate::pace::Pace;
@@ -106,6 +107,11 @@ impl Fixture {
     /// A Python context as the warm template has it.
     pub(crate) fn python(&self) -> anyhow::Result<ContextOptions> {
         belljar_warmed::python(&self.contexts()?.template)
+    }
+
+    /// Returns true if the engine keeps limits here, because no cgroup can.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.tier.shares_kernel() && self.node.engine().enforcement() == Enforcement::Watch
     }
 
     /// What this may take here, if bare it may take `time`.

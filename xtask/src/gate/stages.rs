@@ -195,6 +195,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     background("templates", &["just templates", "tests/sdk/prepare"]),
     compiling("unit-build", &["just test-build"]),
     always("conformance", &["just conformance --tier process,jail,oci/crun,oci/runsc --check"]),
+    always("conformance-user", &["just conformance-user"]),
     always("conformance-microvm", &["just conformance --tier microvm --check"]),
     always("leftovers", &["just churn", "just kills", "just transfer"]),
     always("attacks", &["just attacks"]),

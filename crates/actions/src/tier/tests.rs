@@ -133,6 +133,15 @@ fn a_tier_that_the_host_lacks_is_told_without_what_is_the_hosts() {
 }
 
 #[test]
+fn limit_that_cannot_be_kept_is_named() {
+    let limit = belljar_sandbox::LimitName::Cpus;
+    let weak = belljar_sandbox::WeakLimit { limit, why: "there are no halves", cgroup_keeps: true };
+    let problem = not_made(&NodeError::Start(StartError::Weak(weak)));
+    assert_eq!((problem.code, problem.kind), ("limit_unenforceable", Kind::Unsupported));
+    assert!(problem.message.contains("`cpus`: there are no halves"), "{}", problem.message);
+}
+
+#[test]
 fn commands_of_builds_get_the_tier_of_a_sandbox_or_none() {
     let all = [JAIL, CRUN, GVISOR, MICROVM];
     for (default, floor, template, tenant, want) in [

@@ -20,6 +20,9 @@ pub(crate) struct Hosting {
     #[arg(long = "checkpoint-memory", alias = "snapshot-memory", value_name = "SIZE")]
     #[arg(value_parser = parse_size)]
     pub(crate) snapshot_memory: Option<u64>,
+    /// Create sandboxes even if this host cannot keep one of their limits
+    #[arg(long)]
+    pub(crate) allow_weak_limits: bool,
     /// Default tier of sandboxes: jail, oci/crun, oci/runc, gvisor or microvm. Requests and
     /// templates can choose another [default: jail]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]

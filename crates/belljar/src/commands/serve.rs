@@ -72,6 +72,7 @@ pub(super) fn settings(
     let most = settings.pool.most.max(options.pool);
     settings.pool = PoolSize { least: options.pool, most, ..settings.pool };
     settings.snapshot_memory = options.snapshot_memory;
+    settings.allow_weak_limits = options.allow_weak_limits;
     let file = file::File::read(options)?;
     settings.tiers = tiers::read(options, &file)?;
     settings.networks = network::read(options, &file, config)?;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use belljar_model::units::format_size;
 use belljar_template::store::StoreError;
 use belljar_template::{
-    Builder, Built, Cache, Manifest, Options, Recipe, Reference, Store, catalog, host,
+    Base, Builder, Built, Cache, Manifest, Options, Recipe, Reference, Store, catalog, host,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use time::OffsetDateTime;
@@ -59,6 +59,7 @@ async fn build(
     printer: &Printer,
 ) -> anyhow::Result<u8> {
     let recipe = find_recipe(recipe, config)?;
+    check_user(&recipe)?;
     let store = open(config)?;
     let node = start_node(config).await?;
     let mut interrupt = Interrupt::new()?;
@@ -87,6 +88,24 @@ async fn build(
     })?;
     report(&built, began.elapsed(), printer)?;
     Ok(0)
+}
+
+/// Refuses what only root can build before anything is downloaded.
+fn check_user(recipe: &Recipe) -> anyhow::Result<()> {
+    let needs_root = matches!(recipe.base, Base::Debian { .. });
+    if !needs_root || rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let name = &recipe.name;
+    let error = anyhow::anyhow!(
+        "building `{name}` needs root: the files of its Debian base belong to several users, and \
+         an ordinary user can create only files of their own"
+    );
+    let hint = format!(
+        "build it once as root: `sudo belljar template build {name}`; every user of this host can \
+         then run `belljar run --template {name}`. The template `host` needs no build"
+    );
+    Err(hinted(error, hint))
 }
 
 fn report(built: &Built, took: Duration, printer: &Printer) -> anyhow::Result<()> {

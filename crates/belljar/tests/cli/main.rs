@@ -15,6 +15,7 @@ mod limits;
 mod manners;
 mod messages;
 mod operators;
+mod ordinary_user;
 mod run;
 mod serve;
 mod shell;

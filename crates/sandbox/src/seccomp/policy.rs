@@ -336,6 +336,13 @@ pub fn unreserving(mut policy: Policy) -> Policy {
     policy
 }
 
+/// The same filter for code that is kept to some cores by its affinity alone, which it
+/// must not change.
+pub fn pinned(mut policy: Policy) -> Policy {
+    policy.set(&["sched_setaffinity"], Now(Errno(errno::PERM)));
+    policy
+}
+
 /// The filter of a process that reads descriptors it already has, computes, and
 /// writes its answer: no file is opened, no socket made, no program started.
 pub fn reader() -> Policy {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use belljar_model::limits::MIB;
-use belljar_model::{EndReason, Limits};
+use belljar_model::{EndReason, Limits, Tier};
 use belljar_node::{Command, NodeError, Sandbox};
 
 use crate::fixture::Fixture;
@@ -127,12 +127,33 @@ async fn cpu_time_is_not_a_question_of_when_somebody_looks(f: &Fixture) -> anyho
 }
 
 async fn the_cpu_is_shared_out(f: &Fixture) -> anyhow::Result<()> {
+    if f.is_watched() {
+        return whole_cores_are_shared_out(f).await;
+    }
     let sandbox = f.limited(|limits| limits.cpu_millis = 200).await?;
     let mut command = Command::shell("while :; do :; done & while :; do :; done");
     command.wall = Some(Duration::from_secs(1));
     let usage = sandbox.execute(&command).await?.end.usage;
     let share = usage.cpu.as_secs_f64() / usage.wall.as_secs_f64();
     ensure!(share < 0.3, "{share:.2} cores were used where 0.2 are allowed");
+    Ok(())
+}
+
+/// Without cgroups a part of a core is refused, where it could be relied on, and a whole
+/// one is kept.
+async fn whole_cores_are_shared_out(f: &Fixture) -> anyhow::Result<()> {
+    let part = f.limited(|limits| limits.cpu_millis = 200).await;
+    if f.tier == Tier::Jail {
+        let error = part.err().context("part of a core was accepted")?;
+        let text = format!("{error:#}");
+        ensure!(text.contains("cannot keep the limit `cpus`"), "{text}");
+    }
+    let sandbox = f.limited(|limits| limits.cpu_millis = 1000).await?;
+    let mut command = Command::shell("while :; do :; done & while :; do :; done");
+    command.wall = Some(Duration::from_secs(1));
+    let usage = sandbox.execute(&command).await?.end.usage;
+    let share = usage.cpu.as_secs_f64() / usage.wall.as_secs_f64();
+    ensure!(share < 1.2, "{share:.2} cores were used where 1 is allowed");
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use belljar_sandbox::DELEGATED_SCOPE;
 use belljar_sandbox::cgroup::Hierarchies;
 
 use super::{Finding, State};
@@ -16,6 +17,7 @@ pub(super) fn findings(landlock: Option<u32>, jail_works: bool) -> Vec<Finding> 
         user(),
         user_namespaces(),
         cgroups(),
+        limits(),
         seccomp(),
         landlock_abi(landlock),
         overlay(jail_works),
@@ -95,8 +97,8 @@ fn cgroups() -> Finding {
     }
     let missing: Vec<_> = wanted.into_iter().filter(|name| found.site(name).is_none()).collect();
     if !found.is_writable() {
-        detail.push_str("; not writable, so limits apply to each process separately");
-        return Finding::new(name, State::Warn, detail).fix("run belljar as root");
+        detail.push_str("; not writable");
+        return Finding::new(name, State::Warn, detail).fix(delegation(&found));
     }
     if !missing.is_empty() || found.unified.is_none() {
         return Finding::new(name, State::Warn, detail)
@@ -104,6 +106,33 @@ fn cgroups() -> Finding {
     }
     detail.push_str("; writable");
     Finding::new(name, State::Ok, detail)
+}
+
+/// How to get a cgroup.
+fn delegation(found: &Hierarchies) -> String {
+    let has_controllers = found.unified.as_ref().is_some_and(|site| site.has_controllers());
+    match has_controllers {
+        true => format!("run `{DELEGATED_SCOPE} belljar ...`, or belljar as root"),
+        false => format!(
+            "run belljar as root; `{DELEGATED_SCOPE}` needs a host whose controllers are on \
+             cgroup v2"
+        ),
+    }
+}
+
+/// Which limits hold, and for what.
+fn limits() -> Finding {
+    let name = "limits";
+    if Hierarchies::detect().is_ok_and(|found| found.is_writable()) {
+        let detail = "kept by the kernel for each sandbox as a whole";
+        return Finding::new(name, State::Ok, detail);
+    }
+    let detail = "memory and processes are watched for each sandbox as a whole, as is CPU time; \
+                  --cpus holds for whole cores; --disk, --inodes, --time and --output-limit hold \
+                  as with cgroups";
+    Finding::new(name, State::Warn, detail).fix(
+        "see docs/tiers.md#limits-without-root; a limit that cannot be kept is refused by name",
+    )
 }
 
 fn seccomp() -> Finding {

@@ -1,0 +1,245 @@
+//! Reads from procfs what the processes of one sandbox use.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, statat};
+use rustix::process::{Signal, pidfd_send_signal};
+
+/// The processes that belong to a sandbox.
+#[derive(Debug)]
+pub(super) enum Population {
+    /// All of its pid namespace, whose own procfs this is. The guest is pid 1 there.
+    Namespace(OwnedFd),
+    /// The guest and its descendants, in the host's procfs. The guest adopts orphans.
+    Tree { proc: OwnedFd, guest: u32 },
+}
+
+/// One process, as `/proc/<pid>/stat` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// When it was started: a pid that is used again is another process.
+    pub(super) started: u64,
+    pub(super) is_dead: bool,
+    pub(super) threads: u64,
+    /// User and system time of its own, in clock ticks.
+    pub(super) own_ticks: u64,
+    /// The time of children that it waited for.
+    pub(super) children_ticks: u64,
+    pub(super) resident_pages: u64,
+    /// Pages that it has got from the kernel so far, one by one: each copy that a write to a
+    /// shared page makes is among them.
+    pub(super) faults: u64,
+}
+
+/// The longest file that is read here.
+const MAX_FILE_BYTES: usize = 4096;
+
+impl Population {
+    /// All processes of the pid namespace that `guest` leads.
+    pub(super) fn of_namespace(guest: u32) -> io::Result<Self> {
+        let path = format!("/proc/{guest}/root/proc");
+        Ok(Self::Namespace(open_directory(CWD, &path)?))
+    }
+
+    pub(super) fn of_tree(guest: u32) -> io::Result<Self> {
+        let proc = open_directory(CWD, "/proc")?;
+        // Without this file there is no telling who a process's children are.
+        read(&proc, &format!("{guest}/task/{guest}/children"))?;
+        Ok(Self::Tree { proc, guest })
+    }
+
+    fn proc(&self) -> &OwnedFd {
+        match self {
+            Self::Namespace(proc) | Self::Tree { proc, .. } => proc,
+        }
+    }
+
+    /// The pid of the guest in this procfs.
+    pub(super) fn guest(&self) -> u32 {
+        match self {
+            Self::Namespace(_) => 1,
+            Self::Tree { guest, .. } => *guest,
+        }
+    }
+
+    /// Lists the processes. One that ends meanwhile is left out.
+    pub(super) fn processes(&self) -> io::Result<Vec<Process>> {
+        let pids = match self {
+            Self::Namespace(proc) => numbers(proc.as_fd())?,
+            Self::Tree { proc, guest } => descendants(proc, *guest),
+        };
+        Ok(pids.into_iter().filter_map(|pid| self.process(pid)).collect())
+    }
+
+    fn process(&self, pid: u32) -> Option<Process> {
+        parse_stat(pid, &read(self.proc(), &format!("{pid}/stat")).ok()?)
+    }
+
+    /// Bytes of a process that are in memory or swapped out and cannot be dropped: private,
+    /// then shared. A page that several processes map counts in parts. `None`: not told.
+    pub(super) fn proportional(&self, pid: u32) -> Option<(u64, u64)> {
+        let text = read(self.proc(), &format!("{pid}/smaps_rollup")).ok()?;
+        Some((
+            kilobytes(&text, "Pss_Anon:")? + kilobytes(&text, "SwapPss:").unwrap_or(0),
+            kilobytes(&text, "Pss_Shmem:")?,
+        ))
+    }
+
+    /// Bytes of a process that are swapped out.
+    pub(super) fn swapped(&self, pid: u32) -> u64 {
+        let text = read(self.proc(), &format!("{pid}/status")).unwrap_or_default();
+        kilobytes(&text, "VmSwap:").unwrap_or(0)
+    }
+
+    /// Files in memory that a process has open and that no directory holds, as inode and size.
+    pub(super) fn memory_files(&self, pid: u32, found: &mut Vec<(u64, u64)>) {
+        let Ok(dir) = open_directory(self.proc(), &format!("{pid}/fd")) else { return };
+        for number in numbers(dir.as_fd()).unwrap_or_default() {
+            let name = number.to_string();
+            let mut room = [std::mem::MaybeUninit::uninit(); 8];
+            let link = rustix::fs::readlinkat_raw(&dir, &name, &mut room);
+            if !link.is_ok_and(|(link, _)| link.starts_with(b"/memfd:")) {
+                continue;
+            }
+            if let Ok(stat) = statat(&dir, &name, AtFlags::empty())
+                && !found.iter().any(|&(inode, _)| inode == stat.st_ino)
+            {
+                let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+                found.push((stat.st_ino, blocks * 512));
+            }
+        }
+    }
+
+    /// Kills a process. One that is gone already is no error.
+    pub(super) fn kill(&self, pid: u32) {
+        // A directory of procfs stands for its process, whatever its number is on the host.
+        if let Ok(process) = open_directory(self.proc(), &pid.to_string()) {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+    }
+}
+
+fn open_directory(at: impl AsFd, path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(at, path, flags, Mode::empty())?)
+}
+
+fn read(at: &OwnedFd, path: &str) -> io::Result<String> {
+    let file = openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut room = [0; MAX_FILE_BYTES];
+    let count = rustix::io::read(&file, &mut room)?;
+    Ok(String::from_utf8_lossy(&room[..count]).into_owned())
+}
+
+/// The names in a directory that are numbers.
+fn numbers(dir: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name: &CStr = entry.file_name();
+        if let Some(number) = name.to_str().ok().and_then(|name| name.parse().ok()) {
+            found.push(number);
+        }
+    }
+    Ok(found)
+}
+
+fn descendants(proc: &OwnedFd, guest: u32) -> Vec<u32> {
+    let mut found = vec![guest];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        next += 1;
+        let Ok(tasks) = open_directory(proc, &format!("{pid}/task")) else { continue };
+        for task in numbers(tasks.as_fd()).unwrap_or_default() {
+            let children = read(&tasks, &format!("{task}/children")).unwrap_or_default();
+            let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+            for child in children {
+                if !found.contains(&child) {
+                    found.push(child);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Takes `/proc/<pid>/stat` apart. A name may hold any byte, so fields are counted from its end.
+fn parse_stat(pid: u32, text: &str) -> Option<Process> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // proc(5) counts from 1, and the state is the third.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let value = |number| field(number).and_then(|text| text.parse::<u64>().ok());
+    Some(Process {
+        pid,
+        started: value(22)?,
+        is_dead: matches!(field(3)?, "Z" | "X"),
+        threads: value(20)?,
+        own_ticks: value(14)? + value(15)?,
+        children_ticks: value(16)? + value(17)?,
+        resident_pages: value(24)?,
+        faults: value(10)?,
+    })
+}
+
+/// The value behind `key` in a file of `key: value kB` lines, in bytes.
+fn kilobytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|count| count << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_process_cannot_pass_for_its_fields() {
+        let text = "7 (a) R 9 (b)) S 1 7 7 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 5 0 777 1000 \
+                    250 18446744073709551615";
+        let want = Process {
+            pid: 7,
+            started: 777,
+            is_dead: false,
+            threads: 5,
+            own_ticks: 33,
+            children_ticks: 77,
+            resident_pages: 250,
+            faults: 100,
+        };
+        assert_eq!(parse_stat(7, text), Some(want));
+        assert_eq!(parse_stat(7, "7 (a"), None);
+    }
+
+    #[test]
+    fn sizes_are_found_by_key() {
+        let text = "Rss:  99 kB\nPss_Anon:     12 kB\nSwapPss:   0 kB\n";
+        assert_eq!(kilobytes(text, "Pss_Anon:"), Some(12 << 10));
+        assert_eq!(kilobytes(text, "Pss_Shmem:"), None);
+    }
+
+    #[test]
+    fn own_process_and_its_child_are_found() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = Population::of_tree(std::process::id()).unwrap();
+        let pids: Vec<_> = found.processes().unwrap().iter().map(|process| process.pid).collect();
+        assert!(pids.contains(&child.id()) && pids.contains(&std::process::id()), "{pids:?}");
+        let (private, _) = found.proportional(std::process::id()).unwrap();
+        assert!(private > 0);
+        found.kill(child.id());
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn unmapped_memory_is_found() {
+        let file = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[1; 8192]).unwrap();
+        let mut found = Vec::new();
+        Population::of_tree(std::process::id())
+            .unwrap()
+            .memory_files(std::process::id(), &mut found);
+        assert!(found.iter().any(|&(_, bytes)| bytes == 8192), "{found:?}");
+    }
+}
