@@ -56,7 +56,9 @@ pub struct NetworkSigns {
 impl NetworkSigns {
     /// Takes the next piece of either stream.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+        self.tail.extend_from_slice(
+            bytes.get(bytes.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default(),
+        );
         // Now and then, not for each piece.
         if self.tail.len() > 2 * TAIL_BYTES {
             self.tail.drain(..self.tail.len() - TAIL_BYTES);
@@ -66,7 +68,7 @@ impl NetworkSigns {
     /// What the output shows that the code needed, if it shows anything.
     pub fn need(&self) -> Option<NetworkNeed> {
         let start = self.tail.len().saturating_sub(TAIL_BYTES);
-        let text = String::from_utf8_lossy(&self.tail[start..]);
+        let text = String::from_utf8_lossy(self.tail.get(start..).unwrap_or_default());
         let has = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
         if has(OF_PACKAGES) {
             Some(NetworkNeed::Packages)
