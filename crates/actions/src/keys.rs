@@ -65,7 +65,15 @@ pub struct Keys {
     /// `None`: somebody else proves who asks.
     path: Option<PathBuf>,
     known: RwLock<Known>,
-    read_at: Mutex<Option<SystemTime>>,
+    seen: Mutex<Seen>,
+}
+
+/// The last look at the file.
+#[derive(Debug, Default)]
+struct Seen {
+    modified: Option<SystemTime>,
+    /// The file had no key, which is not believed yet.
+    was_empty: bool,
 }
 
 /// What the file says.
@@ -78,13 +86,13 @@ struct Known {
 impl Keys {
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let known = parse(path)?;
-        let read_at = Mutex::new(modified(path));
-        Ok(Self { path: Some(path.to_owned()), known: RwLock::new(known), read_at })
+        let seen = Mutex::new(Seen { modified: modified(path), was_empty: false });
+        Ok(Self { path: Some(path.to_owned()), known: RwLock::new(known), seen })
     }
 
     /// No key opens anything: who asks is proven elsewhere.
     pub fn elsewhere() -> Self {
-        Self { path: None, known: RwLock::default(), read_at: Mutex::default() }
+        Self { path: None, known: RwLock::default(), seen: Mutex::default() }
     }
 
     /// Takes somebody's word, who has proven it, for the floor of a tenant.
@@ -152,16 +160,28 @@ impl Keys {
 
     /// Reads the file again if it changed. A file that cannot be read or makes
     /// no sense changes nothing: a slip of the pen must not lock everyone out.
+    /// A file without keys revokes them all if it is the same at the next call:
+    /// an editor may have truncated it to write it again.
     pub fn refresh(&self) -> Result<bool, KeyError> {
         let Some(path) = &self.path else { return Ok(false) };
-        let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let modified = modified(path);
-        if *read_at == modified {
+        if seen.modified == modified {
             return Ok(false);
         }
-        *read_at = modified;
-        let known = parse(path)?;
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        let known = match parse(path) {
+            Err(KeyError::Empty(_)) if !seen.was_empty => {
+                seen.was_empty = true;
+                return Ok(false);
+            }
+            Err(KeyError::Empty(path)) => {
+                tracing::warn!(path = %path.display(), "no keys left; all requests are refused");
+                Ok(Known::default())
+            }
+            parsed => parsed,
+        };
+        *seen = Seen { modified, was_empty: false };
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known?;
         Ok(true)
     }
 }
@@ -279,6 +299,30 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn the_last_key_can_be_revoked_but_not_by_an_editor_that_truncates() {
+        let file = file("k1 one\n");
+        let keys = Keys::read(file.path()).unwrap();
+        let write = |text: &str| {
+            fs::write(file.path(), text).unwrap();
+            let later = SystemTime::now() + std::time::Duration::from_secs(5);
+            file.as_file().set_modified(later).unwrap();
+        };
+        write("");
+        assert!(!keys.refresh().unwrap());
+        assert!(keys.has(&Tenant::new("one")));
+        fs::write(file.path(), "k1 one\nk2 two\n").unwrap();
+        assert!(keys.refresh().unwrap());
+        assert!(keys.tenant("k1").is_some() && keys.tenant("k2").is_some());
+
+        write("# none\n");
+        assert!(!keys.refresh().unwrap());
+        assert!(keys.refresh().unwrap());
+        assert_eq!((keys.tenant("k1"), keys.tenant("k2")), (None, None));
+        assert!(!keys.has(&Tenant::new("one")));
+        assert!(!keys.refresh().unwrap());
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) async fn save(files: &Checkpoint, path: &Path) -> Result<(), Problem>
 pub(crate) fn cannot_copy(error: &ContextError) -> Problem {
     let message = format!("cannot copy the sandbox: {error}");
     Problem::new(Kind::Conflict, "cannot_checkpoint", message)
-        .hint("end the part that the message names, or keep files only")
+        .hint("end the part that the message names; a checkpoint or a pause can keep files only")
 }
 
 /// The most that a moment of a sandbox can take.

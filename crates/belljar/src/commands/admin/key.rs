@@ -106,5 +106,5 @@ async fn revoke(office: &Office, tenant: &str, id: &str) -> anyhow::Result<()> {
     }
     office.wrote(Some(tenant), "key.revoke", id, &json!({})).await?;
     let document = json!({ "id": id, "tenant": tenant, "revoked": true });
-    office.say(format_args!("revoked key {id}; it stops working within a second"), &document)
+    office.say(format_args!("revoked key {id}; it stops working within two seconds"), &document)
 }
