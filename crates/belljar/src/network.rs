@@ -1,10 +1,12 @@
 //! The way out of the sandbox of one command.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_bus::gateway::{Budget, Grant, Session};
@@ -22,8 +24,20 @@ use crate::output::{Hint as _, Printer, hinted};
 /// Who acts, where nobody else is served.
 const TENANT: &str = "local";
 
-/// How long the token of a command lives at most; it dies with the sandbox.
-pub(crate) const TOKEN_SECONDS: u32 = 600;
+/// How long the token of a command lives if it is not renewed; it dies with the sandbox.
+const TOKEN_SECONDS: u32 = 600;
+
+/// How often the token is renewed.
+const RENEWAL: Duration = Duration::from_secs(TOKEN_SECONDS as u64 / 3);
+
+/// Renews the tokens of a sandbox for as long as the future is polled.
+pub(crate) async fn renew_tokens(sandbox: &Sandbox) -> Infallible {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        // The next request of the program is refused and says why.
+        let _ = sandbox.renew(TOKEN_SECONDS).await;
+    }
+}
 
 /// Keeps the gateway for as long as the sandbox needs it.
 pub(crate) struct Network {

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{self, Interpreters};
 use crate::config::Config;
-use crate::network::{Network, Traffic};
+use crate::network::{Network, Traffic, renew_tokens};
 use crate::output::{Hint as _, Printer, hinted};
 use crate::relay::{self, Sink};
 use crate::templates::{chosen_tier, find_template};
@@ -69,6 +69,7 @@ pub(crate) async fn within_traffic(
     let acted = tokio::select! {
         status = act(&session) => status,
         () = interrupt.wait() => Ok(INTERRUPTED),
+        never = renew_tokens(&session.sandbox), if session.network.is_some() => match never {},
     };
     tokio::select! {
         // What the code did is known; a failure here is a fact of its own.

@@ -120,7 +120,7 @@ async fn work(
     show.started(session, program, choice)?;
     let started = session.sandbox.start(&command).await;
     let call = started.with_context(|| format!("cannot run `{}`", program.name))?;
-    let followed = follow::follow(call, session, program, options, &mut show).await?;
+    let followed = follow::follow(call, program, options, &mut show).await?;
     let after = call::changed(session).await;
     let ours = before.map_or_else(Vec::new, |listing| listing.entries);
     let left = after.map_or_else(Vec::new, |listing| listing.entries);

@@ -1,4 +1,4 @@
-//! Follows a program from its start to its end: its events, its turns, its token.
+//! Follows a program from its start to its end: its events and its turns.
 
 use std::time::Duration;
 
@@ -11,17 +11,12 @@ use super::dialect::{Event, Work};
 use super::program::{Description, Task};
 use super::show::Show;
 use crate::cli::AgentRun;
-use crate::network::TOKEN_SECONDS;
-use crate::session::Session;
 
 /// A line that is longer is cut, and then no event any more.
 const LONGEST_LINE: usize = 8 << 20;
 
 /// What is kept of what it prints besides.
 const KEPT: usize = 8 << 10;
-
-/// A token lives for three of these.
-const RENEWAL: Duration = Duration::from_secs(TOKEN_SECONDS as u64 / 3);
 
 /// How long a program may take to leave after its result.
 const GRACE: Duration = Duration::from_secs(10);
@@ -47,7 +42,6 @@ struct Words {
 
 pub(super) async fn follow(
     mut call: Call,
-    session: &Session,
     program: &Description,
     options: &AgentRun,
     show: &mut Show,
@@ -64,17 +58,11 @@ pub(super) async fn follow(
     let mut lines = Lines::default();
     let mut stderr = Capture::new(KEPT);
     let mut is_cut = false;
-    let mut renewal = tokio::time::interval_at(Instant::now() + RENEWAL, RENEWAL);
     let leaving = tokio::time::sleep(Duration::MAX);
     tokio::pin!(leaving);
     let end = loop {
         let event = tokio::select! {
             event = call.next() => event,
-            _ = renewal.tick() => {
-                // A program whose token died says so itself.
-                let _ = session.sandbox.renew(TOKEN_SECONDS).await;
-                continue;
-            }
             () = &mut leaving, if work.verdict.is_some() && !is_cut => {
                 is_cut = true;
                 call.kill();
