@@ -58,7 +58,7 @@ pub enum Malformed {
     NoHost,
     #[error("a field that must stand alone is there twice")]
     Twice,
-    #[error("the Host field names somebody else than the target")]
+    #[error("the Host field names another host than the target")]
     HostMismatch,
     #[error("a field continues on a second line")]
     Fold,

@@ -49,7 +49,7 @@ pub enum ClaimError {
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// Stop, and touch nothing that belongs to the run.
-    #[error("somebody else has the run, as generation {current}")]
+    #[error("another worker has the run, as generation {current}")]
     Fenced { current: Generation },
     #[error("there is no such run")]
     NoRun,
@@ -60,7 +60,7 @@ pub enum LeaseError {
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// Stop, and touch nothing that belongs to the run.
-    #[error("somebody else has the run, as generation {current}")]
+    #[error("another worker has the run, as generation {current}")]
     Fenced { current: Generation },
     #[error("there is no such run")]
     NoRun,

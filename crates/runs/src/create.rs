@@ -243,7 +243,7 @@ impl Runs {
                 Ok(None)
             }
             Err(error) => {
-                tracing::error!(%error, "whoever describes data panicked");
+                tracing::error!(%error, "the description task panicked");
                 Ok(None)
             }
         }

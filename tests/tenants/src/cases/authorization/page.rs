@@ -13,20 +13,21 @@ use crate::routes::Sample;
 pub(crate) static BLESS: AtomicBool = AtomicBool::new(false);
 
 const HEAD: &str = "\
-# Who may do what
+# Authorization: which key may call which route
 
-Written by `just tenants API-08/platform --bless` from what a platform answered to every request below,
-and compared on every run; do not edit. `yes`: it is done. A number: the status that it is refused with.
-A key has one or more scopes; each column of a scope is a key that has only that one.
+`just tenants API-08/platform --bless` writes this page from the responses of a platform, and every run compares it. Do
+not edit it. `yes`: the request succeeds. A number: the status that refuses it. A key has one or more scopes; the column
+of a scope stands for a key with only that scope.
 
-- `401`: no key, one that was never given out, has expired, or was revoked. Streams that it opened are cut within 2 s.
-- `403`: the key lacks the scope. `404`: it belongs to somebody else, and is the same as what does not exist.
-- Whoever has neither `sandboxes` nor `admin` sees no token of a sandbox or a volume: the fields are empty.
-- The way into a sandbox (files, processes, ports) needs the sandbox's own token, or is open if it was made so; links
-  that are signed, and links to upload with, are keys of their own. None of them is in this table.
-- A sandbox's own token (`X-Access-Token`, without a key) also opens `calls`, `contexts` and `files` of that sandbox below
-  `/v1`, by control and on its node; to everything else it is no key. It dies with the sandbox, not with a key.
-- Besides that, nodes answer none of this to anybody but control.
+- `401`: the key is missing, unknown, expired or revoked. Its open streams are cut within 2 s.
+- `403`: the key lacks the scope. `404`: the resource belongs to another tenant, or does not exist.
+- A key with neither `sandboxes` nor `admin` sees no token of a sandbox or a volume: the fields are empty.
+- Files, processes and ports of a sandbox need the sandbox's own token, unless the sandbox is public. Signed links and
+  upload links carry their own permission. They are not in this table.
+- A sandbox's own token (`X-Access-Token`, without a key) also opens `calls`, `contexts` and `files` of that sandbox
+  below `/v1`, by control and on its node, and nothing else. It expires when the sandbox ends, even if the API key was
+  revoked earlier.
+- Nodes accept all other requests only from control.
 
 ";
 
