@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_bus::gateway::{Budget, Grant, Session};
-use belljar_model::network::{Charge, Decision, Kind, Reason, Row, Subject};
+use belljar_model::network::{Charge, Decision, Host, Kind, Reason, Row, Subject};
 use belljar_node::{Gateway, GatewayError, GatewayOptions, Sandbox};
 use belljar_packages::{Indexes, Told, configured};
 use belljar_template::Template;
@@ -220,7 +220,11 @@ impl Traffic {
 /// How to allow the private addresses that were refused: the whole configuration.
 fn openings(denied: &[Row], file: Option<&Path>) -> String {
     let private = denied.iter().filter(|row| row.reason == Reason::Private);
-    let addresses: BTreeSet<_> = private.filter_map(|row| row.address).collect();
+    let address = |row: &Row| match row.host {
+        Some(Host::Address(address)) => Some(address),
+        _ => row.address,
+    };
+    let addresses: BTreeSet<_> = private.filter_map(address).collect();
     let quoted: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
     let list = if quoted.is_empty() { "\"10.0.0.0/8\"".to_owned() } else { quoted.join(", ") };
     let how = match file {

@@ -206,6 +206,10 @@ impl Runner<'_> {
 
 /// A cell's end as that of a call.
 fn ended(reason: EndReason, usage: Usage) -> End {
-    let exit_code = (reason == EndReason::Exit).then_some(1);
+    let exit_code = match reason {
+        EndReason::Done => Some(0),
+        EndReason::Exit => Some(1),
+        _ => None,
+    };
     End { reason, exit_code, signal: None, usage }
 }
