@@ -34,6 +34,7 @@ const QUICK: &[&str] = &[
     "ending::a_delete_does_not_wait_for_a_snapshot",
     "isolation::a_new_sandbox_is_fresh",
     "isolation::there_is_no_other_network",
+    "figures::nothing_of_the_host_shows",
     "ports::a_server_is_reached_wherever_it_listens",
     "copies::any_sandbox_can_be_copied",
     "snapshots::snapshots_at_once_take_turns",
