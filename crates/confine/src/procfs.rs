@@ -28,7 +28,7 @@ pub struct Covers<'a> {
 pub enum Figures<'a> {
     /// The kernel's own: it is not the host's.
     Kernel,
-    /// Files of these names in a directory.
+    /// Files of these names, after a path's beginning.
     Files(&'a str),
 }
 
@@ -55,8 +55,8 @@ pub fn cover(
         let source = match (entry.file_type(), figures) {
             (FileType::Symlink, _) => continue,
             (_, Figures::Kernel) if is_figure => continue,
-            (_, Figures::Files(directory)) if is_figure => {
-                figure = format!("{directory}/{name}");
+            (_, Figures::Files(beginning)) if is_figure => {
+                figure = format!("{beginning}{name}");
                 &figure
             }
             (FileType::Directory, _) => covers.directory,

@@ -3,7 +3,7 @@
 //!
 //! The first process of a sandbox writes the files while it builds the root; they are mounted
 //! read-only over those of procfs. The engine, which reads the sandbox's cgroups, writes them again
-//! while code runs. They are in the scratch file system, in a directory that no path inside
+//! while code runs. They are at the root of the scratch file system, which no path inside
 //! leads to.
 
 mod text;
@@ -21,8 +21,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use text::Snapshot;
 
-/// The directory of the files, in the scratch file system.
-pub(crate) const DIRECTORY: &str = "p";
+/// How names of the files begin, at the root of the scratch file system. A mount shows the path
+/// of what it was made from: one name tells nothing of how a sandbox is built.
+pub(crate) const PREFIX: &str = "p-";
 
 /// How old the files may be while code runs.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
@@ -56,7 +57,7 @@ pub(crate) fn create(limits: &Limits) -> io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let files = snapshot.changing().into_iter().chain([("cpuinfo", snapshot.cpuinfo())]);
     for (name, text) in files {
-        let path = format!("{DIRECTORY}/{name}");
+        let path = format!("{PREFIX}{name}");
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
         File::from(file).write_all_at(text.as_bytes(), 0)?;
     }
@@ -155,9 +156,9 @@ impl Figures {
     }
 }
 
-/// Opens a file of the directory that only we know.
+/// Opens a file that no path inside leads to.
 fn open_file(scratch: BorrowedFd<'_>, name: &str, access: OFlags) -> io::Result<File> {
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let path = format!("{DIRECTORY}/{name}");
+    let path = format!("{PREFIX}{name}");
     Ok(rustix::fs::openat(scratch, path, flags, Mode::empty())?.into())
 }

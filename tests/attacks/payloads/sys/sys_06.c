@@ -2,15 +2,27 @@
 // SYS-06: learn host paths, tenant names or sandbox ids from mount tables, cgroup
 // paths, namespaces, file systems and names.
 #include "attack.h"
+#include <ctype.h>
 #include <sys/utsname.h>
 
 static int n_words;
 static char **words;
 extern char **environ;
 
+// A host's name may be part of another word: `vm` is in `vmstat`.
+static bool has_word(const char *buf, size_t n, const char *word) {
+    size_t m = strlen(word);
+    for (const char *at = buf; (at = find_bytes(at, n - (size_t)(at - buf), word)); at++) {
+        bool begins = at == buf || !isalnum((unsigned char)at[-1]);
+        bool ends = at + m >= buf + n || !isalnum((unsigned char)at[m]);
+        if (begins && ends) return true;
+    }
+    return false;
+}
+
 static void look(const char *where, const char *buf, size_t n) {
     for (int i = 0; i < n_words; i++)
-        if (*words[i] && find_bytes(buf, n, words[i]))
+        if (*words[i] && has_word(buf, n, words[i]))
             breached("%s contains forbidden text %d", where, i + 1);
 }
 

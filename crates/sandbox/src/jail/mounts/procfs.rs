@@ -14,12 +14,12 @@ use rustix::mount::{
 
 use super::super::Attempt;
 use super::{Done, attach, detached, inside, mkdir};
-use crate::figures::{self, DIRECTORY};
+use crate::figures::{self, PREFIX};
 use crate::plan::ProcView;
 
-/// Where the directory of figures and covers is mounted read-only, in the scratch.
+/// Where the scratch, with figures and covers, is mounted read-only.
 const READ_ONLY: &str = "q";
-const COVERS: Covers<'_> = Covers { file: "q/none", directory: "q/empty" };
+const COVERS: Covers<'_> = Covers { file: "q/p-none", directory: "q/p-empty" };
 
 pub(in crate::jail) fn mount(view: ProcView, read_only: bool, limits: &Limits) -> Done {
     let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).doing("open procfs")?;
@@ -40,21 +40,19 @@ pub(in crate::jail) fn mount(view: ProcView, read_only: bool, limits: &Limits) -
     attach(mount.as_fd(), &inside(Path::new("/proc"))).doing("attach procfs")?;
     if view == ProcView::Sandbox {
         prepare(limits)?;
-        cover(mount.as_fd(), COVERS, Figures::Files(READ_ONLY))?;
+        cover(mount.as_fd(), COVERS, Figures::Files("q/p-"))?;
     }
     Ok(())
 }
 
 /// Makes the files that are mounted over those of procfs, and a read-only mount to take them from.
 fn prepare(limits: &Limits) -> Done {
-    for name in [DIRECTORY, READ_ONLY] {
-        mkdir(name, 0o755).doing("create a directory for /proc")?;
-    }
+    mkdir(READ_ONLY, 0o755).doing("create a directory for /proc")?;
     figures::create(limits).doing("write the figures of /proc")?;
-    mkdir(&format!("{DIRECTORY}/empty"), 0).doing("create a cover")?;
+    mkdir(&format!("{PREFIX}empty"), 0).doing("create a cover")?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    rustix::fs::open(format!("{DIRECTORY}/none"), flags, Mode::empty()).doing("create a cover")?;
-    let tree = detached(Path::new(DIRECTORY), Reach::One).doing("copy the covers")?;
+    rustix::fs::open(format!("{PREFIX}none"), flags, Mode::empty()).doing("create a cover")?;
+    let tree = detached(Path::new("."), Reach::One).doing("copy the covers")?;
     let attributes = Attributes {
         read_only: true,
         no_suid: true,
