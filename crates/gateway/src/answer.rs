@@ -125,7 +125,7 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         Reason::NameMismatch | Reason::NoName => (
             denied,
             "the name inside the connection is not {}",
-            "the Host header and the name in the TLS handshake must match the tunnel",
+            "the Host header and the TLS server name must be the host of the tunnel",
         ),
         Reason::TooMany => (
             StatusCode::TOO_MANY_REQUESTS,

@@ -1,8 +1,8 @@
 //! Runs each case in a process of its own, several side by side.
 //!
 //! A case spends most of its time waiting: for a server to start, for a lease to end, for one
-//! connection after another. Processes share nothing, so that what is measured of one (its log,
-//! its memory, its gateways) is not another's.
+//! connection after another. Processes share nothing, so each case is judged by its own log,
+//! memory and gateways.
 
 use std::env;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::Args;
 use crate::cases::Case;
 
-/// Answers how many cases failed.
+/// Returns the number of cases that failed.
 pub(crate) async fn run(args: &Args, cases: &[&'static Case]) -> anyhow::Result<usize> {
     let (mut passed, mut failed) = (0, 0);
     let mut running = JoinSet::new();
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Args, cases: &[&'static Case]) -> anyhow::Result<
     Ok(failed)
 }
 
-/// Starts the process of a case. The future prints what it said, and answers whether it passed.
+/// Starts the process of a case. The future prints its output, and returns true if it passed.
 fn start(
     case: &'static Case,
     bless: bool,

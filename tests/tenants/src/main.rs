@@ -47,7 +47,7 @@ use crate::world::World;
 struct Args {
     /// Only cases whose id contains this, such as API-01.
     filter: Option<String>,
-    /// Runs as many cases side by side, each in a process of its own.
+    /// The number of cases that run side by side, each in its own process.
     #[arg(short, value_name = "COUNT", default_value_t = 2)]
     jobs: usize,
     /// Runs the case with exactly this id, in this process.
@@ -86,7 +86,10 @@ fn run(args: &Args) -> anyhow::Result<usize> {
     }
     let is_meant = |case: &&Case| args.filter.as_ref().is_none_or(|part| case.id.contains(part));
     let cases: Vec<_> = cases::ALL.iter().filter(is_meant).collect();
-    anyhow::ensure!(!cases.is_empty(), "no case has such an id");
+    anyhow::ensure!(
+        !cases.is_empty(),
+        "no case has an id with this text; omit the filter to run all"
+    );
     runtime()?.block_on(jobs::run(args, &cases))
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn has_header(rows: &[Vec<Vec<u8>>]) -> bool {
     if (0..first.len()).any(is_column_of_data) {
         return true;
     }
-    // Names may be missing, as below a title; those that there are differ.
+    // Some names may be missing, as in a first line that is only a title. The others must differ.
     let filled = || first.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
     let unique: std::collections::HashSet<_> = filled().map(|(_, cell)| cell).collect();
     if unique.is_empty() || unique.len() < filled().count() {
