@@ -96,6 +96,10 @@ faults *args: suites
 e2e: suites
     cargo xtask examples
 
+# Every command of README.md and of five pages, against the output that they show.
+docs *args: suites
+    tests/docs/run "$@"
+
 # The published E2B packages, unmodified, against `belljar serve`: old versions, both suites, the examples; --tier gvisor.
 sdk *args: suites
     tests/sdk/run "$@"

@@ -111,6 +111,7 @@ pub(crate) const GATE: &[Stage] = &[
     always("attacks", &["just attacks"]),
     always("tenants", &["just tenants"]),
     always("e2e", &["just e2e"]),
+    always("docs", &["just docs"]),
     always("sdk", &["just sdk --check", "just sdk --cluster --only across --only versions"]),
     always("eval", &[EVAL]),
     always("faults", &[FAULTS]),
