@@ -7,6 +7,9 @@ use std::time::Duration;
 use belljar_model::Tier;
 use belljar_model::spec::{Runtime, UnknownTier};
 
+use crate::shards::Shard;
+use crate::suite::Case;
+
 #[derive(Debug, clap::Parser)]
 #[command(about = "What every Belljar tier must do, as a black box")]
 pub(crate) struct Args {
@@ -29,6 +32,15 @@ pub(crate) struct Args {
     /// not for CI
     #[arg(long)]
     pub(crate) skip_without_template: bool,
+    /// How many processes share the cases of a tier
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    pub(crate) jobs: usize,
+    /// The part of the cases that this process runs
+    #[arg(long, hide = true)]
+    pub(crate) shard: Option<Shard>,
+    /// Write the results here, for the process that has started this one
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Make and end this many sandboxes and count what is left
     #[arg(long, value_name = "N")]
     churn: Option<usize>,
@@ -134,6 +146,12 @@ impl Args {
         };
         let pick = |tier| if self.tier.is_empty() { usual(tier) } else { chosen(tier) };
         Tier::ALL.into_iter().filter_map(pick).collect()
+    }
+
+    /// Whether the filter and the subset leave this case in.
+    pub(crate) fn wants(&self, case: &Case) -> bool {
+        self.filter.as_deref().is_none_or(|filter| case.full_name().contains(filter))
+            && self.subset.is_none_or(|subset| subset.has(case))
     }
 
     /// The tier of the modes that look at one at a time.

@@ -1,7 +1,7 @@
 //! What every tier must do, tested from outside and written once.
 //!
 //! ```text
-//! belljar-conformance [--tier NAME,…|all] [--subset quick] [--table|--check] [filter]
+//! belljar-conformance [--tier NAME,…|all] [--subset quick] [--jobs N] [--table|--check] [filter]
 //! belljar-conformance --churn 1000 --parallel 8
 //! belljar-conformance --kill-test 50 [--seed 1]
 //! belljar-conformance --fleet 1800 --parallel 4 [--tier NAME,…] [--seed 1]
@@ -26,6 +26,7 @@ mod random;
 mod residue;
 mod results;
 mod served;
+mod shards;
 mod subset;
 mod suite;
 mod table;
@@ -39,6 +40,9 @@ use belljar_testkit::{CaseLog, CaseOutcome};
 use clap::Parser as _;
 
 use crate::args::{Args, Mode};
+
+/// The exit status that says that the host cannot run a tier.
+const UNSUPPORTED: u8 = 3;
 
 /// Whether everything that was asked for went well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +59,7 @@ fn main() -> ExitCode {
         Ok(Verdict::Failed) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(2)
+            ExitCode::from(if suite::is_unsupported(&error) { UNSUPPORTED } else { 2 })
         }
     }
 }

@@ -117,6 +117,17 @@ impl Results {
         all
     }
 
+    /// This part of a run, with another part of the same run. A case that both ran has
+    /// passed if it passed twice.
+    pub(crate) fn beside(self, other: Self) -> Self {
+        let failed = |(_, came): &(&String, &Came)| **came == Came::Failed;
+        let names: Vec<String> =
+            self.cases.iter().filter(failed).map(|(name, _)| name.clone()).collect();
+        let mut all = other.over(self);
+        all.cases.extend(names.into_iter().map(|name| (name, Came::Failed)));
+        all
+    }
+
     /// What every case that needs a feature has shown of it.
     fn shown(&self, title: &str) -> Came {
         let needs =
@@ -194,6 +205,16 @@ mod tests {
         let before = results(&[("a::b", Came::Failed), ("a::c", Came::Passed)]);
         let both = results(&[("a::b", Came::Passed)]).over(before);
         assert_eq!(both, results(&[("a::b", Came::Passed), ("a::c", Came::Passed)]));
+    }
+
+    #[test]
+    fn a_case_of_two_parts_fails_if_it_failed_in_one() {
+        let bad = results(&[("a::b", Came::Failed), ("a::c", Came::Passed)]);
+        let good = results(&[("a::b", Came::Passed), ("a::d", Came::Passed)]);
+        for both in [bad.clone().beside(good.clone()), good.beside(bad)] {
+            let want = [("a::b", Came::Failed), ("a::c", Came::Passed), ("a::d", Came::Passed)];
+            assert_eq!(both, results(&want));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs the cases on each tier and reports.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use crate::fixture::Fixture;
 use crate::pace::Pace;
 use crate::residue::{Footprint, Ours};
 use crate::results::{Came, Results};
+use crate::shards::{self, Shard, Unsupported};
 use crate::table;
 use crate::verbs::until;
 
@@ -98,7 +100,11 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (tier, wanted) in args.tiers() {
         let started = Instant::now();
-        let results = match run_tier(tier, args, store.path()).await {
+        let ran = match (args.shard, shards::count(args)) {
+            (None, count @ 2..) => shards::run(tier, args, count).await,
+            _ => run_tier(tier, args, store.path()).await,
+        };
+        let results = match ran {
             Ok(results) => results,
             Err(error) if wanted == Wanted::IfHere && is_unsupported(&error) => {
                 println!("{tier}: not run: {error:#}\n");
@@ -106,6 +112,10 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
             }
             Err(error) => return Err(error).with_context(|| format!("tier {tier}")),
         };
+        if let Some(report) = &args.report {
+            fs::write(report, serde_json::to_vec(&results)?).context("write the report")?;
+            return Ok(Verdict::Passed);
+        }
         let count = |kind: fn(&Came) -> bool| results.cases.values().filter(|c| kind(c)).count();
         let good = count(|came| *came == Came::Passed);
         let bad = count(|came| *came == Came::Failed);
@@ -134,14 +144,13 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 /// Whether this host cannot run the tier at all.
-fn is_unsupported(error: &anyhow::Error) -> bool {
+pub(crate) fn is_unsupported(error: &anyhow::Error) -> bool {
     let unsupported =
         |error: &NodeError| matches!(error, NodeError::Start(StartError::Unsupported { .. }));
-    error.downcast_ref::<NodeError>().is_some_and(unsupported)
+    error.downcast_ref::<NodeError>().is_some_and(unsupported) || error.is::<Unsupported>()
 }
 
 async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::Result<Results> {
-    let filter = args.filter.as_deref();
     let state = tempfile::tempdir().context("make a directory for the engine")?;
     // Before anything is counted: it keeps a file open.
     let log = CaseLog::open(format!("conformance/{tier}"))?;
@@ -161,14 +170,13 @@ async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::R
         pace
     };
     fixture.pace.print(tier);
-    let wanted = |case: &Case| {
-        filter.is_none_or(|filter| case.full_name().contains(filter))
-            && args.subset.is_none_or(|subset| subset.has(case))
-    };
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    let wanted = cases::all().filter(|case| args.wants(case)).enumerate();
+    let wanted: Vec<_> =
+        wanted.filter(|(place, _)| shard.has(*place)).map(|(_, case)| case).collect();
     let about_contexts = [Feature::Contexts, Feature::Warm, Feature::CopiesMemory];
     let needs_them = |case: &Case| case.needs.iter().any(|need| about_contexts.contains(need));
-    let wants_contexts =
-        tier != Tier::Process && cases::all().any(|case| needs_them(case) && wanted(case));
+    let wants_contexts = tier != Tier::Process && wanted.iter().any(|case| needs_them(case));
     match belljar_warmed::template() {
         Ok(template) if wants_contexts => fixture.take_contexts(template).await?,
         Err(error) if wants_contexts && !args.skip_without_template => return Err(error),
@@ -177,7 +185,7 @@ async fn run_tier(tier: Tier, args: &Args, store: &std::path::Path) -> anyhow::R
     let longest = fixture.within(LONGEST).max(LONGEST_AT_LEAST);
     let wall = fixture.spec().limits.wall;
     let mut lines = Vec::new();
-    for case in cases::all().filter(|case| wanted(case)) {
+    for case in wanted {
         let lack = case.needs.iter().find_map(|feature| fixture.has(*feature).err());
         let name = case.full_name();
         let line = run_case(&log, &name, tokio::time::sleep, async || {

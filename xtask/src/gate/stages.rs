@@ -88,7 +88,7 @@ macro_rules! tiers {
 
 /// Twelve questions about twelve tables: awkward file names, wrong values, the largest
 /// table, several cells that share state, a model that is trained. The nightly asks all.
-const EVAL: &str = "just eval 0 64 114 216 254 408 425 542 549 649 657 710";
+const EVAL: &str = "just eval --jobs 2 0 64 114 216 254 408 425 542 549 649 657 710";
 
 /// A node is killed, control is killed before and after the node answers, the
 /// database goes away, NATS goes away, a daemon is killed while it creates.
@@ -97,7 +97,7 @@ const FAULTS: &str = "just faults F-01 F-08 F-09 F-12 F-14 F-21";
 /// The gate.
 pub(crate) const GATE: &[Stage] = &[
     always("format", &["just format"]),
-    always("layers", &["just layers"]),
+    always("layers", &["just layers", "cargo xtask attacks"]),
     always("deny", &["just deny", "just machete"]),
     always("build", &["just suites"]),
     background("templates", &["just templates", "tests/sdk/prepare"]),
@@ -105,7 +105,7 @@ pub(crate) const GATE: &[Stage] = &[
     compiling("unit-build", &["just test-build"]),
     Stage { name: "unit", action: Action::UnitTests, when: When::Always, pace: Pace::InOrder },
     always("runtimes", &["just runtimes"]),
-    always("conformance", &["just conformance --tier process,jail --check"]),
+    always("conformance", &["just conformance --jobs 2 --tier process,jail --check"]),
     always("leftovers", &["just churn 100", "just kills 10", "just transfer 64"]),
     always("bleed", &["just bleed"]),
     always("attacks", &["just attacks"]),
@@ -118,12 +118,12 @@ pub(crate) const GATE: &[Stage] = &[
     stage(
         "conformance-oci",
         When::Changed(tiers!["tests/conformance/"]),
-        &["just conformance --tier oci/crun,oci/runsc --check"],
+        &["just conformance --jobs 2 --tier oci/crun,oci/runsc --check"],
     ),
     stage(
         "conformance-microvm",
         When::Changed(tiers!["tests/conformance/"]),
-        &["just conformance --tier microvm --subset quick --check"],
+        &["just conformance --jobs 2 --tier microvm --subset quick --check"],
     ),
     stage(
         "attacks-oci",
@@ -163,7 +163,7 @@ pub(crate) const GATE: &[Stage] = &[
             "tests/eval/",
             "tests/scripted/",
         ]),
-        &["just eval"],
+        &["just eval --jobs 2"],
     ),
     stage(
         "packages",
@@ -195,9 +195,12 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("build", &["just suites"]),
     background("templates", &["just templates", "tests/sdk/prepare"]),
     compiling("unit-build", &["just test-build"]),
-    always("conformance", &["just conformance --tier process,jail,oci/crun,oci/runsc --check"]),
+    always(
+        "conformance",
+        &["just conformance --jobs 2 --tier process,jail,oci/crun,oci/runsc --check"],
+    ),
     always("conformance-user", &["just conformance-user"]),
-    always("conformance-microvm", &["just conformance --tier microvm --check"]),
+    always("conformance-microvm", &["just conformance --jobs 2 --tier microvm --check"]),
     always("leftovers", &["just churn", "just kills", "just transfer"]),
     always("attacks", &["just attacks"]),
     always(
