@@ -2,10 +2,11 @@
 //!
 //! A sandbox of a warm template gets interpreters that can be forked; one that is made
 //! before its template is warm does not, for as long as it lives. So a create waits
-//! for the template that it names, and the server is not ready before all are warm.
+//! for the template that it names, and the server is not ready before all that it warms at
+//! its start are warm. A template that has no other name is warmed up for its first sandbox.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use belljar_model::{Data, Tier};
@@ -22,13 +23,37 @@ use crate::tier::Tiers;
 /// overloaded; the sandbox then starts cold.
 const MAX_WARM_UP_WAIT: Duration = Duration::from_secs(30);
 
+/// The most templates that stay warm because somebody asked for a sandbox. Each takes the memory
+/// of an interpreter with its libraries.
+const MAX_ON_DEMAND: usize = 4;
+
 /// Templates that are warm, and those that will be.
 #[derive(Debug, Default)]
 pub(crate) struct Warming {
     /// Names of templates whose warm-up has not ended yet.
-    pending: watch::Sender<BTreeSet<String>>,
+    pending: watch::Sender<BTreeMap<String, Occasion>>,
     /// Names by which warm ones are asked for.
     warm: Mutex<Vec<String>>,
+    /// Templates that were warmed up for a sandbox, the last used one last.
+    on_demand: Mutex<Vec<Demanded>>,
+}
+
+/// Why a template is warmed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// The server starts.
+    Start,
+    /// A sandbox of it was asked for.
+    Demand,
+}
+
+/// A template that a sandbox was asked of.
+#[derive(Debug)]
+struct Demanded {
+    /// Kept from being removed: the interpreter is replaced now and then.
+    known: Arc<Known>,
+    /// False if it cannot be warmed up, which is not tried again.
+    is_warm: bool,
 }
 
 /// One template to warm up.
@@ -44,14 +69,15 @@ impl Warming {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn is_pending(&self) -> bool {
-        !self.pending.borrow().is_empty()
+    /// Returns true until everything is warm that the start of the server warms.
+    fn is_starting(&self) -> bool {
+        self.pending.borrow().values().any(|occasion| *occasion == Occasion::Start)
     }
 
     /// Waits until the warm-up of the template has ended, for a while.
     async fn ended(&self, name: &str) {
         let mut pending = self.pending.subscribe();
-        let ended = pending.wait_for(|pending| !pending.contains(name));
+        let ended = pending.wait_for(|pending| !pending.contains_key(name));
         // A create that has waited for so long is worth more cold than never.
         let _ = tokio::time::timeout(MAX_WARM_UP_WAIT, ended).await;
     }
@@ -63,7 +89,50 @@ impl Warming {
     }
 
     fn begin(&self, names: impl Iterator<Item = String>) {
+        let names = names.map(|name| (name, Occasion::Start));
         self.pending.send_modify(|pending| pending.extend(names));
+    }
+
+    /// Returns true if the caller is to warm the template up: nobody does, or has tried.
+    fn begin_on_demand(&self, known: &Arc<Known>) -> bool {
+        if !self.use_again(known) {
+            let name = known.template.name.clone();
+            return self.pending.send_if_modified(|pending| {
+                let is_new = !pending.contains_key(&name);
+                pending.entry(name).or_insert(Occasion::Demand);
+                is_new
+            });
+        }
+        false
+    }
+
+    /// Moves a template that was asked for before to the end; returns false if it was not.
+    fn use_again(&self, known: &Known) -> bool {
+        let mut demanded = self.demanded();
+        let root = &known.template.root;
+        match demanded.iter().position(|one| one.known.template.root == *root) {
+            Some(place) => {
+                let one = demanded.remove(place);
+                demanded.push(one);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keeps a template that was asked for. Returns the one that is not to be kept any more.
+    fn keep(&self, known: Arc<Known>, is_warm: bool) -> Option<Arc<Known>> {
+        let mut demanded = self.demanded();
+        demanded.push(Demanded { known, is_warm });
+        if demanded.len() <= MAX_ON_DEMAND {
+            return None;
+        }
+        let last = demanded.remove(0);
+        last.is_warm.then_some(last.known)
+    }
+
+    fn demanded(&self) -> MutexGuard<'_, Vec<Demanded>> {
+        self.on_demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,7 +158,7 @@ impl Actions {
 
     /// Returns true until every template is warm, or has turned out not to become so.
     pub fn is_warming_up(&self) -> bool {
-        self.templates().warming().is_pending()
+        self.templates().warming().is_starting()
     }
 
     /// Refuses while the server should not be sent new work.
@@ -105,10 +174,40 @@ impl Actions {
 
     /// Waits until interpreters of such a sandbox can be forked, if they ever can. Other tiers
     /// are copied as a whole, so that their sandboxes need not wait.
-    pub(crate) async fn wait_until_warm(&self, template: &Known, tier: Tier) {
+    pub(crate) async fn wait_until_warm(&self, template: &Arc<Known>, tier: Tier) {
         if tier == Tier::Jail {
+            self.warm_on_demand(template);
             self.templates().warming().ended(&template.template.name).await;
         }
+    }
+
+    /// Begins to warm up a template of the operator's that is not warm. A tenant's own start
+    /// cold: they would be warm at the cost of others.
+    fn warm_on_demand(&self, template: &Arc<Known>) {
+        if template.template.defaults.owner.is_some()
+            || self.node().is_warm(&template.template.root)
+        {
+            self.templates().warming().use_again(template);
+            return;
+        }
+        let Some(warmth) = warmth(&template.template) else { return };
+        if !self.templates().warming().begin_on_demand(template) {
+            return;
+        }
+        let (actions, known) = (self.clone(), template.clone());
+        tokio::spawn(async move {
+            let name = known.template.name.clone();
+            let warmed = actions.node().warm_up(warmth, None).await;
+            if let Err(error) = &warmed {
+                let error = error as &dyn std::error::Error;
+                tracing::warn!(template = name, error, "cannot warm up `{name}`");
+            }
+            let warming = actions.templates().warming();
+            if let Some(old) = warming.keep(known, warmed.is_ok()) {
+                actions.node().cool_down(&old.template.root);
+            }
+            warming.end(&name);
+        });
     }
 }
 
@@ -204,7 +303,7 @@ mod tests {
     #[tokio::test]
     async fn a_create_waits_for_its_own_template_and_no_other() {
         let warming = Warming::default();
-        assert!(!warming.is_pending());
+        assert!(!warming.is_starting());
         warming.begin(["a".to_owned(), "b".to_owned()].into_iter());
         warming.ended("c").await;
         let mut waiting = std::pin::pin!(warming.ended("a"));
@@ -213,6 +312,6 @@ mod tests {
         assert!(!is_over(waiting.as_mut()).await);
         warming.end("a");
         assert!(is_over(waiting.as_mut()).await);
-        assert!(!warming.is_pending());
+        assert!(!warming.is_starting());
     }
 }

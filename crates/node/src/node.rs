@@ -113,6 +113,17 @@ impl Node {
         Ok(())
     }
 
+    /// Returns true if sandboxes with this root get warm interpreters.
+    pub fn is_warm(&self, root: &RootFs) -> bool {
+        self.warm().iter().any(|warm| warm.family.warmth.root == *root)
+    }
+
+    /// Ends the warm interpreter of a template. Sandboxes that were made for it keep it for as
+    /// long as they live.
+    pub fn cool_down(&self, root: &RootFs) {
+        self.warm().retain(|known| known.family.warmth.root != *root);
+    }
+
     /// As [`Node::warm_up`], for tiers with a kernel of their own: sandboxes that
     /// are what `spec` says begin from one that was warmed up and put on disk.
     pub async fn warm_up_saved(&self, warmth: Warmth, spec: Spec) -> Result<(), NodeError> {

@@ -5,6 +5,7 @@ import uuid
 import pytest
 from e2b import Sandbox
 from e2b.exceptions import SandboxException, SandboxNotFoundException
+from e2b_code_interpreter import Sandbox as Interpreter
 
 covers = pytest.mark.covers
 
@@ -67,6 +68,20 @@ def test_forks_carry_files_and_go_their_own_ways(fresh):
     finally:
         for fork in forks:
             fork.kill()
+
+
+@covers("Sandbox.fork")
+def test_forks_carry_variables_also_of_a_template_that_was_never_used():
+    source = Interpreter.create("python-data", timeout=300)
+    try:
+        source.run_code("kept = 41")
+        [fork] = source.fork(count=1, timeout=60)
+        try:
+            assert Interpreter.connect(fork.sandbox_id).run_code("kept + 1").text == "42"
+        finally:
+            fork.kill()
+    finally:
+        source.kill()
 
 
 @covers("Sandbox.fork")
