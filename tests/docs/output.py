@@ -8,6 +8,8 @@ import re
 
 VARIES = (
     ("id", re.compile(r"\b[a-z2-7]{26}\b")),
+    # The first column of a table of runs.
+    ("id", re.compile(r"^[a-z2-7]{8}(?=  \d{4}-)")),
     ("id", re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")),
     ("digest", re.compile(r"\b[0-9a-f]{16}\b")),
     ("time", re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")),

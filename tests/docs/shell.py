@@ -42,7 +42,8 @@ class Shell:
         text.write_text(command)
         end = f"{self.marker}:"
         self.bash.stdin.write(
-            f"(exit {self.status}); eval \"$(cat {text})\" </dev/null 2>&1; printf '\\n%s%s\\n' {end} $?\n"
+            f"docs_command=$(cat {text}); (exit {self.status}); eval \"$docs_command\" </dev/null 2>&1; "
+            f"printf '\\n%s%s\\n' {end} $?\n"
         )
         self.bash.stdin.flush()
         output = []

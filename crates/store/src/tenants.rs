@@ -116,6 +116,18 @@ impl Store {
         row.map_or_else(|| Err(StoreError::UnknownTenant(name.to_owned())), |row| tenant(&row))
     }
 
+    /// A tenant, also if it is closed.
+    pub async fn tenant_entry(&self, name: &str) -> Result<Option<TenantEntry>, StoreError> {
+        let row = sqlx::query(
+            "select t.name, t.floor, t.closed_at, q.sandboxes, q.longest_life_seconds, q.used
+             from tenant t join quota q on q.tenant = t.name where t.name = $1",
+        )
+        .bind(name)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref().map(entry).transpose()
+    }
+
     /// Every tenant there ever was, by name.
     pub async fn tenants(&self) -> Result<Vec<TenantEntry>, StoreError> {
         let rows = sqlx::query(
@@ -124,11 +136,12 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let entry = |row: &PgRow| {
-            Ok(TenantEntry { tenant: tenant(row)?, closed_at: row.try_get("closed_at")? })
-        };
         rows.iter().map(entry).collect()
     }
+}
+
+fn entry(row: &PgRow) -> Result<TenantEntry, StoreError> {
+    Ok(TenantEntry { tenant: tenant(row)?, closed_at: row.try_get("closed_at")? })
 }
 
 fn tenant(row: &PgRow) -> Result<Tenant, StoreError> {

@@ -148,6 +148,22 @@ fn a_tenant_keeps_what_nobody_changes() {
         .expect_words(&["no tenant `acme`, or it is closed", "hint: "]);
 }
 
+/// It was opened with the quota of a new tenant, and without its floor.
+#[test]
+fn a_tenant_that_is_opened_again_keeps_its_floor() {
+    let office = Office::new();
+    let put = ["tenant", "put", "acme", "--sandboxes", "5", "--max-lifetime", "90m"];
+    let made = office.document(&[&put[..], &["--floor", "gvisor"]].concat());
+    office.run(&["tenant", "close", "acme"]).expect_status(0);
+    let ran = office.run(&["tenant", "put", "acme"]);
+    ran.expect_status(0).expect_words(&["reopened tenant acme", "up to 5 sandboxes", "oci/runsc"]);
+    let listed = office.document(&["tenant", "list"]);
+    assert!(listed[0]["closed_at"].is_null(), "{listed}");
+    for field in ["sandboxes", "longest_life_seconds", "floor"] {
+        assert_eq!(listed[0][field], made[field], "{field}: {listed}");
+    }
+}
+
 #[tokio::test]
 async fn nodes_are_shown_and_drained() {
     let office = Office::new();

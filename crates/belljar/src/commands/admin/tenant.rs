@@ -33,13 +33,16 @@ struct Wanted {
 }
 
 async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> {
-    let before = match office.store.tenant(name).await {
-        Ok(tenant) => Some(tenant),
-        Err(StoreError::UnknownTenant(_)) => None,
-        Err(error) => return Err(explained(error)),
+    // A closed tenant is opened again with the floor and the quota that it had.
+    let before = office.store.tenant_entry(name).await.map_err(explained)?;
+    let what = match &before {
+        None => "created",
+        Some(TenantEntry { closed_at: Some(_), .. }) => "reopened",
+        Some(_) => "changed",
     };
     let is_new = before.is_none();
-    let (quota, floor) = before.map_or((NEW, None), |before| (before.quota, before.floor));
+    let before = before.map(|entry| (entry.tenant.quota, entry.tenant.floor));
+    let (quota, floor) = before.unwrap_or((NEW, None));
     let quota = Quota {
         sandboxes: wanted.sandboxes.unwrap_or(quota.sandboxes),
         longest_life: wanted.life.unwrap_or(quota.longest_life),
@@ -66,7 +69,6 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         detail.remove("name");
     }
     office.wrote(Some(name), "tenant.put", name, &detail).await?;
-    let what = if is_new { "created" } else { "changed" };
     let walls = floor.map_or_else(String::new, |floor| format!(", {floor} or stronger"));
     office.say(
         format_args!(
@@ -91,8 +93,7 @@ pub(crate) async fn open(store: &Store, name: &str) -> anyhow::Result<()> {
 }
 
 async fn close(office: &Office, name: &str) -> anyhow::Result<()> {
-    let all = office.store.tenants().await.map_err(explained)?;
-    if !all.iter().any(|entry| entry.tenant.name == name) {
+    if office.store.tenant_entry(name).await.map_err(explained)?.is_none() {
         return Err(explained(StoreError::UnknownTenant(name.to_owned())));
     }
     let ended = office.store.close_tenant(name).await.map_err(explained)?.len();
