@@ -15,7 +15,8 @@ import time
 import urllib.error
 import urllib.request
 
-from server import Server, alive, descendants, free_port, given, groups
+from ports import free_port
+from server import Server, alive, descendants, given, groups
 
 NODES = 3
 # PostgreSQL refuses to run as root.

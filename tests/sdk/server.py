@@ -8,13 +8,14 @@ import pathlib
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
 import time
 import urllib.parse
 import urllib.request
+
+from ports import free_port
 
 
 def given():
@@ -25,12 +26,6 @@ def given():
     with open("/proc/stat") as stat:
         stolen = int(stat.readline().split()[8])
     return time.monotonic() - stolen / os.sysconf("SC_CLK_TCK")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def descendants(root):

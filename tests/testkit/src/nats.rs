@@ -1,23 +1,21 @@
 //! NATS servers that live as long as the test's process, and die when told.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
+use crate::ports::free_ports;
 use crate::postgres::spawn_for_good;
 
 const PREFIX: &str = "belljar-nats-";
 const OWNER: &str = "owner";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Tests of one process run at the same time, and look for ports in different places.
-static TURN: AtomicU32 = AtomicU32::new(1);
 
 /// One server with JetStream, or a cluster of three; each with a directory of its
 /// own and the same ports for as long as this lives.
@@ -210,25 +208,6 @@ fn health(port: u16) -> std::io::Result<String> {
     let mut said = String::new();
     stream.read_to_string(&mut said)?;
     Ok(said.lines().next().unwrap_or_default().to_owned())
-}
-
-/// Below those that the kernel gives to clients: a client that tries the port of a
-/// dead server again and again could otherwise get that very port as its own, and
-/// be connected with itself.
-fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
-    let mut held = Vec::new();
-    let mut seed = std::process::id() ^ TURN.fetch_add(7919, Ordering::Relaxed);
-    for _ in 0..10_000 {
-        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let port = 20_000 + u16::try_from((seed >> 16) % 12_000)?;
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            held.push((port, listener));
-        }
-        if held.len() == count {
-            return Ok(held.into_iter().map(|(port, _)| port).collect());
-        }
-    }
-    anyhow::bail!("no free ports")
 }
 
 /// Removes what processes left that were killed.

@@ -19,6 +19,7 @@ pub(super) mod ready;
 pub(super) mod services;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -322,9 +323,19 @@ pub(super) async fn enrolment(
     Ok(home.path(&file))
 }
 
-/// An address that nobody uses. Somebody else may take it before our child does,
-/// which the child then says.
+/// An address that nobody uses. Somebody else may take it before our child does, which the
+/// child then says; but no client is given it, because its port is below those that the kernel
+/// gives to clients.
 pub(super) fn free() -> anyhow::Result<SocketAddr> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("there is no free port")?;
-    Ok(bound.local_addr()?)
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..1000 {
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let offset = std::process::id().wrapping_mul(37).wrapping_add(turn.wrapping_mul(11));
+        let port = 20_000 + u16::try_from(offset % 12_000)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    anyhow::bail!("there is no free port between 20000 and 32000")
 }

@@ -1,6 +1,5 @@
 //! A database that is reached over TLS, and only if it is the right one.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,10 +16,7 @@ struct Server {
 
 impl Server {
     fn start(place: &Place) -> Self {
-        let port = {
-            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            free.local_addr().unwrap().port()
-        };
+        let port = belljar_testkit::free_port().unwrap();
         let dir = place.path().join("postgres");
         std::fs::create_dir(&dir).unwrap();
         place.run(&["tls", "init", "--domain", "localhost", "--data", "."]).expect_status(0);

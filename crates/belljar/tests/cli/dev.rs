@@ -29,10 +29,8 @@ impl Dev {
     }
 
     pub(crate) fn start_with(place: &Place, nodes: &str, more: &[&str]) -> Self {
-        let address = {
-            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            free.local_addr().unwrap()
-        };
+        let port = belljar_testkit::free_port().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let data = place.path().join("dev");
         let mut command = place.command(&["dev", "--nodes", nodes, "--slots", "8"]);
         command.args(["--listen", &address.to_string()]).arg("--data").arg(&data).args(more);

@@ -60,8 +60,7 @@ fn kill_node(dev: &Dev, name: &str) {
 /// A base of ports for metrics: control's, and one for each node after it.
 fn metrics_base(nodes: u16) -> u16 {
     loop {
-        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = first.local_addr().unwrap().port();
+        let port = belljar_testkit::free_port().unwrap();
         let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         let mut others = (1..=nodes).map(|node| port.checked_add(node));
         if others.all(|port| port.is_some_and(is_free)) {

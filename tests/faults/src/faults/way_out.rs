@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use belljar_testkit::free_port;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::client::{Client, reaching};
 use crate::evidence::{Audit, Outcome};
 use crate::rig::host;
 use crate::rig::oracle::Manner;
-use crate::rig::server::{Options, free_port};
+use crate::rig::server::Options;
 
 /// F-44: what was asked for is done, and the answer is lost.
 pub(crate) async fn reply_lost(case: &mut Case) -> anyhow::Result<String> {

@@ -61,7 +61,7 @@ impl Postgres {
         std::fs::create_dir_all(&socket)?;
         run("chown", &["postgres:postgres", &socket.display().to_string()])?;
         let address = place.map_or(Ipv4Addr::LOCALHOST, |place| place.address);
-        let port = super::server::free_port()?;
+        let port = belljar_testkit::free_port()?;
         let mut words: Vec<String> = ["setpriv", "--reuid=postgres", "--regid=postgres"]
             .into_iter()
             // Changing the user id undoes what was asked for before.

@@ -1,11 +1,12 @@
 //! `belljar serve`: one machine, no platform.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use belljar_testkit::free_port;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -171,19 +172,4 @@ fn row(item: &Value, state: &str) -> Row {
 pub(crate) fn gateway_text(opening: SocketAddr) -> String {
     let (address, port) = (opening.ip(), opening.port());
     format!("[gateway]\nopenings = [{{ block = \"{address}/32\", ports = [{port}] }}]\n")
-}
-
-/// A port that nobody has now, below those that the kernel gives to clients.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static TURN: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..1000 {
-        let turn = TURN.fetch_add(1, Ordering::Relaxed);
-        let offset = (std::process::id().wrapping_mul(37).wrapping_add(turn * 11)) % 11_000;
-        let port = 21_000 + u16::try_from(offset)?;
-        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    anyhow::bail!("no port is free")
 }
