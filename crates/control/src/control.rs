@@ -14,6 +14,7 @@ use hyper_util::client::legacy::Client;
 use tokio::sync::Semaphore;
 
 use crate::dial::{self, Known, KnownNodes};
+use crate::forward::Unreached;
 use crate::inside::Runs;
 use crate::keyring::Keyring;
 use crate::keys::Proofs;
@@ -80,7 +81,15 @@ struct Inner {
     runs: OnceLock<Runs>,
     /// Messages of each node that are heard at the same time.
     speaking: Mutex<BTreeMap<NodeNumber, Arc<Semaphore>>>,
+    /// When nodes were last read because a request named one that is not known here, and
+    /// whether that worked.
+    learned: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
+
+/// Between two reads of the nodes for requests. Anybody can name a node that does not exist.
+const LEARN_APART: Duration = Duration::from_millis(50);
+/// A database that takes longer is away.
+const LEARN_WITHIN: Duration = Duration::from_secs(2);
 
 impl Control {
     pub fn new(
@@ -107,6 +116,7 @@ impl Control {
             well: Mutex::new(None),
             runs: OnceLock::new(),
             speaking: Mutex::default(),
+            learned: tokio::sync::Mutex::default(),
         })))
     }
 
@@ -207,6 +217,31 @@ impl Control {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         let epoch = known.get(&node).filter(|node| node.state != NodeState::Lost)?.epoch;
         Some(dial::base(node, epoch))
+    }
+
+    /// As [`Self::address`]. A node that is not known here may have come a moment ago, to another
+    /// replica; or this one has just started. So the database is asked, once for all who wait.
+    pub(crate) async fn find_address(&self, node: NodeNumber) -> Result<String, Unreached> {
+        if let Some(address) = self.address(node) {
+            return Ok(address);
+        }
+        let asked = Instant::now();
+        let mut learned = self.0.learned.lock().await;
+        let works = match *learned {
+            Some((last, works)) if last >= asked => works,
+            last => {
+                if let Some((last, _)) = last {
+                    tokio::time::sleep_until((last + LEARN_APART).into()).await;
+                }
+                let began = Instant::now();
+                let read = tokio::time::timeout(LEARN_WITHIN, self.learn_nodes(self.store())).await;
+                let works = matches!(read, Ok(Ok(())));
+                *learned = Some((began, works));
+                works
+            }
+        };
+        drop(learned);
+        if works { self.address(node).ok_or(Unreached::Gone) } else { Err(Unreached::Database) }
     }
 
     /// The key of a node that is enrolled and not revoked.

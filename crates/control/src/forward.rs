@@ -26,6 +26,9 @@ pub(crate) enum Unreached {
     /// Nobody knows what it has done.
     #[error("the connection to the node was lost")]
     BrokeOff(#[source] hyper_util::client::legacy::Error),
+    /// Nobody can say where it is.
+    #[error("the node cannot be looked up: the database does not respond")]
+    Database,
     #[error("the request cannot be proxied")]
     Form(#[source] http::Error),
 }
@@ -114,7 +117,7 @@ impl Control {
         said: Option<(&'static str, HeaderValue)>,
     ) -> Result<Response, Unreached> {
         tracing::Span::current().record("node", self.node_name(node));
-        let address = self.address(node).ok_or(Unreached::Gone)?;
+        let address = self.find_address(node).await?;
         let upgrade = upgrade(request.headers());
         // Taken before the request goes: it is the client's end.
         let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));

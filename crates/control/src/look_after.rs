@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use belljar_identity::PublicKey;
 use belljar_model::{EndReason, NodeNumber};
-use belljar_store::{LostNode, Node, NodeEnrolment, NodeState, StoreError};
+use belljar_store::{LostNode, Node, NodeEnrolment, NodeState, Store, StoreError};
 
 use crate::control::Control;
 use crate::dial::{self, Known};
@@ -34,8 +34,9 @@ impl Control {
         }
     }
 
-    async fn look(&self, round: u32) -> Result<(), StoreError> {
-        let nodes = self.leases().nodes().await?;
+    /// Reads the nodes from the database.
+    pub(crate) async fn learn_nodes(&self, store: &Store) -> Result<(), StoreError> {
+        let nodes = store.nodes().await?;
         self.set_known(nodes.iter().filter_map(known).collect::<BTreeMap<_, _>>());
         for node in &nodes {
             if node.state == NodeState::Lost {
@@ -44,6 +45,11 @@ impl Control {
                 self.roster().learn(node.into(), Instant::now());
             }
         }
+        Ok(())
+    }
+
+    async fn look(&self, round: u32) -> Result<(), StoreError> {
+        self.learn_nodes(self.leases()).await?;
         let up = self.roster().len(Instant::now());
         self.turns().set_most(up * self.settings().at_once);
         // While the database was away nobody could say that he is there.

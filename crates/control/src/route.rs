@@ -216,6 +216,7 @@ pub(crate) fn unreached(error: &Unreached, surface: Surface) -> Response {
             Refusal::busy("node_unreachable", "the node hosting this resource is not responding")
         }
         Unreached::BrokeOff(_) => Refusal::unknown_outcome(),
+        Unreached::Database => Refusal::database(),
         Unreached::Form(_) => {
             let message = "this request cannot be proxied";
             Refusal::new(StatusCode::BAD_REQUEST, "unreadable_request", message)

@@ -19,6 +19,7 @@ mod oci;
 mod policy;
 mod ports;
 mod quota;
+mod replicas;
 mod reuse;
 mod secrets;
 mod strangers;
@@ -102,6 +103,11 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
     case!("API-14/once", "one idempotency key for two paths", books::keys_are_for_one_path),
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
+    case!(
+        "API-14/replicas",
+        "a replica that has just started",
+        replicas::a_new_replica_knows_every_sandbox
+    ),
     case!("API-15", "slow, large and idle connections", floods::connections_are_bounded),
     case!(warm "API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),

@@ -68,6 +68,20 @@ pub(crate) struct Platform {
     pub(crate) postgres: Postgres,
 }
 
+/// A second control of a platform.
+pub(crate) struct Replica {
+    pub(crate) address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Replica {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        let _ = self.stop.send(());
+        self.serving.await.context("the replica panicked")
+    }
+}
+
 impl Platform {
     /// With the tenants `a` and `b`, who have no keys yet.
     pub(crate) async fn start() -> anyhow::Result<Self> {
@@ -175,6 +189,20 @@ impl Platform {
         self.serving.await.context("the node panicked")?.context("the node ended by itself")?;
         let _ = self.stop.0.send(());
         self.controlling.await.context("control panicked")
+    }
+
+    /// Another replica of control, which begins to answer at once.
+    pub(crate) fn replica(&self) -> anyhow::Result<Replica> {
+        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
+        let address = listener.address().context("the replica has no address")?;
+        let settings = belljar_control::Settings::default();
+        let (store, keyring) = (self.store.clone(), self.keyring.clone());
+        let control = Control::new(store, keyring, settings, Random::new(2))?;
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async { drop(stopped.await) };
+        let bounds = Settings::default();
+        let serving = async move { control.run(vec![listener], vec![], bounds, stopped).await };
+        Ok(Replica { address, stop, serving: tokio::spawn(serving) })
     }
 
     /// Whoever asks control with this key, or none.
