@@ -33,6 +33,9 @@ pub struct Config {
     pub quota: Quota,
     /// Memory that snapshots of all tenants may take; `None`: half of the host's.
     pub snapshot_memory: Option<u64>,
+    /// Whether a template is warmed up for its first sandbox. It takes longer than one sandbox
+    /// gains by it.
+    pub warms_on_demand: bool,
     /// Which template stands for an image of this name: there is no registry
     /// here. Tags of images are not looked at.
     pub images: BTreeMap<String, String>,
@@ -166,6 +169,7 @@ impl Config {
             pool: PoolSize { least: 4, most: 128, rate: 100 },
             quota: Quota::default(),
             snapshot_memory: None,
+            warms_on_demand: true,
             images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
             builds: BuildLimits::default(),
             tiers: Tiers::default(),

@@ -184,9 +184,10 @@ impl Actions {
     /// Begins to warm up a template of the operator's that is not warm. A tenant's own start
     /// cold: they would be warm at the cost of others.
     fn warm_on_demand(&self, template: &Arc<Known>) {
-        if template.template.defaults.owner.is_some()
-            || self.node().is_warm(&template.template.root)
-        {
+        if !self.config().warms_on_demand || template.template.defaults.owner.is_some() {
+            return;
+        }
+        if self.node().is_warm(&template.template.root) {
             self.templates().warming().use_again(template);
             return;
         }

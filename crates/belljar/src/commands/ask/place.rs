@@ -77,6 +77,7 @@ impl Sandboxes {
         settings.shelf = Some(shelf.clone());
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
+        settings.warms_on_demand = false;
         let actions = Actions::start(settings, Keys::elsewhere()).await;
         let actions = actions.hint("`belljar doctor` shows what this host can run")?;
         let inside = Inside::new(actions.clone(), Tenant::new(super::runs::TENANT));
