@@ -30,7 +30,7 @@ DIRECTIVE = re.compile(r"(file|setup|status|skip):? (.+)")
 class Step:
     line: int
     command: str
-    # What it prints; None if the page does not say.
+    # Expected output; None if the page shows none.
     output: str | None = None
     # Exit status that the page promises; None for a command whose output is shown instead.
     status: int | None = 0

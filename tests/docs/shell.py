@@ -6,6 +6,7 @@ import re
 import secrets
 import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -47,17 +48,17 @@ class Shell:
         )
         self.bash.stdin.flush()
         output = []
-        deadline = time.monotonic() + self.seconds
-        while True:
-            line = self.bash.stdout.readline()
-            if not line:
-                raise Failed(f"the shell ended: {''.join(output)}")
-            if line.startswith(end):
-                self.status = int(line.removeprefix(end))
-                break
-            output.append(line)
-            if time.monotonic() > deadline:
-                raise Failed(f"not finished after {self.seconds} s")
+        # A command that hangs prints nothing, so the read would never return.
+        watchdog = threading.Timer(self.seconds, os.killpg, (self.bash.pid, signal.SIGKILL))
+        watchdog.start()
+        try:
+            while not (line := self.bash.stdout.readline()).startswith(end):
+                if not line:
+                    raise Failed(f"the shell ended, or {self.seconds} s were not enough: {''.join(output)}")
+                output.append(line)
+        finally:
+            watchdog.cancel()
+        self.status = int(line.removeprefix(end))
         printed = "".join(output).removesuffix("\n")
         # For the next hidden command of the page.
         (self.folder / ".output").write_text(printed)

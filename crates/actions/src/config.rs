@@ -33,8 +33,8 @@ pub struct Config {
     pub quota: Quota,
     /// Memory that snapshots of all tenants may take; `None`: half of the host's.
     pub snapshot_memory: Option<u64>,
-    /// Whether a template is warmed up for its first sandbox. It takes longer than one sandbox
-    /// gains by it.
+    /// Warm a template up on demand, for its first sandbox. False in a process that makes only one
+    /// sandbox: the warm-up takes longer than that sandbox gains.
     pub warms_on_demand: bool,
     /// Which template stands for an image of this name: there is no registry
     /// here. Tags of images are not looked at.

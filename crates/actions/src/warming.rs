@@ -3,7 +3,7 @@
 //! A sandbox of a warm template gets interpreters that can be forked; one that is made
 //! before its template is warm does not, for as long as it lives. So a create waits
 //! for the template that it names, and the server is not ready before all that it warms at
-//! its start are warm. A template that has no other name is warmed up for its first sandbox.
+//! its start are warm. All other templates are warmed up on demand, for their first sandbox.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,8 @@ use crate::tier::Tiers;
 /// overloaded; the sandbox then starts cold.
 const MAX_WARM_UP_WAIT: Duration = Duration::from_secs(30);
 
-/// The most templates that stay warm because somebody asked for a sandbox. Each takes the memory
-/// of an interpreter with its libraries.
+/// Maximum number of templates that stay warm after a warm-up on demand. Each takes the memory of
+/// an interpreter with its libraries.
 const MAX_ON_DEMAND: usize = 4;
 
 /// Templates that are warm, and those that will be.
@@ -47,12 +47,12 @@ enum Occasion {
     Demand,
 }
 
-/// A template that a sandbox was asked of.
+/// A template after its warm-up on demand.
 #[derive(Debug)]
 struct Demanded {
-    /// Kept from being removed: the interpreter is replaced now and then.
+    /// Holds the template's lease: the interpreter is restarted from its files now and then.
     known: Arc<Known>,
-    /// False if it cannot be warmed up, which is not tried again.
+    /// False if the warm-up failed. It is not retried.
     is_warm: bool,
 }
 
@@ -93,7 +93,8 @@ impl Warming {
         self.pending.send_modify(|pending| pending.extend(names));
     }
 
-    /// Returns true if the caller is to warm the template up: nobody does, or has tried.
+    /// Returns true if the caller must warm the template up: no warm-up is in progress, and none
+    /// has ended.
     fn begin_on_demand(&self, known: &Arc<Known>) -> bool {
         if !self.use_again(known) {
             let name = known.template.name.clone();
@@ -106,7 +107,7 @@ impl Warming {
         false
     }
 
-    /// Moves a template that was asked for before to the end; returns false if it was not.
+    /// Marks a template as recently used. Returns false if it was never warmed up on demand.
     fn use_again(&self, known: &Known) -> bool {
         let mut demanded = self.demanded();
         let root = &known.template.root;
@@ -120,7 +121,8 @@ impl Warming {
         }
     }
 
-    /// Keeps a template that was asked for. Returns the one that is not to be kept any more.
+    /// Adds a template after its warm-up. Returns the least recently used one if it is evicted and
+    /// warm.
     fn keep(&self, known: Arc<Known>, is_warm: bool) -> Option<Arc<Known>> {
         let mut demanded = self.demanded();
         demanded.push(Demanded { known, is_warm });

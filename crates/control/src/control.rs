@@ -81,12 +81,12 @@ struct Inner {
     runs: OnceLock<Runs>,
     /// Messages of each node that are heard at the same time.
     speaking: Mutex<BTreeMap<NodeNumber, Arc<Semaphore>>>,
-    /// When nodes were last read because a request named one that is not known here, and
-    /// whether that worked.
+    /// Time and success of the last read of the nodes for a request that named an unknown node.
     learned: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
-/// Between two reads of the nodes for requests. Anybody can name a node that does not exist.
+/// Minimum time between two reads of the nodes for requests. It bounds the load of requests that
+/// name nodes that do not exist.
 const LEARN_APART: Duration = Duration::from_millis(50);
 /// A database that takes longer is away.
 const LEARN_WITHIN: Duration = Duration::from_secs(2);
@@ -219,8 +219,9 @@ impl Control {
         Some(dial::base(node, epoch))
     }
 
-    /// As [`Self::address`]. A node that is not known here may have come a moment ago, to another
-    /// replica; or this one has just started. So the database is asked, once for all who wait.
+    /// As [`Self::address`], but reads the nodes from the database if the node is unknown: it may
+    /// have registered with another replica a moment ago, or this replica has just started.
+    /// Concurrent requests share one read.
     pub(crate) async fn find_address(&self, node: NodeNumber) -> Result<String, Unreached> {
         if let Some(address) = self.address(node) {
             return Ok(address);

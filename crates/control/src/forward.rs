@@ -26,7 +26,7 @@ pub(crate) enum Unreached {
     /// Nobody knows what it has done.
     #[error("the connection to the node was lost")]
     BrokeOff(#[source] hyper_util::client::legacy::Error),
-    /// Nobody can say where it is.
+    /// The node is unknown here, and the database cannot be read.
     #[error("the node cannot be looked up: the database does not respond")]
     Database,
     #[error("the request cannot be proxied")]

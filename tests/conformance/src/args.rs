@@ -148,7 +148,7 @@ impl Args {
         Tier::ALL.into_iter().filter_map(pick).collect()
     }
 
-    /// Whether the filter and the subset leave this case in.
+    /// Returns true if the filter and the subset select this case.
     pub(crate) fn wants(&self, case: &Case) -> bool {
         self.filter.as_deref().is_none_or(|filter| case.full_name().contains(filter))
             && self.subset.is_none_or(|subset| subset.has(case))

@@ -30,7 +30,7 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Whether the case at this place belongs to it.
+    /// Returns true if the case at this index belongs to the shard.
     pub(crate) fn has(self, place: usize) -> bool {
         place % self.count == self.index
     }

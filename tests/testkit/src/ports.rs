@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Below those that the kernel gives to clients. It would give a port that is free for a moment
-/// to any client; and a client that tries the port of a dead server again and again could get
-/// that very port as its own, and be connected with itself.
+/// Below the kernel's ephemeral range: an outgoing connection cannot take the port before the
+/// server listens. A client that retries the port of a dead server could even get it as its own
+/// source port, and connect to itself.
 const FIRST: u16 = 20_000;
 const COUNT: u32 = 12_000;
 
 static TURN: AtomicU32 = AtomicU32::new(0);
 
-/// Ports that nobody listens on, and that no other test gets while this process lives.
+/// Returns free ports. No other test gets them while this process lives.
 pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
     let mut found = Vec::new();
     let mut seed = std::process::id() ^ TURN.fetch_add(7919, Ordering::Relaxed);
@@ -37,8 +37,8 @@ pub fn free_port() -> anyhow::Result<u16> {
     ports.first().copied().ok_or_else(|| anyhow::anyhow!("no free port"))
 }
 
-/// Takes the port's lock for as long as this process lives; false if another one has it, or if
-/// somebody listens there.
+/// Locks the port for the life of this process. Returns false if another process has the lock or
+/// the port is in use.
 fn reserve(port: u16) -> anyhow::Result<bool> {
     let path = std::env::temp_dir().join(format!("belljar-test-port-{port}"));
     let lock = File::options().create(true).write(true).truncate(false).open(path)?;

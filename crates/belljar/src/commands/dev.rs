@@ -323,9 +323,8 @@ pub(super) async fn enrolment(
     Ok(home.path(&file))
 }
 
-/// An address that nobody uses. Somebody else may take it before our child does, which the
-/// child then says; but no client is given it, because its port is below those that the kernel
-/// gives to clients.
+/// A free address, with a port below the kernel's ephemeral range: an outgoing connection cannot
+/// take it before the child listens. If another server does, the child reports it.
 pub(super) fn free() -> anyhow::Result<SocketAddr> {
     static TURN: AtomicU32 = AtomicU32::new(0);
     for _ in 0..1000 {

@@ -22,7 +22,7 @@ pub(crate) async fn a_new_replica_knows_every_sandbox(_: &World) -> anyhow::Resu
         let client = Client { address: replica.address, key: Some(key.clone()) };
         let seen = client.get(&format!("/v1/sandboxes/{sandbox}")).await?;
         ensure!(seen.status == 200, "start {start}: {} {}", seen.status, seen.text());
-        // A node that nobody has is still nobody's, and asking for it costs one read for all.
+        // The control: an id of a node that does not exist is still not found.
         let stranger = client.get("/v1/sandboxes/zzzzzzzzzzzzzzzzzzzzzzzzzz").await?;
         ensure!(stranger.status == 404, "start {start}: {} {}", stranger.status, stranger.text());
         replica.stop().await?;
