@@ -172,12 +172,13 @@ fn below(pid: u32) -> Vec<u32> {
 /// A call's variables are that call's, and no process's of the host's.
 async fn environment(stage: Stage) -> anyhow::Result<Seen> {
     let sandbox = stage.sandbox(|_| {}).await?;
-    let mut call = stage.start(&sandbox, &hostile("echo ready $PATH; sleep 5")).await?;
+    let mut call = stage.start(&sandbox, &hostile("echo ready $PATH; sleep 300")).await?;
     let ready = call.until("ready ").await?;
     ensure!(ready.contains(MARKER), "the call does not have its own variables: {ready}");
-    // What the code runs is below the guest; everything else is the host's.
-    let inside = if stage.tier.shares_kernel() { below(sandbox.pid()) } else { Vec::new() };
+    // The code's processes are below the guest; all others are the host's. The guest's are
+    // listed second: the shell may fork `sleep` at any moment.
     let marked: Vec<u32> = processes::with_environment(&stage.engines, MARKER);
+    let inside = if stage.tier.shares_kernel() { below(sandbox.pid()) } else { Vec::new() };
     let outside: Vec<_> = marked.iter().filter(|pid| !inside.contains(pid)).collect();
     let another = stage.exec(&sandbox, &Command::shell("env")).await?;
     call.call.kill();
