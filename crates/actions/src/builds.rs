@@ -14,6 +14,7 @@ mod catalog;
 mod conclude;
 mod disk;
 mod log;
+mod network;
 mod request;
 mod run;
 mod sandboxed;

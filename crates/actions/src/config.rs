@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belljar_model::SecurityProfile;
 use belljar_node::PoolSize;
 use belljar_template::measure::Amount;
 
@@ -36,12 +37,15 @@ pub struct Config {
     /// Warm a template up on demand, for its first sandbox. False in a process that makes only one
     /// sandbox: the warm-up takes longer than that sandbox gains.
     pub warms_on_demand: bool,
-    /// Which template stands for an image of this name: there is no registry
-    /// here. Tags of images are not looked at.
+    /// Templates that have an image's name: those of E2B. Any other image cannot be used. Tags
+    /// are not looked at.
     pub images: BTreeMap<String, String>,
     pub builds: BuildLimits,
     /// What sandboxes are kept in.
     pub tiers: Tiers,
+    /// The most rights that root may have in one. Clients of E2B's API get these; others have
+    /// to ask.
+    pub max_profile: SecurityProfile,
     /// What they may reach.
     pub networks: Networks,
     /// Under which name this server is reached, for hosts like `8080-<id>.<domain>`.
@@ -150,14 +154,7 @@ impl Config {
         let to = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let data = ["code-interpreter", "python-data"];
         let aliases = [("base", to(&data)), ("code-interpreter-v1", to(&data))];
-        let images = [
-            ("e2bdev/base", "base"),
-            ("e2bdev/code-interpreter", "code-interpreter-v1"),
-            ("debian", "base"),
-            ("ubuntu", "base"),
-            ("python", "base"),
-            ("node", "base"),
-        ];
+        let images = [("e2bdev/base", "base"), ("e2bdev/code-interpreter", "code-interpreter-v1")];
         Self {
             state,
             engine_state: None,
@@ -173,6 +170,7 @@ impl Config {
             images: images.map(|(image, to)| (image.to_owned(), to.to_owned())).into(),
             builds: BuildLimits::default(),
             tiers: Tiers::default(),
+            max_profile: SecurityProfile::Full,
             networks: Networks::default(),
             domain: None,
             direct: None,

@@ -36,6 +36,7 @@ mod once;
 mod private;
 mod problem;
 mod processes;
+mod profile;
 mod quarantine;
 mod ran;
 mod registry;

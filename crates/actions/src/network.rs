@@ -45,6 +45,8 @@ pub struct Networks {
     pub gateway: Option<PathBuf>,
     /// For whoever asks for nothing.
     pub default: NetworkWish,
+    /// For the commands of template builds.
+    pub builds: NetworkWish,
     pub most: Ceiling,
     /// The operator's environment: the gateway's credentials may be named in it,
     /// and package indexes for sandboxes whose template has none.
@@ -56,6 +58,7 @@ impl Default for Networks {
         Self {
             gateway: None,
             default: NetworkWish::default(),
+            builds: NetworkWish::default(),
             most: Ceiling::Open,
             environment: Variables::default(),
         }
@@ -111,6 +114,15 @@ impl Actions {
             network.operations.clone_from(&wish.operations);
         }
         self.settle(network, template).await
+    }
+
+    /// The network of the commands of a build on this template.
+    pub(crate) async fn plan_build_network(
+        &self,
+        template: &Arc<Known>,
+    ) -> Result<Network, Problem> {
+        let wish = self.config().networks.builds.clone();
+        self.settle(Network { wish, ..Network::default() }, template).await
     }
 
     /// Holds what somebody wants against what there is.

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Data, EndReason, SandboxId, Spec, Tier};
+use belljar_model::{Data, EndReason, SandboxId, SecurityProfile, Spec, Tier};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -64,6 +64,9 @@ pub struct Facts {
     /// What it is kept in.
     #[serde(default = "first_tier")]
     pub tier: Tier,
+    /// The rights of root in it.
+    #[serde(default)]
+    pub profile: SecurityProfile,
     /// What it is shown, however often it comes back.
     #[serde(default)]
     pub data: Data,
@@ -176,7 +179,7 @@ impl Sandbox {
 
     /// What a machine of it is, in this tier.
     pub(crate) fn spec(&self, tier: Tier) -> Spec {
-        self.template.spec(tier, &self.facts.data)
+        self.template.spec(tier, self.facts.profile, &self.facts.data)
     }
 
     pub fn facts(&self) -> &Facts {

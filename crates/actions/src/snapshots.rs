@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{Data, Tier};
+use belljar_model::{Data, SecurityProfile, Tier};
 use serde::{Deserialize, Serialize};
 
 pub use fork::MOST_FORKS;
@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub mode: PauseMode,
     /// What its sandbox was kept in; what is made of it is kept in the same.
     pub tier: Tier,
+    /// The rights of root in its sandbox.
+    pub(crate) profile: SecurityProfile,
     /// What its sandbox reached.
     pub(crate) network: Network,
     /// What its sandbox was shown.
@@ -71,6 +73,8 @@ pub(crate) struct Record {
     template: Reference,
     #[serde(default = "crate::sandbox::first_tier")]
     tier: Tier,
+    #[serde(default)]
+    profile: SecurityProfile,
     #[serde(default)]
     network: Network,
     #[serde(default)]
@@ -268,6 +272,7 @@ impl Actions {
             taken_at: now(),
             mode: taken.mode(),
             tier: sandbox.facts().tier,
+            profile: sandbox.facts().profile,
             network: (*sandbox.network()).clone(),
             data: sandbox.facts().data.clone(),
             taken,
@@ -292,6 +297,7 @@ impl Actions {
             taken_at: snapshot.taken_at,
             template: Reference::from(&*snapshot.template),
             tier: snapshot.tier,
+            profile: snapshot.profile,
             network: snapshot.network.clone(),
             data: snapshot.data.clone(),
         };
@@ -302,7 +308,8 @@ impl Actions {
     /// Knows a snapshot of the last server again. Its files may be gone: then it is too. What it
     /// stood on may be gone: then it is set aside.
     pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
-        let Record { id, tenant, name, sandbox, taken_at, template, tier, network, data } = record;
+        let Record { id, tenant, name, sandbox, taken_at, template, tier, profile, network, data } =
+            record;
         let taken = self.snapshots().saved(&id);
         let template = self.templates().exactly(&template);
         let Some(taken) = taken else { return self.snapshots().remove_from_disk(&id) };
@@ -326,6 +333,7 @@ impl Actions {
             taken_at,
             mode: taken.mode(),
             tier,
+            profile,
             network,
             data,
             taken,

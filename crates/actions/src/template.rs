@@ -6,7 +6,7 @@ mod own;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use belljar_model::{Data, Limits, Spec, Tier, User};
+use belljar_model::{Data, Limits, SecurityProfile, Spec, Tier, User};
 use belljar_node::{ContextOptions, Language};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template, host};
@@ -45,10 +45,10 @@ impl Known {
         self.template.defaults.tier
     }
 
-    /// A sandbox of it in this tier that is shown this.
-    pub(crate) fn spec(&self, tier: Tier, data: &Data) -> Spec {
+    /// The spec of a sandbox of it, in this tier and with these datasets.
+    pub(crate) fn spec(&self, tier: Tier, profile: SecurityProfile, data: &Data) -> Spec {
         let (limits, data) = (self.limits.clone(), data.clone());
-        Spec { limits, data, ..Spec::new(tier, self.template.root.clone()) }
+        Spec { profile, limits, data, ..Spec::new(tier, self.template.root.clone()) }
     }
 
     /// Who calls run as unless they say otherwise.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Data, Tier};
+use belljar_model::{Data, SecurityProfile, Tier};
 use belljar_node::{Node, NodeError, PoolSize, Warmth};
 use belljar_template::Template;
 use tokio::sync::watch;
@@ -284,7 +284,9 @@ async fn warm(
     match tier {
         Tier::Jail => node.warm_up(warmth, Some((pool, known.limits.clone()))).await?,
         tier if tier.can_be_saved() => {
-            node.warm_up_saved(warmth, known.spec(tier, &Data::default())).await?
+            // A return from disk takes rights away from root; it cannot add any.
+            let spec = known.spec(tier, SecurityProfile::Full, &Data::default());
+            node.warm_up_saved(warmth, spec).await?;
         }
         _ => return Ok(false),
     }

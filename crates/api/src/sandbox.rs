@@ -1,6 +1,6 @@
 //! Sandboxes.
 
-use belljar_model::{EndReason, Runtime, Tier};
+use belljar_model::{EndReason, Runtime, SecurityProfile, Tier};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,10 @@ pub struct CreateSandbox {
     /// instead.
     #[serde(default)]
     pub tier: Option<TierName>,
+    /// Rights of root in the sandbox. Default: the checkpoint's, or else `strict`. A profile that
+    /// the server does not offer is refused.
+    #[serde(default)]
+    pub profile: Option<ProfileName>,
     /// Network policy. Default: the checkpoint's, or else the server's.
     #[serde(default)]
     pub network: Option<Network>,
@@ -75,6 +79,7 @@ impl CreateSandbox {
             auto_resume: false,
             private_traffic: false,
             tier: None,
+            profile: None,
             network: None,
             operations: Vec::new(),
             data: Vec::new(),
@@ -128,6 +133,34 @@ impl From<TierName> for Tier {
             TierName::Runc => Self::Oci(Runtime::Runc),
             TierName::Runsc | TierName::Gvisor => Self::Oci(Runtime::Runsc),
             TierName::Microvm => Self::Microvm,
+        }
+    }
+}
+
+/// Security profiles: the rights of root inside a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileName {
+    /// Root has no capability.
+    Strict,
+    /// Root has the capabilities that package managers and services need, within the sandbox.
+    Full,
+}
+
+impl From<ProfileName> for SecurityProfile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Strict => Self::Strict,
+            ProfileName::Full => Self::Full,
+        }
+    }
+}
+
+impl From<SecurityProfile> for ProfileName {
+    fn from(profile: SecurityProfile) -> Self {
+        match profile {
+            SecurityProfile::Strict => Self::Strict,
+            SecurityProfile::Full => Self::Full,
         }
     }
 }
@@ -249,6 +282,9 @@ pub struct Sandbox {
     /// Isolation tier.
     #[schemars(schema_with = "tiers")]
     pub tier: Tier,
+    /// Rights of root.
+    #[serde(default = "strict")]
+    pub profile: ProfileName,
     pub limits: Limits,
     /// Token that traffic to its ports must carry. Absent if none is required.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,6 +297,11 @@ pub struct Sandbox {
     /// has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_url: Option<String>,
+}
+
+/// The profile of sandboxes on a node that does not report one.
+fn strict() -> ProfileName {
+    ProfileName::Strict
 }
 
 /// Limits of a sandbox.

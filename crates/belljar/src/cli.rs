@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::Tier;
 use belljar_model::units::{parse_size, parse_time};
+use belljar_model::{SecurityProfile, Tier};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::output::{Printer, Volume};
@@ -197,6 +197,12 @@ pub(crate) struct Sandbox {
     /// warning) [default: the template's, or jail]
     #[arg(long, value_parser = parse_tier, help_heading = "Sandbox")]
     pub(crate) tier: Option<Tier>,
+    /// User that runs the program and the --setup commands
+    #[arg(long, value_name = "USER", value_enum, default_value_t, help_heading = "Sandbox")]
+    pub(crate) user: Login,
+    /// Rights of root: strict (no capability) or full (installs packages, adds users)
+    #[arg(long, value_name = "PROFILE", default_value_t, help_heading = "Sandbox")]
+    pub(crate) profile: SecurityProfile,
     /// Template to use: NAME or NAME@VERSION
     #[arg(long, short, default_value = "host", help_heading = "Sandbox")]
     pub(crate) template: String,
@@ -258,6 +264,14 @@ pub(crate) struct Sandbox {
     /// Set by commands that need a warm interpreter.
     #[arg(skip)]
     pub(crate) interpreters: Interpreters,
+}
+
+/// A user of the sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Login {
+    #[default]
+    User,
+    Root,
 }
 
 /// Interpreters of a sandbox's contexts.

@@ -15,7 +15,7 @@ use belljar_sandbox::Enforcement;
 use belljar_template::{Lease, Template};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::{self, Interpreters};
+use crate::cli::{self, Interpreters, Login};
 use crate::config::Config;
 use crate::network::{Network, Traffic, renew_tokens};
 use crate::output::{Hint as _, Printer, hinted};
@@ -111,7 +111,9 @@ impl Session {
         let lease = template.lease()?;
         let usual = defaults.clone();
         let limits = limits::from_options(options, template.limits.over(defaults));
-        let spec = Spec { limits: limits.clone(), ..Spec::new(tier, template.root.clone()) };
+        let (limits_of_spec, profile) = (limits.clone(), options.profile);
+        let spec =
+            Spec { limits: limits_of_spec, profile, ..Spec::new(tier, template.root.clone()) };
         let node = start_node(config).await?;
         let abi = node.engine().facts().landlock_abi;
         if tier == Tier::Process && abi < 6 {
@@ -124,6 +126,11 @@ impl Session {
         weak::check(node.engine(), &spec, &usual, options, printer)?;
         if options.interpreters == Interpreters::Warm && tier == Tier::Jail {
             node.warm_up(warmth::warmth(&template)?, None).await?;
+        }
+        let has_users = tier != Tier::Process && node.engine().facts().privileged;
+        if options.user == Login::Root && !has_users {
+            let error = anyhow::anyhow!("a sandbox has only one user here, who is not root");
+            return Err(hinted(error, "run belljar as root, with a tier other than process"));
         }
         let sandbox = create(&node, &spec).await?;
         warn_of_forced_runtime(&node, tier, printer).await;
@@ -149,6 +156,10 @@ impl Session {
         options: &cli::Sandbox,
     ) -> Command {
         let mut command = Command::new(argv);
+        command.user = match options.user {
+            Login::User => User::User,
+            Login::Root => User::Root,
+        };
         let env = self.environment(options).into_iter();
         command.env = env.map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
         let workdir = options.workdir.as_deref().map(|dir| self.inside(dir));

@@ -7,5 +7,6 @@
 pub mod domain;
 mod failure;
 pub mod procfs;
+pub mod rights;
 
 pub use failure::{Attempt, Failure};

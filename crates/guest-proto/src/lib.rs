@@ -27,7 +27,7 @@ pub use message::{
 };
 
 /// The version of the format. A guest of another generation is refused.
-pub const GENERATION: u16 = 4;
+pub const GENERATION: u16 = 5;
 
 /// Bytes that may be under way on one channel in one direction.
 pub const WINDOW: u32 = 1 << 20;

@@ -17,6 +17,9 @@ pub struct Profile {
     pub apart_abi: u32,
     /// Whether calls and file operations change to the user asked for.
     pub switch_user: bool,
+    /// Capabilities of commands and file operations of root, by bit. Those that an earlier
+    /// profile did not have are gone for good.
+    pub root_capabilities: u64,
     /// Check that a call is confined as the profile says, before its exec.
     pub self_check: bool,
     /// Where the host's kernel cannot see single processes, the guest makes the

@@ -80,7 +80,7 @@ impl Stage {
             Self::Jail => {
                 const STREAM: i32 = 3;
                 let stream = fd::inherited(STREAM).doing("find the stream")?;
-                Ok(Booted::shared(stream))
+                Booted::shared(stream)
             }
             Self::Oci { landlock_abi, writable } => oci::boot(landlock_abi, writable),
             Self::Gvisor => gvisor::boot(),
@@ -100,8 +100,9 @@ impl Stage {
 
 impl Booted {
     /// On the host's kernel, which counts for itself.
-    fn shared(stream: OwnedFd) -> Self {
-        Self { stream, rights: Rights::of_files(), groups: None, own_kernel: false }
+    fn shared(stream: OwnedFd) -> Result<Self, Failure> {
+        let rights = Rights::of_files(Rights::JAIL).doing("reduce capabilities")?;
+        Ok(Self { stream, rights, groups: None, own_kernel: false })
     }
 }
 

@@ -40,6 +40,17 @@ pub(crate) struct Start<'a> {
 /// Where a context expects its stream.
 const STREAM: i32 = 3;
 
+impl Start<'_> {
+    /// The capabilities of the program. An interpreter has none, whoever its user is: one that a
+    /// zygote forks has none either.
+    fn capabilities(&self) -> caps::Set {
+        match self.stream {
+            Some(_) => caps::Set::EMPTY,
+            None => self.confiner.rights.of_command(self.user),
+        }
+    }
+}
+
 /// Confines this process and runs the program. Never returns.
 pub(crate) fn run(start: Start<'_>) -> ! {
     let report = start.report.try_clone();
@@ -79,7 +90,8 @@ fn confine(start: &Start<'_>) -> Result<(), Failed> {
         step("change user", identity::become_user(start.user, start.user))?;
     }
     step("clear ambient capabilities", caps::clear_ambient())?;
-    step("clear capabilities", caps::set(caps::Set::EMPTY, caps::Set::EMPTY))?;
+    // Root keeps its own over the exec, being root; the bounding set has no other.
+    step("reduce capabilities", caps::set(start.capabilities(), caps::Set::EMPTY))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     for &(resource, value) in &profile.rlimits {
         // A context lives through many calls, whose CPU time the host counts.
@@ -139,7 +151,7 @@ fn self_check(start: &Start<'_>) -> io::Result<()> {
     let filtered = filter.is_empty() || seccomp == 2;
     let user = rustix::process::getuid().as_raw();
     let is_user = !profile.switch_user || user == start.user;
-    if filtered && no_new_privs == 1 && is_user && caps::any()? == caps::Set::EMPTY {
+    if filtered && no_new_privs == 1 && is_user && caps::any()? == start.capabilities() {
         Ok(())
     } else {
         Err(io::ErrorKind::PermissionDenied.into())

@@ -20,4 +20,7 @@ pub use id::{NodeNumber, SandboxId};
 pub use limits::Limits;
 pub use question::Question;
 pub use run::{ExecId, Generation, RunId, Sequence};
-pub use spec::{Bind, Disk, Owners, RootFs, Runtime, Spec, Strength, Tier, User};
+pub use spec::{
+    Bind, Disk, Owners, RootFs, Runtime, SecurityProfile, Spec, Strength, Tier, UnknownProfile,
+    User,
+};

@@ -232,7 +232,53 @@ impl Disk {
     }
 }
 
-/// Who the code is, inside. Neither has any capability.
+/// The rights of root inside a sandbox. They never reach beyond its own user namespace.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SecurityProfile {
+    /// Root owns the files of the base and has no capability.
+    #[default]
+    Strict,
+    /// Root has the capabilities that package managers and services expect of a container:
+    /// it writes files of all users, gives files away, and starts programs as other users.
+    Full,
+}
+
+impl SecurityProfile {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for SecurityProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A name that is no security profile.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown profile `{0}`; the profiles are strict and full")]
+pub struct UnknownProfile(String);
+
+impl FromStr for SecurityProfile {
+    type Err = UnknownProfile;
+
+    fn from_str(text: &str) -> Result<Self, UnknownProfile> {
+        match text {
+            "strict" => Ok(Self::Strict),
+            "full" => Ok(Self::Full),
+            other => Err(UnknownProfile(other.to_owned())),
+        }
+    }
+}
+
+/// Who the code is, inside. Only root can have capabilities: see [`SecurityProfile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum User {
@@ -240,7 +286,7 @@ pub enum User {
     #[default]
     User,
     /// uid 0 of the sandbox's own user namespace: owns the files of the base,
-    /// so it may install packages; still without capabilities.
+    /// so it may install packages.
     Root,
 }
 
@@ -264,6 +310,8 @@ impl User {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     pub tier: Tier,
+    #[serde(default)]
+    pub profile: SecurityProfile,
     pub root: RootFs,
     pub disk: Disk,
     pub limits: Limits,
@@ -274,7 +322,14 @@ pub struct Spec {
 
 impl Spec {
     pub fn new(tier: Tier, root: RootFs) -> Self {
-        Self { tier, root, disk: Disk::Memory, limits: Limits::default(), data: Data::default() }
+        Self {
+            tier,
+            profile: SecurityProfile::default(),
+            root,
+            disk: Disk::Memory,
+            limits: Limits::default(),
+            data: Data::default(),
+        }
     }
 
     pub fn check(&self) -> Result<(), OutOfRange> {
@@ -293,6 +348,14 @@ mod tests {
         }
         assert_eq!("gvisor".parse(), Ok(Tier::GVISOR));
         assert!("oci".parse::<Tier>().is_err());
+    }
+
+    #[test]
+    fn every_profile_is_found_by_its_name() {
+        for profile in [SecurityProfile::Strict, SecurityProfile::Full] {
+            assert_eq!(profile.as_str().parse(), Ok(profile));
+        }
+        assert!("Full".parse::<SecurityProfile>().is_err());
     }
 
     #[test]

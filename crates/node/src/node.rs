@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Disk, Limits, RootFs, SandboxId, Spec, Tier};
+use belljar_model::{Disk, Limits, RootFs, SandboxId, SecurityProfile, Spec, Tier};
 use belljar_sandbox::{
     Backend, Config, Engine, EngineError, Files, Machine, Runtimes, StartError, State, Weakened,
     Zygote,
@@ -104,7 +104,9 @@ impl Node {
         let Maker { engine, busy } = &self.maker;
         let family = Family::start(engine.clone(), warmth).await.map_err(NodeError::Warm)?;
         let pool = pool.map(|(size, limits)| {
-            let spec = Spec { limits, ..Spec::new(Tier::Jail, root.clone()) };
+            // A claim takes rights away from root; it cannot add any.
+            let profile = SecurityProfile::Full;
+            let spec = Spec { limits, profile, ..Spec::new(Tier::Jail, root.clone()) };
             Pool::start(size, spec, &family, self.maker.clone(), busy.clone())
         });
         let mut warm = self.warm();

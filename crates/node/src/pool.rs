@@ -120,12 +120,13 @@ impl Pool {
     }
 
     /// Whether what waits can become what is asked for. The interpreter has its
-    /// own limits already, and those only ever go down.
+    /// own limits already, and those only ever go down, as do the rights of root.
     fn fits(&self, spec: &Spec) -> bool {
         let (asked, given) = (&spec.limits, &self.spec.limits);
         spec.disk == self.spec.disk
             // What it is shown is mounted while it is made.
             && spec.data == self.spec.data
+            && spec.profile <= self.spec.profile
             && asked.disk_bytes <= given.disk_bytes
             && asked.open_files <= given.open_files
             && asked.pids <= given.pids

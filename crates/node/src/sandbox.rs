@@ -184,7 +184,7 @@ impl Sandbox {
 
     /// Makes a sandbox that waited what `spec` asks for.
     pub(crate) async fn claimed(mut self, spec: &Spec) -> Result<Self, NodeError> {
-        if self.limits != spec.limits {
+        if self.limits != spec.limits || self.spec.profile != spec.profile {
             let machine = Arc::get_mut(&mut self.machine);
             let held = || NodeError::Limits(io::ErrorKind::ResourceBusy.into());
             let machine = machine.ok_or_else(held)?;
@@ -193,6 +193,7 @@ impl Sandbox {
             let told = self.link.send(0, &ToGuest::Configure(profile), &[]).await;
             told.map_err(NodeError::Link)?;
             self.limits = spec.limits.clone();
+            self.spec.profile = spec.profile;
         }
         Ok(self)
     }

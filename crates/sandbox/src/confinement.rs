@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use belljar_model::{Disk, Limits, Runtime, Spec, Tier};
+use belljar_confine::rights;
+use belljar_model::{Disk, Limits, Runtime, SecurityProfile, Spec, Tier};
 use belljar_sys::process::{self, resource};
 
 use crate::defence::{Defence, Weakened};
@@ -26,6 +27,8 @@ pub struct Confinement {
     /// they need not, having another user id.
     pub apart_abi: u32,
     pub switch_user: bool,
+    /// Capabilities of root's calls, by bit.
+    pub root_capabilities: u64,
     pub self_check: bool,
     /// The home and temporary directory of calls.
     pub home: PathBuf,
@@ -99,6 +102,12 @@ impl Confinement {
                 0
             },
             switch_user: spec.tier != Tier::Process && facts.privileged,
+            root_capabilities: match spec.profile {
+                SecurityProfile::Full if spec.tier != Tier::Process && facts.privileged => {
+                    rights::ROOT.0
+                }
+                SecurityProfile::Full | SecurityProfile::Strict => 0,
+            },
             self_check: keeps(Defence::Seccomp)
                 && keeps(Defence::NoNewPrivs)
                 && keeps(Defence::Capabilities),

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use belljar_confine::domain::Writable;
 use belljar_model::spec::Runtime;
-use belljar_model::{Disk, Spec, Tier};
+use belljar_model::{Disk, SecurityProfile, Spec, Tier};
 use belljar_sys::process::Namespaces;
 
 use crate::defence::{Defence, Weakened};
@@ -86,9 +86,9 @@ pub enum Step {
     TemporarySource,
     Hostname,
     NewKeyring,
-    /// Keep nothing but what the guest needs to start calls.
+    /// Reduce the capabilities of this process, and of all that it ever executes.
     Capabilities {
-        guest_keeps_some: bool,
+        guest: GuestRights,
     },
     BecomeGuest {
         uid: u32,
@@ -105,6 +105,16 @@ pub enum Step {
         closed: bool,
     },
     RunGuest,
+}
+
+/// The capabilities that the guest keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestRights {
+    None,
+    /// Those with which it starts calls as other users.
+    StartCalls,
+    /// Besides, those that it gives to calls of root.
+    GrantToRoot,
 }
 
 /// What a procfs shows.
@@ -212,7 +222,7 @@ impl Plan {
         steps.push(Step::Proc { view, read_only: false });
         steps.push(Step::Devices { minimal: true });
         steps.extend([Step::EnterRoot, Step::Hostname, Step::NewKeyring]);
-        steps.push(Step::Capabilities { guest_keeps_some: false });
+        steps.push(Step::Capabilities { guest: GuestRights::None });
         steps.push(Step::BecomeGuest { uid: USER_UID });
         Self::confine(&mut steps, spec, facts, &Weakened::default());
         Self { namespaces, steps }
@@ -278,7 +288,12 @@ impl Plan {
         // Without root on the host there is one uid to be had, so the guest
         // shares it with the code and has no use for capabilities.
         let own_uid = facts.privileged && keeps(Defence::UidSplit);
-        steps.push(Step::Capabilities { guest_keeps_some: facts.privileged });
+        let guest = match spec.profile {
+            _ if !facts.privileged => GuestRights::None,
+            SecurityProfile::Strict => GuestRights::StartCalls,
+            SecurityProfile::Full => GuestRights::GrantToRoot,
+        };
+        steps.push(Step::Capabilities { guest });
         let uid = if own_uid { GUEST_UID } else { USER_UID };
         steps.push(Step::BecomeGuest { uid });
         Self::confine(&mut steps, spec, facts, weakened);
@@ -319,7 +334,7 @@ impl Plan {
             Step::EnterRoot,
             Step::Hostname,
             Step::NewKeyring,
-            Step::Capabilities { guest_keeps_some: false },
+            Step::Capabilities { guest: GuestRights::None },
             Step::BecomeGuest { uid: USER_UID },
             Step::NoNewPrivs,
             Step::Seccomp,
@@ -332,7 +347,7 @@ impl Plan {
     fn process(spec: &Spec, facts: Facts, weakened: &Weakened) -> Self {
         let mut steps = vec![Step::OomScore, Step::AwaitParent, Step::JoinGroups];
         steps.push(Step::NewKeyring);
-        steps.push(Step::Capabilities { guest_keeps_some: false });
+        steps.push(Step::Capabilities { guest: GuestRights::None });
         if facts.privileged {
             steps.push(Step::BecomeGuest { uid: USER_UID });
         }

@@ -10,10 +10,15 @@ pub struct Set(pub u64);
 
 impl Set {
     pub const EMPTY: Self = Self(0);
+    pub const CHOWN: Self = Self(1 << 0);
+    pub const DAC_OVERRIDE: Self = Self(1 << 1);
+    pub const FOWNER: Self = Self(1 << 3);
+    pub const FSETID: Self = Self(1 << 4);
     pub const KILL: Self = Self(1 << 5);
     pub const SETGID: Self = Self(1 << 6);
     pub const SETUID: Self = Self(1 << 7);
     pub const SETPCAP: Self = Self(1 << 8);
+    pub const NET_BIND_SERVICE: Self = Self(1 << 10);
     pub const SYS_ADMIN: Self = Self(1 << 21);
     pub const SYS_BOOT: Self = Self(1 << 22);
     pub const SYS_TIME: Self = Self(1 << 25);
@@ -21,6 +26,20 @@ impl Set {
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// The capabilities that both sets have.
+    #[must_use]
+    pub const fn only(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     fn numbers(self) -> impl Iterator<Item = libc::c_ulong> {
@@ -47,10 +66,24 @@ struct Data {
 /// Sets the thread's permitted and effective capabilities to `set`, and the
 /// inheritable ones to `inheritable`.
 pub fn set(set: Set, inheritable: Set) -> io::Result<()> {
+    set_each(set, set, inheritable)
+}
+
+/// Sets the thread's permitted capabilities, and those of them that count now. The
+/// inheritable set becomes empty.
+pub fn set_effective(permitted: Set, effective: Set) -> io::Result<()> {
+    set_each(permitted, effective, Set::EMPTY)
+}
+
+fn set_each(permitted: Set, effective: Set, inheritable: Set) -> io::Result<()> {
     let header = Header { version: VERSION_3, pid: 0 };
     let half = |shift: u32| {
         let word = |s: Set| u32::try_from(s.0 >> shift & 0xffff_ffff).unwrap_or(0);
-        Data { effective: word(set), permitted: word(set), inheritable: word(inheritable) }
+        Data {
+            effective: word(effective),
+            permitted: word(permitted),
+            inheritable: word(inheritable),
+        }
     };
     let data = [half(0), half(32)];
     // SAFETY: version 3 takes a header and two data blocks; both outlive the call.
@@ -82,7 +115,15 @@ pub fn effective() -> io::Result<Set> {
 
 /// Empties the bounding set, so that no exec can ever give a capability back.
 pub fn drop_bounding() -> io::Result<()> {
+    limit_bounding(Set::EMPTY)
+}
+
+/// Removes all but `keep` from the bounding set.
+pub fn limit_bounding(keep: Set) -> io::Result<()> {
     for number in 0..64u64 {
+        if keep.0 >> number & 1 == 1 {
+            continue;
+        }
         // SAFETY: PR_CAPBSET_DROP takes one integer.
         let ret = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
         if ret < 0 {

@@ -14,6 +14,7 @@ mod languages;
 mod life;
 mod limits;
 mod ports;
+mod profiles;
 mod saved;
 mod snapshots;
 mod stalled;
@@ -41,6 +42,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         isolation::CASES,
         figures::CASES,
         ports::CASES,
+        profiles::CASES,
         copies::CASES,
         data::CASES,
         saved::CASES,

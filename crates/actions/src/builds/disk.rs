@@ -19,6 +19,7 @@ use belljar_template::store::{Layer, StoreError, Workspace};
 use belljar_template::tree::Kind as Tree;
 
 use super::StepError;
+use super::network::StepNetwork;
 use crate::config::{BuildDisks, BuildLimits};
 use crate::problem::Problem;
 
@@ -120,9 +121,11 @@ impl StepDisk {
         KeepError::Exceeded(self.most).into()
     }
 
-    /// Seals what the step has written into a layer. Blocks; nothing writes any more.
-    pub(super) fn keep(self, store: &Store) -> Result<Layer, KeepError> {
+    /// Seals what the step has written into a layer, without the files of its network. Blocks;
+    /// nothing writes any more.
+    pub(super) fn keep(self, store: &Store, network: &StepNetwork) -> Result<Layer, KeepError> {
         let upper = self.upper();
+        network.remove_from(&upper).map_err(KeepError::Network)?;
         let found = measure(&upper, &self.most).map_err(KeepError::Measure)?;
         if found.exceeds(&self.most) {
             return Err(KeepError::Exceeded(self.most));
@@ -144,6 +147,8 @@ impl StepDisk {
 /// Why what a step wrote does not become a layer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeepError {
+    #[error("cannot remove the files of the network")]
+    Network(#[source] std::io::Error),
     #[error("cannot measure the output of the step")]
     Measure(#[source] std::io::Error),
     #[error(
@@ -161,7 +166,7 @@ impl From<KeepError> for StepError {
     fn from(error: KeepError) -> Self {
         match error {
             KeepError::Exceeded(_) | KeepError::Scarce => Self::Told(error.to_string()),
-            KeepError::Measure(_) | KeepError::Store(_) => {
+            KeepError::Network(_) | KeepError::Measure(_) | KeepError::Store(_) => {
                 Problem::internal("store the layer of a step", &error).into()
             }
         }

@@ -9,6 +9,7 @@ mod files;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use belljar_model::{Limits, RootFs, Spec, User};
@@ -27,7 +28,7 @@ use crate::keys::Tenant;
 use crate::logs::Level;
 use crate::problem::{Kind, Problem};
 use crate::start::Actions;
-use crate::template::{BuildRecord, Reason, Record};
+use crate::template::{BuildRecord, Known, Reason, Record};
 use crate::tier::not_made;
 
 /// An overlay takes some sixty layers; sandboxes need no more than that.
@@ -60,6 +61,8 @@ struct Stand {
     /// From here on nothing is taken from earlier builds.
     force: bool,
     base: Manifest,
+    /// The template that the build begins with.
+    template: Arc<Known>,
 }
 
 impl Work<'_> {
@@ -93,13 +96,8 @@ impl Work<'_> {
         let known = match base {
             Base::Template(name) => self.actions.find_template(self.tenant, name).await,
             Base::Image(image) => {
-                let stands_for = self.image(image)?;
-                self.say(
-                    Level::Warn,
-                    "base",
-                    format!("image pulls are unsupported; building from `{stands_for}` instead"),
-                );
-                self.actions.find_template(self.tenant, &stands_for).await
+                let name = self.image(image)?;
+                self.actions.find_template(self.tenant, &name).await
             }
         };
         let known = known.map_err(|problem| StepError::Told(problem.message))?;
@@ -138,20 +136,18 @@ impl Work<'_> {
             workdir: defaults.workdir.clone(),
             force: false,
             base,
+            template: known,
         })
     }
 
-    /// The template that stands for an image.
+    /// The template of this server that has an image's name. No other image is ever used
+    /// instead of the one that was named.
     fn image(&self, image: &str) -> Result<String, StepError> {
         let images = &self.actions.config().images;
-        let name = image_name(image);
-        images.get(name).cloned().ok_or_else(|| {
-            let known: Vec<_> = images.keys().map(String::as_str).collect();
+        images.get(image_name(image)).cloned().ok_or_else(|| {
             StepError::Told(format!(
-                "cannot pull '{image}': this server has no container registry; \
-                 supported images are {}; \
-                 to build on a template of this server, use from_template",
-                known.join(", ")
+                "cannot pull the image '{image}': image pulls are not supported yet; \
+                 to build on a template of this server, use from_template"
             ))
         })
     }
@@ -315,14 +311,24 @@ impl Work<'_> {
         let limits = limits.over(Limits::default());
         // As a sandbox of the template would get it.
         let tier = self.actions.choose_tier(self.tenant, None, defaults.tier);
-        let spec = Spec { limits, ..Spec::new(tier.map_err(StepError::refused)?, stand.root()) };
+        let tier = tier.map_err(StepError::refused)?;
+        // Templates are mostly used by those who build them: clients of E2B's API.
+        let profile = self.actions.config().max_profile;
+        let spec = Spec { limits, profile, ..Spec::new(tier, stand.root()) };
+        let network = self.network(stand).await?;
         let made = self.actions.node().create(&spec).await;
         let sandbox = made.map_err(|error| StepError::refused(not_made(&error)))?;
+        let mut env = network.network.env.clone();
+        env.extend(stand.env.clone());
         let bound = self.actions.config().builds.step.min(PATIENCE);
+        let rehearsal = async {
+            let (way, rows) = (&network.network, &network.rows);
+            let connected = self.actions.connect_machine(&sandbox, self.tenant, way, rows).await;
+            connected.map_err(StepError::refused)?;
+            begin::rehearse(&sandbox, defaults, &env, bound).await.map_err(StepError::Told)
+        };
         let begun = tokio::select! {
-            begun = begin::rehearse(&sandbox, defaults, &stand.env, bound) => {
-                begun.map_err(StepError::Told)
-            }
+            begun = rehearsal => begun,
             stopped = stopped(self.stopping) => Err(stopped),
         };
         let gone = sandbox.destroy().await;

@@ -1,12 +1,15 @@
 //! Runs a command of a build in a sandbox, and nowhere else.
 
 use belljar_model::{End, EndReason, Spec};
-use belljar_node::{Command, Event, Node};
+use belljar_node::{Command, Event};
 use tokio::sync::watch;
 
 use super::StepError;
 use super::disk::StepDisk;
+use super::network::StepNetwork;
+use crate::keys::Tenant;
 use crate::problem::Problem;
+use crate::start::Actions;
 use crate::tier::not_made;
 
 /// Why a build is to stop before its end.
@@ -37,6 +40,16 @@ pub(super) enum Stream {
     Stderr,
 }
 
+/// The sandbox of a command, and the command.
+#[derive(Debug)]
+pub(super) struct Job<'a> {
+    pub(super) actions: &'a Actions,
+    pub(super) tenant: &'a Tenant,
+    pub(super) spec: &'a Spec,
+    pub(super) network: &'a mut StepNetwork,
+    pub(super) command: &'a Command,
+}
+
 /// What is watched while the command runs.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
@@ -48,23 +61,27 @@ pub(super) struct Watch<'a> {
 /// Runs the command in a sandbox of its own. The sandbox is gone, and nothing
 /// writes to its disk any more, when this answers.
 pub(super) async fn run(
-    node: &Node,
-    spec: &Spec,
-    command: &Command,
+    job: Job<'_>,
     watch: Watch<'_>,
     mut output: impl FnMut(Stream, &[u8]),
 ) -> Result<End, StepError> {
-    let made = node.create(spec).await;
+    let Job { actions, tenant, spec, network, command } = job;
+    let made = actions.node().create(spec).await;
     let sandbox = made.map_err(|error| StepError::refused(not_made(&error)))?;
     let running = async {
+        let (way, rows) = (&network.network, &network.rows);
+        let connected = actions.connect_machine(&sandbox, tenant, way, rows).await;
+        connected.map_err(StepError::refused)?;
         let call = sandbox.start(command).await;
         let mut call = call.map_err(|error| StepError::Told(chain(&error)))?;
         loop {
-            match call.next().await {
-                Event::Stdout(bytes) => output(Stream::Stdout, &bytes),
-                Event::Stderr(bytes) => output(Stream::Stderr, &bytes),
+            let (stream, bytes) = match call.next().await {
+                Event::Stdout(bytes) => (Stream::Stdout, bytes),
+                Event::Stderr(bytes) => (Stream::Stderr, bytes),
                 Event::End(end) => return Ok(end),
-            }
+            };
+            network.read(&bytes);
+            output(stream, &bytes);
         }
     };
     let ended = tokio::select! {

@@ -46,7 +46,8 @@ impl RowQuery {
 #[derive(Debug)]
 pub(crate) struct Rows {
     sandbox: SandboxId,
-    path: PathBuf,
+    /// `None`: they are kept in memory only.
+    path: Option<PathBuf>,
     state: Mutex<Kept>,
     /// How many there have been: who waits for more waits for this to change.
     count: watch::Sender<u64>,
@@ -66,19 +67,24 @@ struct Kept {
 
 impl Rows {
     pub(crate) fn new(sandbox: SandboxId, path: PathBuf) -> Self {
-        Self { sandbox, path, state: Mutex::default(), count: watch::Sender::new(0) }
+        Self { sandbox, path: Some(path), state: Mutex::default(), count: watch::Sender::new(0) }
+    }
+
+    /// Rows that end with their sandbox.
+    pub(crate) fn in_memory(sandbox: SandboxId) -> Self {
+        Self { sandbox, path: None, state: Mutex::default(), count: watch::Sender::new(0) }
     }
 
     pub(crate) fn push(&self, mut row: Row) {
         let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.open(&mut kept) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot open connection log");
+            tracing::warn!(path = %self.shown(), %error, "cannot open connection log");
         }
         kept.number(&mut row);
         row.subject.sandbox.clone_from(&self.sandbox);
         // What cannot be written is still remembered; the next row tries again.
         if let Err(error) = kept.write(&row) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot write connection row");
+            tracing::warn!(path = %self.shown(), %error, "cannot write connection row");
         }
         if kept.latest.len() == REMEMBERED {
             kept.latest.pop_front();
@@ -91,15 +97,15 @@ impl Rows {
     /// Opens the file for the first row. There may be one from before the server
     /// was started, and its rows are counted on from.
     fn open(&self, kept: &mut Kept) -> io::Result<()> {
-        if kept.file.is_some() {
+        let Some(path) = self.path.as_deref().filter(|_| kept.file.is_none()) else {
             return Ok(());
-        }
+        };
         let mut options = OpenOptions::new();
-        let mut file = options.create(true).append(true).mode(0o600).open(&self.path)?;
+        let mut file = options.create(true).append(true).mode(0o600).open(path)?;
         kept.written = file.metadata()?.len();
         if kept.written > 0 && kept.last == 0 {
             let all = RowQuery { limit: usize::MAX, ..RowQuery::default() };
-            kept.last = read(&self.path, &all)?.last().map_or(0, |row| row.sequence);
+            kept.last = read(path, &all)?.last().map_or(0, |row| row.sequence);
             kept.base = kept.last;
             // A line that was cut off spoils no other.
             file.write_all(b"\n")?;
@@ -118,12 +124,16 @@ impl Rows {
             (Some(first), None) => first <= 1,
             (None, _) => false,
         };
-        if in_memory {
+        if in_memory || self.path.is_none() {
             let rows = kept.latest.iter().filter(|row| query.takes(row));
             return Ok(rows.take(query.limit).cloned().collect());
         }
         drop(kept);
-        read(&self.path, query)
+        self.path.as_deref().map_or_else(|| Ok(Vec::new()), |path| read(path, query))
+    }
+
+    fn shown(&self) -> std::path::Display<'_> {
+        self.path.as_deref().unwrap_or(Path::new("")).display()
     }
 
     /// Notices every further row.

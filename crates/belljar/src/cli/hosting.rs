@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_actions::Ceiling;
-use belljar_model::Tier;
 use belljar_model::units::{parse_size, parse_time};
+use belljar_model::{SecurityProfile, Tier};
 use clap::Args;
 
 use super::{Observe, Preset, Sharing, parse_tier};
@@ -39,9 +39,17 @@ pub(crate) struct Hosting {
     /// available for builds [default: as for sandboxes]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, help_heading = "Tiers")]
     pub(crate) build_tier: Option<Tier>,
+    /// Maximum rights of root in a sandbox: strict or full. Clients of E2B's API and template builds
+    /// get these; clients of /v1 get strict unless they ask for more [default: full]
+    #[arg(long, value_name = "PROFILE", help_heading = "Tiers")]
+    pub(crate) max_profile: Option<SecurityProfile>,
     /// Default network access: none, packages or open [default: none]
     #[arg(long, value_name = "WHAT", value_enum, help_heading = "Network")]
     pub(crate) network: Option<Preset>,
+    /// Network access of commands of template builds: none, packages or open [default: as
+    /// --network]
+    #[arg(long, value_name = "WHAT", value_enum, help_heading = "Network")]
+    pub(crate) build_network: Option<Preset>,
     /// Maximum network access that a client may request: none, packages, allow or open [default:
     /// open]
     #[arg(long = "max-network", alias = "network-most", value_name = "WHAT")]
@@ -51,8 +59,8 @@ pub(crate) struct Hosting {
     /// addresses
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) gateway: Option<PathBuf>,
-    /// Configuration file (TOML) with `tier`, `floor`, `tiers`, `build_tier`, `network`,
-    /// `network_most` and `gateway`; flags override it
+    /// Configuration file (TOML) with `tier`, `floor`, `tiers`, `build_tier`, `max_profile`,
+    /// `network`, `build_network`, `network_most` and `gateway`; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Time for requests in progress to finish at shutdown

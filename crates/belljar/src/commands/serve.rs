@@ -75,6 +75,8 @@ pub(super) fn settings(
     settings.allow_weak_limits = options.allow_weak_limits;
     let file = file::File::read(options)?;
     settings.tiers = tiers::read(options, &file)?;
+    let max_profile = options.max_profile.or(file.max_profile);
+    settings.max_profile = max_profile.unwrap_or(settings.max_profile);
     settings.networks = network::read(options, &file, config)?;
     Ok(settings)
 }

@@ -28,6 +28,7 @@ pub(crate) fn profile() -> Profile {
         rlimits: vec![(7, 1024), (4, 0), (1, u64::MAX)],
         apart_abi: 7,
         switch_user: true,
+        root_capabilities: 0x04fb,
         self_check: true,
         groups: None,
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use belljar_guest_proto::{Failure, FromGuest, Profile, PtySize, Reply, Request, Spawn, ToGuest};
-use belljar_sys::signal;
+use belljar_sys::{caps, signal};
 use rustix::io::Errno;
 
 use super::{Agent, Stillness};
@@ -38,7 +38,10 @@ impl Agent {
                 self.wire.send(channel, &FromGuest::Reply(outcome));
             }
             ToGuest::Request(request) => {
-                self.settled |= !matches!(request, Request::Adopt { .. });
+                if !self.settled && !matches!(request, Request::Adopt { .. }) {
+                    self.settled = true;
+                    self.settle_rights()?;
+                }
                 let outcome = self.request(channel, request);
                 if let Some(outcome) = outcome.transpose() {
                     self.wire.send(channel, &FromGuest::Reply(outcome));
@@ -155,6 +158,15 @@ impl Agent {
             (None, _) => {}
         }
         self.confiner = Some(Confiner::new(profile, self.rights));
+        // One that comes back from disk has a profile already; the new one may only be narrower.
+        if self.settled { self.settle_rights() } else { Ok(()) }
+    }
+
+    /// Lets go of all capabilities that the profile does not give to root.
+    fn settle_rights(&mut self) -> io::Result<()> {
+        let Some(confiner) = &mut self.confiner else { return Ok(()) };
+        self.rights.settle(caps::Set(confiner.profile.root_capabilities))?;
+        confiner.rights = self.rights;
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
+use belljar_confine::rights::GUEST;
 use belljar_confine::{Attempt as _, Failure};
 use belljar_sys::{caps, fd};
 use rustix::fs::{Gid, Mode, OFlags, Uid};
@@ -23,13 +24,13 @@ pub(super) fn boot() -> Result<Booted, Failure> {
     let stream = fd::inherited(steps::STREAM).doing("find the stream")?;
     mount_all()?;
     let _ = belljar_sys::keyring::join_new_session();
-    steps::become_guest(steps::GUEST_KEEPS)?;
+    steps::become_guest(GUEST)?;
     caps::set_no_new_privs().doing("forbid new privileges")?;
     let groups = [open("cpuacct")?, open("memory")?, open("pids")?];
     let groups = Groups::version_1(groups).doing("make groups for calls")?;
     Ok(Booted {
         stream,
-        rights: Rights::effective(steps::GUEST_KEEPS),
+        rights: Rights::effective(GUEST).doing("reduce capabilities")?,
         groups: Some(groups),
         // Its randomness and its clocks are the host's: `getrandom` is passed
         // on, so two copies of one memory draw different numbers.

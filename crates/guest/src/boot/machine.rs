@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use belljar_confine::{Attempt as _, Failure};
+use belljar_confine::{Attempt as _, Failure, rights};
 use belljar_sys::{caps, keyring, net, process};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -27,7 +27,7 @@ const STREAM: &str = "/dev/vport0p1";
 /// What the guest of a machine keeps: to run calls, to set the clock, to mix
 /// randomness in (which is an administrator's right), and to end the machine.
 const KEEPS: caps::Set =
-    steps::GUEST_KEEPS.and(caps::Set::SYS_ADMIN).and(caps::Set::SYS_TIME).and(caps::Set::SYS_BOOT);
+    rights::GUEST.and(caps::Set::SYS_ADMIN).and(caps::Set::SYS_TIME).and(caps::Set::SYS_BOOT);
 
 pub(super) fn boot() -> Result<Booted, Failure> {
     root::kernel_places()?;
@@ -47,7 +47,8 @@ pub(super) fn boot() -> Result<Booted, Failure> {
     caps::set_no_new_privs().doing("forbid new privileges")?;
     // Last, because complaints go there.
     steps::null_streams()?;
-    Ok(Booted { stream, rights: Rights::of_files(), groups: Some(groups), own_kernel: true })
+    let rights = Rights::of_files(KEEPS).doing("reduce capabilities")?;
+    Ok(Booted { stream, rights, groups: Some(groups), own_kernel: true })
 }
 
 /// The host's clock, as of when the kernel started.

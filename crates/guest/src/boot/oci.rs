@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use belljar_confine::domain::{self, Rules, Writable};
-use belljar_confine::{Attempt as _, Failure};
+use belljar_confine::{Attempt as _, Failure, rights};
 use belljar_sys::seccomp::{self, Instruction};
 use belljar_sys::{caps, fd, keyring};
 
@@ -19,7 +19,7 @@ pub(super) fn boot(landlock_abi: u32, writable: Writable) -> Result<Booted, Fail
     let filter = filter()?;
     // A runtime may have done so; one that has not left the host's.
     let _ = keyring::join_new_session();
-    steps::become_guest(steps::GUEST_KEEPS)?;
+    steps::become_guest(rights::GUEST)?;
     caps::set_no_new_privs().doing("forbid new privileges")?;
     if landlock_abi > 0 {
         let rules = Rules { abi: landlock_abi, device_free: true, writable, apart: true };
@@ -28,7 +28,7 @@ pub(super) fn boot(landlock_abi: u32, writable: Writable) -> Result<Booted, Fail
     if let Some(filter) = filter {
         seccomp::install(&filter).doing("install the guest's filter")?;
     }
-    Ok(Booted::shared(stream))
+    Booted::shared(stream)
 }
 
 /// Without one the guest says so in its first word, and the host judges that.

@@ -2,9 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use belljar_confine::{Attempt as _, Failure};
+use belljar_confine::{Attempt as _, Failure, rights};
 use belljar_sys::{caps, fd, identity};
 use rustix::fs::{Mode, OFlags};
+
+#[cfg(doc)]
+use crate::rights::Rights;
+use crate::rights::lock_securebits;
 
 /// Where a container's stream is: of all descriptors a runtime passes on those
 /// of stdio, and gVisor restores no others.
@@ -13,15 +17,10 @@ pub(super) const STREAM: i32 = 0;
 /// The guest's own user, where it is not root.
 pub(super) const GUEST_UID: u32 = 999;
 
-/// What the guest keeps, to start calls as other users and to signal them.
-pub(super) const GUEST_KEEPS: caps::Set =
-    caps::Set::SETUID.and(caps::Set::SETGID).and(caps::Set::KILL);
-
-/// Gives up all capabilities but `keep`, for this process and for all that it
-/// ever starts, and being root with them. No exec follows, so what is kept need
-/// not be ambient.
+/// Gives up all capabilities but `keep` and those that it may give to root, and being root. No
+/// exec follows, so what is kept need not be ambient.
 pub(super) fn become_guest(keep: caps::Set) -> Result<(), Failure> {
-    reduce(keep)?;
+    let keep = reduce(keep)?;
     if rustix::process::getuid().is_root() {
         identity::clear_groups().doing("drop groups")?;
         caps::keep_over_setuid().doing("keep capabilities")?;
@@ -33,27 +32,30 @@ pub(super) fn become_guest(keep: caps::Set) -> Result<(), Failure> {
 /// As [`become_guest`], for a guest that stays root.
 pub(super) fn stay_root(keep: caps::Set) -> Result<(), Failure> {
     identity::clear_groups().doing("drop groups")?;
-    reduce(keep)?;
+    let keep = reduce(keep)?;
     caps::set(keep, caps::Set::EMPTY).doing("drop capabilities")
 }
 
-/// Makes sure that no exec gives back what is not kept, as far as this kernel
-/// and whoever started the guest allow.
-fn reduce(keep: caps::Set) -> Result<(), Failure> {
+/// Reduces capabilities to those that the guest keeps, and returns them. A guest that was started
+/// with all capabilities of root keeps these until it is told the profile: [`Rights::settle`]
+/// takes them away then, or lets it give them to root. For any other, no exec gives back what is
+/// not kept, as far as this kernel and the starter of the guest allow.
+fn reduce(keep: caps::Set) -> Result<caps::Set, Failure> {
     let held = caps::effective().doing("read capabilities")?;
-    let may = held.0 & caps::Set::SETPCAP.0 != 0;
-    if may {
-        let setup = keep.and(caps::Set::SETPCAP).and(GUEST_KEEPS);
+    if held.has(rights::GRANTING) {
+        let keep = keep.and(rights::GRANTING);
+        caps::set(keep, caps::Set::EMPTY).doing("reduce capabilities")?;
+        caps::clear_ambient().doing("clear ambient capabilities")?;
+        return Ok(keep);
+    }
+    if held.has(caps::Set::SETPCAP) {
+        let setup = keep.and(caps::Set::SETPCAP).and(rights::GUEST);
         caps::set(setup, caps::Set::EMPTY).doing("reduce capabilities")?;
         caps::drop_bounding().doing("empty the bounding set")?;
-        // gVisor has no such bits: there, an empty bounding set and
-        // `no_new_privs` have to do.
-        let locked = caps::lock_securebits();
-        if locked.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::InvalidInput) {
-            return locked.doing("lock the secure bits");
-        }
+        lock_securebits().doing("lock the secure bits")?;
     }
-    caps::clear_ambient().doing("clear ambient capabilities")
+    caps::clear_ambient().doing("clear ambient capabilities")?;
+    Ok(keep)
 }
 
 /// Lets go of whatever the standard streams were.

@@ -97,8 +97,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether it can come back as `spec`. Memory, disk and processors are as they
-    /// were saved; whoever resumes it may only say the rest.
+    /// Returns true if it can come back as `spec`. Memory, disk and processors are as they
+    /// were saved, and root gets no more rights; the rest may be changed.
     pub(crate) fn fits(&self, spec: &Spec, dir: &Path) -> Result<(), SaveError> {
         let shape = |spec: &Spec| {
             let limits = &spec.limits;
@@ -108,6 +108,7 @@ impl Record {
             && self.spec.root == spec.root
             && self.spec.disk == spec.disk
             && self.spec.data == spec.data
+            && spec.profile <= self.spec.profile
             && shape(&self.spec) == shape(spec);
         if same { Ok(()) } else { Err(SaveError::Another { path: dir.to_owned() }) }
     }

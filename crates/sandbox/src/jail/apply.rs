@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use belljar_confine::domain::{self, Rules};
+use belljar_confine::rights;
 use belljar_model::{Disk, Spec};
 use belljar_sys::enter::owned_by_both;
 use belljar_sys::mount::{Attributes, Propagation, Reach};
@@ -22,7 +23,7 @@ use super::mounts::{self, container, data};
 use super::{Attempt, Failure};
 use crate::archive;
 use crate::microvm;
-use crate::plan::{OOM_SCORE, Plan, Step};
+use crate::plan::{GuestRights, OOM_SCORE, Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
 
 /// What the child was born with.
@@ -191,7 +192,7 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
         Step::TemporarySource => container::temporary_source(),
         Step::Hostname => rustix::system::sethostname(b"sandbox").doing("set the host name"),
         Step::NewKeyring => keyring::join_new_session().doing("join a new keyring"),
-        Step::Capabilities { guest_keeps_some } => capabilities(*guest_keeps_some),
+        Step::Capabilities { guest } => capabilities(*guest),
         Step::BecomeGuest { uid } => become_uid(*uid, birth),
         Step::NoNewPrivs => caps::set_no_new_privs().doing("forbid new privileges"),
         Step::Landlock { abi, device_free, writable } => {
@@ -261,11 +262,17 @@ fn own_layers(spec: &Spec, hands: &mut Hands) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the guest keeps, to start calls as other users and to signal them.
-const GUEST_KEEPS: caps::Set = caps::Set::SETUID.and(caps::Set::SETGID).and(caps::Set::KILL);
+/// The capabilities that the guest is executed with.
+fn kept(guest: GuestRights) -> caps::Set {
+    match guest {
+        GuestRights::None => caps::Set::EMPTY,
+        GuestRights::StartCalls => rights::GUEST,
+        GuestRights::GrantToRoot => rights::GRANTING,
+    }
+}
 
-fn capabilities(guest_keeps_some: bool) -> Result<(), Failure> {
-    let keep = if guest_keeps_some { GUEST_KEEPS } else { caps::Set::EMPTY };
+fn capabilities(guest: GuestRights) -> Result<(), Failure> {
+    let keep = kept(guest);
     // Not every process may: without capabilities there is nothing to drop.
     if caps::effective().doing("read capabilities")? == caps::Set::EMPTY {
         return caps::clear_ambient().doing("clear ambient capabilities");
@@ -273,6 +280,14 @@ fn capabilities(guest_keeps_some: bool) -> Result<(), Failure> {
     let setup = keep.and(caps::Set::SETPCAP).and(caps::Set::SETUID).and(caps::Set::SETGID);
     // In this order: nothing becomes inheritable that the bounding set lacks.
     caps::set(setup, keep).doing("reduce capabilities")?;
+    if guest == GuestRights::GrantToRoot {
+        // Root of a call gets by its exec what both this set and its own have. The guest narrows
+        // it further before it starts anything.
+        caps::limit_bounding(rights::ROOT).doing("reduce the bounding set")?;
+        caps::clear_ambient().doing("clear ambient capabilities")?;
+        // The change to the guest's user would take them all.
+        return caps::keep_over_setuid().doing("keep capabilities");
+    }
     caps::drop_bounding().doing("empty the bounding set")?;
     caps::clear_ambient().doing("clear ambient capabilities")?;
     caps::raise_ambient(keep).doing("keep the guest's capabilities")?;
@@ -282,15 +297,22 @@ fn capabilities(guest_keeps_some: bool) -> Result<(), Failure> {
 fn become_uid(uid: u32, birth: &Birth<'_>) -> Result<(), Failure> {
     let has_namespace = birth.plan.namespaces.contains(process::Namespaces::USER);
     let id = if has_namespace { uid } else { birth.first_uid + uid };
-    let keeps = birth.plan.steps.contains(&Step::Capabilities { guest_keeps_some: true });
+    let guest = birth.plan.steps.iter().find_map(|step| match step {
+        Step::Capabilities { guest } => Some(*guest),
+        _ => None,
+    });
+    let guest = guest.unwrap_or(GuestRights::None);
     if birth.privileged {
         if !has_namespace {
             identity::clear_groups().doing("drop groups")?;
         }
         identity::become_user(id, id).doing("become the guest's user")?;
     }
-    let keep = if keeps { GUEST_KEEPS } else { caps::Set::EMPTY };
+    let keep = kept(guest);
     caps::set(keep, keep).doing("drop capabilities")?;
+    if guest == GuestRights::GrantToRoot {
+        caps::raise_ambient(keep).doing("keep the guest's capabilities")?;
+    }
     reachable()
 }
 

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use belljar_model::{Bind, Runtime, Spec};
+use belljar_model::{Bind, Runtime, SecurityProfile, Spec};
 use serde_json::{Value, json};
 
 use crate::defence::{Defence, Weakened};
@@ -30,14 +30,29 @@ pub(crate) struct Ground<'a> {
 /// Where the guest finds what it needs.
 const OWN: &str = "/.belljar";
 
-/// What the guest needs to start calls as other users and to signal them; and to
-/// empty its bounding set, which it does first.
+/// Capabilities with which the guest starts calls as other users and signals them; and with
+/// which it reduces its bounding set, before it starts anything.
 const GUEST_NEEDS: [&str; 4] = ["CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"];
 
-/// What it needs inside gVisor besides, until it has mounted its groups and made
-/// itself a user with as little: its kernel alone answers to these.
-const BOOT_NEEDS: [&str; 6] =
-    ["CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP", "CAP_CHOWN", "CAP_SYS_ADMIN"];
+/// Capabilities that it needs inside gVisor besides, until it has mounted its groups and made
+/// itself a user with fewer: gVisor's kernel alone answers to these.
+const BOOT_NEEDS: [&str; 2] = ["CAP_CHOWN", "CAP_SYS_ADMIN"];
+
+/// Capabilities that calls of root have with the profile `full`, those of the guest aside:
+/// [`belljar_confine::rights::ROOT`] by name.
+const ROOT_HAS: [&str; 5] =
+    ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_NET_BIND_SERVICE"];
+
+fn capabilities(spec: &Spec, gvisor: bool) -> Vec<&'static str> {
+    let mut names = GUEST_NEEDS.to_vec();
+    if gvisor {
+        names.extend(BOOT_NEEDS);
+    }
+    if spec.profile == SecurityProfile::Full {
+        names.extend(ROOT_HAS.into_iter().filter(|name| !gvisor || !BOOT_NEEDS.contains(name)));
+    }
+    names
+}
 
 pub(crate) fn config(
     spec: &Spec,
@@ -85,7 +100,7 @@ fn process(spec: &Spec, gvisor: bool, facts: Facts, weakened: &Weakened) -> Valu
         }
         args
     };
-    let keeps: &[&str] = if gvisor { &BOOT_NEEDS } else { &GUEST_NEEDS };
+    let keeps = capabilities(spec, gvisor);
     let id = if gvisor { 0 } else { GUEST_UID };
     json!({
         "terminal": false,
@@ -99,7 +114,7 @@ fn process(spec: &Spec, gvisor: bool, facts: Facts, weakened: &Weakened) -> Valu
             "effective": keeps,
             "permitted": keeps,
             "inheritable": keeps,
-            "ambient": if gvisor { &[][..] } else { keeps },
+            "ambient": if gvisor { Vec::new() } else { keeps.clone() },
         },
         "noNewPrivileges": weakened.keeps(Defence::NoNewPrivs),
     })

@@ -1,8 +1,8 @@
 use belljar_model::data::{Data, Identity, Shown};
-use belljar_model::{Bind, Disk, Limits, RootFs, Runtime, Spec, Tier};
+use belljar_model::{Bind, Disk, Limits, RootFs, Runtime, SecurityProfile, Spec, Tier};
 use expect_test::{Expect, expect};
 
-use super::{Facts, Plan, Step};
+use super::{Facts, GuestRights, Plan, Step};
 use crate::defence::Weakened;
 
 fn spec(tier: Tier) -> Spec {
@@ -49,7 +49,7 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
         EnterRoot
         Hostname
         NewKeyring
-        Capabilities { guest_keeps_some: true }
+        Capabilities { guest: StartCalls }
         BecomeGuest { uid: 999 }
         NoNewPrivs
         Landlock { abi: 7, device_free: true, writable: Usual }
@@ -63,7 +63,7 @@ fn a_jail_gets_every_namespace_and_ends_with_its_filter() {
 fn without_root_the_guest_has_the_one_uid_and_no_capability() {
     let facts = Facts { privileged: false, ..ROOT };
     let plan = Plan::new(&spec(Tier::Jail), facts, &Weakened::default());
-    assert!(plan.steps.contains(&Step::Capabilities { guest_keeps_some: false }));
+    assert!(plan.steps.contains(&Step::Capabilities { guest: GuestRights::None }));
     assert!(plan.steps.contains(&Step::BecomeGuest { uid: 1000 }));
     assert!(!plan.steps.contains(&Step::BecomeSetupRoot));
 }
@@ -93,7 +93,7 @@ fn a_machine_monitor_gets_a_jail_without_any_right() {
         EnterRoot
         Hostname
         NewKeyring
-        Capabilities { guest_keeps_some: false }
+        Capabilities { guest: None }
         BecomeGuest { uid: 1000 }
         NoNewPrivs
         Landlock { abi: 7, device_free: true, writable: Usual }
@@ -114,7 +114,7 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
         AwaitParent
         JoinGroups
         NewKeyring
-        Capabilities { guest_keeps_some: false }
+        Capabilities { guest: None }
         BecomeGuest { uid: 1000 }
         NoNewPrivs
         Landlock { abi: 7, device_free: true, writable: Work }
@@ -130,6 +130,21 @@ fn a_build_keeps_its_writable_layer_in_a_directory() {
     let spec = Spec { disk, ..spec(Tier::Jail) };
     let plan = Plan::new(&spec, ROOT, &Weakened::default());
     assert!(plan.steps.contains(&Step::UpperDirectory("/build/upper".into())));
+}
+
+/// No other step depends on it: what else confines the code is the same.
+#[test]
+fn root_gets_capabilities_by_the_profile_alone() {
+    let strict = Plan::new(&spec(Tier::Jail), ROOT, &Weakened::default());
+    let full = Spec { profile: SecurityProfile::Full, ..spec(Tier::Jail) };
+    let full = Plan::new(&full, ROOT, &Weakened::default());
+    let granting = Step::Capabilities { guest: GuestRights::GrantToRoot };
+    assert!(!strict.steps.contains(&granting) && full.steps.contains(&granting));
+    let others = |plan: Plan| -> Vec<Step> {
+        let others = plan.steps.into_iter();
+        others.filter(|step| !matches!(step, Step::Capabilities { .. })).collect()
+    };
+    assert_eq!(others(strict), others(full));
 }
 
 #[test]
@@ -159,7 +174,7 @@ fn a_zygote_has_no_rights_and_stays_in_the_hosts_user_and_pid_namespace() {
         EnterRoot
         Hostname
         NewKeyring
-        Capabilities { guest_keeps_some: false }
+        Capabilities { guest: None }
         BecomeGuest { uid: 1000 }
         NoNewPrivs
         Seccomp

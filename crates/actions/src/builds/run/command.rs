@@ -8,7 +8,8 @@ use belljar_template::{Digest, lay};
 
 use super::{Stand, Work};
 use crate::builds::disk::StepDisk;
-use crate::builds::sandboxed::{self, Stream, Watch};
+use crate::builds::network::StepNetwork;
+use crate::builds::sandboxed::{self, Job, Stream, Watch};
 use crate::builds::{StepError, begin, blocking};
 use crate::logs::Level;
 
@@ -63,16 +64,28 @@ impl Work<'_> {
         let tier = tier.map_err(StepError::refused)?;
         let disk = self.step_disk().await?;
         let bounds = self.actions.config().builds;
-        let spec =
-            Spec { disk: disk.disk(), limits: self.limits(), ..Spec::new(tier, stand.root()) };
-        let mut command = begin::command(line, known, stand.workdir.as_deref(), &stand.env);
+        // Package managers write files of other users, and start programs as them.
+        let profile = self.actions.config().max_profile;
+        let (disk_of_step, limits) = (disk.disk(), self.limits());
+        let spec = Spec { disk: disk_of_step, limits, profile, ..Spec::new(tier, stand.root()) };
+        let mut network = self.network(stand).await?;
+        let mut env = network.network.env.clone();
+        env.extend(stand.env.clone());
+        let mut command = begin::command(line, known, stand.workdir.as_deref(), &env);
         command.wall = Some(bounds.step);
         let mut streams = [("stdout", Lines::default()), ("stderr", Lines::default())];
         let say = |stream: &str, line: &str| {
             self.say(Level::Info, name, format!("[builder {name}] [{stream}]: {line}"));
         };
         let watch = Watch { stopping: self.stopping, disk: &disk };
-        let ended = sandboxed::run(self.actions.node(), &spec, &command, watch, |from, bytes| {
+        let job = Job {
+            actions: self.actions,
+            tenant: self.tenant,
+            spec: &spec,
+            network: &mut network,
+            command: &command,
+        };
+        let ended = sandboxed::run(job, watch, |from, bytes| {
             let (stream, lines) = &mut streams[usize::from(from == Stream::Stderr)];
             lines.feed(bytes, |line| say(stream, line));
         });
@@ -80,15 +93,28 @@ impl Work<'_> {
         for (stream, lines) in &mut streams {
             lines.flush(|line| say(stream, line));
         }
+        for denied in network.denied() {
+            self.say(Level::Warn, name, format!("[builder {name}] connection denied: {denied}"));
+        }
         let end = ended.map_err(|error| match error {
             StepError::Told(why) => failed(&why),
             other => other,
         })?;
         if end.reason != EndReason::Done {
             let why = disk.is_full().map(|full| full.to_string());
-            return Err(failed(&why.unwrap_or_else(|| sandboxed::shown(&end))));
+            let why = why.unwrap_or_else(|| sandboxed::shown(&end));
+            return Err(match network.hint() {
+                Some(hint) => failed(&format!("{why}; {hint}")),
+                None => failed(&why),
+            });
         }
-        self.keep_step(stand, &key, disk).await
+        self.keep_step(stand, &key, disk, network).await
+    }
+
+    /// The network of a sandbox of this build.
+    pub(super) async fn network(&self, stand: &Stand) -> Result<StepNetwork, StepError> {
+        let network = self.actions.plan_build_network(&stand.template).await;
+        network.map(StepNetwork::new).map_err(StepError::refused)
     }
 
     /// An empty disk, if there is room for what a step may write.
@@ -103,11 +129,12 @@ impl Work<'_> {
         stand: &mut Stand,
         key: &Digest,
         disk: StepDisk,
+        network: StepNetwork,
     ) -> Result<(), StepError> {
         let (store, key) = (self.store(), *key);
         let kept = blocking("store the layer of a step", move || {
             // What the step did wrong is for its author: it is no failure of ours.
-            let layer = match disk.keep(&store) {
+            let layer = match disk.keep(&store, &network) {
                 Ok(layer) => layer,
                 Err(error) => return Ok(Err(error)),
             };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use belljar_model::Tier;
+use belljar_model::{SecurityProfile, Tier};
 use serde::Deserialize;
 
 use crate::cli::Hosting;
@@ -18,7 +18,9 @@ pub(super) struct File {
     pub(super) floor: Option<Tier>,
     pub(super) tiers: Option<Vec<Tier>>,
     pub(super) build_tier: Option<Tier>,
+    pub(super) max_profile: Option<SecurityProfile>,
     pub(super) network: Option<String>,
+    pub(super) build_network: Option<String>,
     pub(super) network_most: Option<String>,
     pub(super) gateway: Option<PathBuf>,
 }
@@ -34,7 +36,7 @@ fn load(path: &Path) -> anyhow::Result<File> {
     let text = text.with_context(|| format!("cannot read `{}`", path.display()))?;
     let file = toml::from_str(&text);
     file.with_context(|| format!("`{}` is not valid", path.display())).hint(
-        "its keys are `tier`, `floor`, `tiers`, `build_tier`, `network`, `network_most` and \
-         `gateway`, such as floor = \"gvisor\"",
+        "its keys are `tier`, `floor`, `tiers`, `build_tier`, `max_profile`, `network`, \
+         `build_network`, `network_most` and `gateway`, such as floor = \"gvisor\"",
     )
 }

@@ -12,28 +12,37 @@ use crate::output::{Hint as _, hinted};
 
 /// A flag wins over the file, the file over the default.
 pub(super) fn read(options: &Hosting, file: &File, config: &Config) -> anyhow::Result<Networks> {
-    let said = |text: &String| {
+    let read = |key: &str, text: &str| {
         let preset = Preset::from_str(text, false);
-        preset.map_err(|_| anyhow::anyhow!("network: `{text}` is not none, packages or open"))
+        preset.map_err(|_| anyhow::anyhow!("{key}: `{text}` is not none, packages or open"))
     };
     let most = |text: &String| text.parse::<Ceiling>().context("network_most");
     let preset = match options.network {
         Some(preset) => preset,
-        None => file.network.as_ref().map(said).transpose()?.unwrap_or(Preset::None),
+        None => match &file.network {
+            Some(text) => read("network", text)?,
+            None => Preset::None,
+        },
+    };
+    let builds = match (options.build_network, &file.build_network) {
+        (Some(preset), _) => preset,
+        (None, Some(text)) => read("build_network", text)?,
+        (None, None) => preset,
     };
     let most = match options.network_most {
         Some(most) => most,
         None => file.network_most.as_ref().map(most).transpose()?.unwrap_or(Ceiling::Open),
     };
-    let default = wish(preset);
-    if default.height() > most {
-        let (default, most) = (default.height().as_str(), most.as_str());
-        let error =
-            anyhow::anyhow!("the default network access `{default}` exceeds the maximum `{most}`");
-        bail!(hinted(error, "see the flags --network and --max-network"));
+    let (default, builds) = (wish(preset), wish(builds));
+    for (of, given) in [("the default network access", &default), ("that of builds", &builds)] {
+        if given.height() > most {
+            let (given, most) = (given.height().as_str(), most.as_str());
+            let error = anyhow::anyhow!("{of}, `{given}`, exceeds the maximum `{most}`");
+            bail!(hinted(error, "see the flags --network, --build-network and --max-network"));
+        }
     }
     let gateway = options.gateway.clone().or_else(|| file.gateway.clone());
-    Ok(Networks { gateway, default, most, environment: config.environment.clone() })
+    Ok(Networks { gateway, default, builds, most, environment: config.environment.clone() })
 }
 
 fn wish(preset: Preset) -> NetworkWish {
@@ -82,14 +91,18 @@ mod tests {
         let read = networks(&config).unwrap();
         assert!(read.default.packages);
         assert_eq!((read.most, read.gateway), (Ceiling::Allow, Some(PathBuf::from("/g.toml"))));
+        assert!(read.builds.packages);
         let flags = [&config[..], &["--network", "open", "--max-network", "open"]].concat();
         assert_eq!(networks(&flags).unwrap().default.height(), Ceiling::Open);
+        let builds = networks(&["--build-network", "packages"]).unwrap();
+        assert!(builds.builds.packages && !builds.default.packages);
     }
 
     #[test]
     fn a_default_that_nobody_may_have_is_refused() {
         assert!(networks(&["--network", "open", "--max-network", "allow"]).is_err());
         assert!(networks(&["--network", "packages", "--max-network", "none"]).is_err());
+        assert!(networks(&["--build-network", "open", "--max-network", "packages"]).is_err());
         for text in ["network = \"some\"", "network_most = \"all\""] {
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), text).unwrap();

@@ -98,6 +98,11 @@ async fn make(
     headers: &HeaderMap,
     wish: Create,
 ) -> Result<Response, RestError> {
+    // E2B's sandboxes have a root that installs packages and adds users. One that is made of a
+    // snapshot has the profile of its original.
+    let most = actions.config().max_profile;
+    let is_fork = actions.find_snapshot(tenant, &wish.template).is_ok();
+    let wish = Create { profile: (!is_fork).then_some(most), ..wish };
     let made = match headers.get("idempotency-key").map(HeaderValue::to_str) {
         None => actions.create(tenant, &wish).await,
         Some(key) => actions.create_once(tenant, key.unwrap_or_default(), &wish).await,
@@ -149,6 +154,7 @@ impl NewSandbox {
             mask_host: network.mask_request_host,
             // Clients have no word for it: the template's, or the server's.
             tier: None,
+            profile: None,
             network: reached,
             // Nor for operations and datasets.
             operations: Vec::new(),

@@ -50,6 +50,39 @@ fn runc_is_told_what_crun_is_told() {
 }
 
 #[test]
+fn the_profile_full_adds_the_capabilities_of_root_and_nothing_else() {
+    use belljar_confine::rights;
+    use belljar_sys::caps::Set;
+    let bits = [
+        ("CAP_CHOWN", Set::CHOWN),
+        ("CAP_DAC_OVERRIDE", Set::DAC_OVERRIDE),
+        ("CAP_FOWNER", Set::FOWNER),
+        ("CAP_FSETID", Set::FSETID),
+        ("CAP_KILL", Set::KILL),
+        ("CAP_NET_BIND_SERVICE", Set::NET_BIND_SERVICE),
+        ("CAP_SETGID", Set::SETGID),
+        ("CAP_SETPCAP", Set::SETPCAP),
+        ("CAP_SETUID", Set::SETUID),
+        ("CAP_SYS_ADMIN", Set::SYS_ADMIN),
+    ];
+    for runtime in [Runtime::Crun, Runtime::Runsc] {
+        let full = Spec { profile: SecurityProfile::Full, ..spec(runtime) };
+        let mut full = config(&full, runtime, FACTS, &Weakened::default(), ground());
+        let mut strict = made(runtime);
+        let held = |bundle: &Value| {
+            let names = bundle["process"]["capabilities"]["bounding"].as_array().unwrap();
+            let bit = |name: &Value| bits.iter().find(|(known, _)| name == known).unwrap().1;
+            names.iter().map(bit).fold(Set::EMPTY, Set::and)
+        };
+        assert_eq!(held(&full), held(&strict).and(rights::GRANTING), "{runtime:?}");
+        for bundle in [&mut full, &mut strict] {
+            bundle["process"]["capabilities"] = Value::Null;
+        }
+        assert_eq!(full, strict);
+    }
+}
+
+#[test]
 fn nothing_that_a_tenant_chose_is_in_it() {
     for runtime in [Runtime::Crun, Runtime::Runc, Runtime::Runsc] {
         let made = made(runtime);
