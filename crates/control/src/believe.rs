@@ -64,14 +64,31 @@ pub(crate) fn agreed(answers: Vec<Option<(Parts, Value)>>) -> (Vec<(Parts, Value
     (counted, silent)
 }
 
-/// Returns true if an event is about a sandbox of this node, or about none.
-pub(crate) fn is_event_of(node: NodeNumber, event: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(event) else { return false };
-    let mut data = text.lines().filter_map(|line| line.strip_prefix("data:")).peekable();
-    data.peek().is_none()
-        || data.all(|data| {
-            serde_json::from_str::<Event>(data).is_ok_and(|event| is_of(node, &event.sandbox))
-        })
+/// A block of a node's event stream.
+#[derive(Debug)]
+pub(crate) enum NodeEvent {
+    /// Nothing but a sign of life.
+    KeepAlive,
+    Event(Event),
+}
+
+/// Reads a block of a node's event stream, if it is about a sandbox of this node, or about none.
+///
+/// Only what is read may be passed on, never the block itself: clients find more line ends in
+/// it than are looked for here, such as a lone `\r`, and with them other events.
+pub(crate) fn read_event(node: NodeNumber, block: &[u8]) -> Option<NodeEvent> {
+    let text = std::str::from_utf8(block).ok()?;
+    let mut data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    let Some(first) = data.next() else { return Some(NodeEvent::KeepAlive) };
+    let event: Event = serde_json::from_str(first).ok()?;
+    let is_believed =
+        data.next().is_none() && is_of(node, &event.sandbox) && is_event_name(&event.kind);
+    is_believed.then_some(NodeEvent::Event(event))
+}
+
+/// Returns true if a kind can stand in a line of its own, as the event's name.
+fn is_event_name(kind: &str) -> bool {
+    !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// The names in a node's answer that the tenant asked for.
@@ -162,12 +179,18 @@ mod tests {
             });
             format!("id: 1\nevent: ended\ndata: {data}\n\n")
         };
-        assert!(is_event_of(node(1), event(&id(1, 7)).as_bytes()));
-        assert!(!is_event_of(node(1), event(&id(2, 7)).as_bytes()));
-        assert!(is_event_of(node(1), b":\n\n"), "a sign of life");
-        assert!(!is_event_of(node(1), b"data: nonsense\n\n"));
-        let two = format!("{}{}", event(&id(1, 7)).trim_end(), event(&id(2, 7)));
-        assert!(!is_event_of(node(1), two.as_bytes()));
+        let read = |block: &str| read_event(node(1), block.as_bytes());
+        assert!(matches!(read(&event(&id(1, 7))), Some(NodeEvent::Event(_))));
+        assert!(read(&event(&id(2, 7))).is_none());
+        assert!(matches!(read(":\n\n"), Some(NodeEvent::KeepAlive)));
+        assert!(read("data: nonsense\n\n").is_none());
+        let two = format!("{}\n{}", event(&id(1, 7)).trim_end(), event(&id(2, 7)));
+        assert!(read(&two).is_none());
+        let named = |kind: &str| read(&event(&id(1, 7)).replace("ended", kind));
+        assert!(matches!(named("of_another_kind"), Some(NodeEvent::Event(_))));
+        for kind in ["", "ended\\n", "ended\\r", "Ended", "ended:"] {
+            assert!(named(kind).is_none(), "{kind}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::{StatusCode, header};
 use tokio::time::Instant;
 
-use crate::believe::is_event_of;
+use crate::believe::{NodeEvent, read_event};
 use crate::control::Control;
 use crate::forward::Held;
 use crate::keys::Caller;
@@ -103,9 +103,9 @@ impl Following {
                 biased;
                 () = tokio::time::sleep_until(self.look_at) => self.listen().await,
                 next = next => match next {
-                    (node, Some(event)) => {
-                        if is_event_of(node, &event) {
-                            return counted(event, &mut self.told);
+                    (node, Some(block)) => {
+                        if let Some(event) = retold(node, &block, &mut self.told) {
+                            return event;
                         }
                     }
                     (node, None) => drop(self.heard.remove(&node)),
@@ -115,23 +115,16 @@ impl Following {
     }
 }
 
-/// The same event with a number of this stream's: each node counts its own.
-fn counted(event: Bytes, told: &mut u64) -> Bytes {
-    let Ok(text) = std::str::from_utf8(&event) else { return event };
-    let data = text.lines().find_map(|line| line.strip_prefix("data:"));
-    let shown = data.and_then(|data| serde_json::from_str::<Event>(data).ok());
-    let Some(shown) = shown else { return event };
-    *told += 1;
-    let lines = text.trim_end().lines().map(|line| {
-        if line.starts_with("id:") {
-            return format!("id: {told}");
-        }
-        let numbered = || serde_json::to_string(&Event { id: *told, ..shown.clone() }).ok();
-        let data = line.strip_prefix("data:").and_then(|_| numbered());
-        data.map_or_else(|| line.to_owned(), |data| format!("data: {data}"))
-    });
-    let lines: Vec<_> = lines.collect();
-    Bytes::from(format!("{}\n\n", lines.join("\n")))
+/// Writes what a node's block says in control's own bytes, if it is believed. It gets a number of
+/// this stream's: each node counts its own.
+fn retold(node: NodeNumber, block: &[u8], told: &mut u64) -> Option<Bytes> {
+    let NodeEvent::Event(event) = read_event(node, block)? else {
+        return Some(Bytes::from_static(b":\n\n"));
+    };
+    let event = Event { id: *told + 1, ..event };
+    let data = serde_json::to_string(&event).ok()?;
+    *told = event.id;
+    Some(Bytes::from(format!("id: {}\nevent: {}\ndata: {data}\n\n", event.id, event.kind)))
 }
 
 /// Events of one node, each in one piece, so that those of others can stand
@@ -180,6 +173,8 @@ impl EventBuffer {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use belljar_model::SandboxId;
+
     use super::*;
 
     #[tokio::test]
@@ -223,13 +218,52 @@ mod tests {
 
     #[test]
     fn events_of_all_nodes_are_counted_as_one() {
-        let data = |id: u64| {
-            format!(r#"{{"id":{id},"at":"2026-01-01T00:00:00Z","sandbox":"s","kind":"created"}}"#)
-        };
-        let event = |id| Bytes::from(format!("id: {id}\nevent: created\ndata: {}\n\n", data(id)));
+        let event = |id| block(id, &sandbox(1));
         let mut told = 0;
-        assert_eq!(counted(event(7), &mut told), event(1));
-        assert_eq!(counted(Bytes::from(":\n\n"), &mut told), ":\n\n");
-        assert_eq!(counted(event(7), &mut told), event(2));
+        let mut tell = |block: &str| retold(node(1), block.as_bytes(), &mut told);
+        assert_eq!(tell(&event(7)).unwrap(), event(1));
+        assert_eq!(tell(":\n\n").unwrap(), ":\n\n");
+        assert_eq!(tell(&block(8, &sandbox(2))), None);
+        assert_eq!(tell(&event(7)).unwrap(), event(2));
+    }
+
+    #[test]
+    fn no_event_hides_where_a_client_alone_sees_a_line() {
+        let (own, foreign) = (block(1, &sandbox(1)), block(1, &sandbox(2)));
+        let hidden = foreign.trim_end().replace('\n', "\r");
+        let own = own.trim_end();
+        let mut passed = Vec::new();
+        for block in [
+            format!(": \r{hidden}\r\n\n"),
+            format!("x\r\r{hidden}\r\r\n\n"),
+            format!("\u{feff}{hidden}\n\n"),
+            format!("retry: 1\r{hidden}\n{own}\n\n"),
+            format!("{own}\r\r{hidden}\n\n"),
+            own.replace(r#""created""#, r#""created\r\rdata: 1""#) + "\n\n",
+            own.replacen("created", "a\r\rdata: 1", 1) + "\n\n",
+        ] {
+            let mut told = 0;
+            let Some(shown) = retold(node(1), block.as_bytes(), &mut told) else { continue };
+            let shown = String::from_utf8(shown.to_vec()).unwrap();
+            assert!(!shown.contains('\r') && !shown.contains(&sandbox(2)), "{block:?}: {shown:?}");
+            passed.push(shown);
+        }
+        // The control: what was read of such a block is told.
+        let own = format!("{own}\n\n");
+        assert_eq!(passed, [":\n\n", ":\n\n", ":\n\n", own.as_str(), own.as_str()]);
+    }
+
+    fn node(number: u16) -> NodeNumber {
+        NodeNumber::new(number).unwrap()
+    }
+
+    fn sandbox(number: u16) -> String {
+        SandboxId::on_node(node(number), [7; 16]).to_string()
+    }
+
+    fn block(id: u64, sandbox: &str) -> String {
+        let at = "2026-01-01T00:00:00Z";
+        let data = format!(r#"{{"id":{id},"at":"{at}","sandbox":"{sandbox}","kind":"created"}}"#);
+        format!("id: {id}\nevent: created\ndata: {data}\n\n")
     }
 }

@@ -48,12 +48,13 @@ impl Budget {
     }
 
     /// Waits for a place at the port.
-    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        self.places.clone().acquire_owned().await.ok()
+    pub(crate) async fn place(&self) -> Option<PortPlace> {
+        let permit = self.places.clone().acquire_owned().await.ok()?;
+        Some(PortPlace { _permit: permit })
     }
 
     /// A place of this address, if it has not taken all of its own.
-    pub(crate) fn of_address(&self, address: PeerAddress) -> Option<AddressPlace> {
+    fn of_address(&self, address: PeerAddress) -> Option<AddressPlace> {
         let network = address.network();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(network).or_default();
@@ -65,9 +66,29 @@ impl Budget {
     }
 }
 
-/// One connection of an address, until it is dropped.
+/// A place at a port for the next connection, whoever it is from.
 #[derive(Debug)]
-pub(crate) struct AddressPlace {
+pub(crate) struct PortPlace {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl PortPlace {
+    /// Gives the place to a connection from this address, if it has not taken all of its own.
+    pub(crate) fn of_address(self, budget: &Budget, address: PeerAddress) -> Option<Place> {
+        let of_address = budget.of_address(address)?;
+        Some(Place { _at_port: self, _of_address: of_address })
+    }
+}
+
+/// The place of one connection, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _at_port: PortPlace,
+    _of_address: AddressPlace,
+}
+
+#[derive(Debug)]
+struct AddressPlace {
     network: IpAddr,
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use belljar_model::network::Scheme;
-use http::{Extensions, Request};
+use http::{Extensions, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -18,9 +18,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::activity::Activity;
-use crate::budget::{Budget, PeerAddress};
+use crate::budget::{Budget, PeerAddress, Place};
 use crate::impatient::Impatient;
 use crate::listener::Listener;
+use crate::placed::{PlacedStream, Switched};
 
 /// Bounds of the listening side.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,8 @@ pub struct Settings {
     pub connections_per_address: usize,
     /// How long a connection stays open without a request.
     pub idle: Duration,
+    /// How long one that was upgraded to another protocol stays open without a byte.
+    pub upgraded_idle: Duration,
     /// How long requests that run may take to finish when the server stops.
     pub grace: Duration,
 }
@@ -41,6 +44,8 @@ impl Default for Settings {
             connections: 16_384,
             connections_per_address: 4_096,
             idle: Duration::from_secs(60),
+            // Many protocols have no sign of life of their own.
+            upgraded_idle: Duration::from_secs(3600),
             grace: Duration::from_secs(5),
         }
     }
@@ -74,9 +79,11 @@ impl Doors {
         let mut accepting = JoinSet::new();
         let ports = listeners.len();
         for listener in listeners {
-            let Settings { connections, connections_per_address, idle, .. } = settings;
-            let budget = Budget::of_one(ports, connections, connections_per_address);
-            let port = Port { listener, budget, idle, open: open.clone() };
+            let Settings { connections, connections_per_address, .. } = settings;
+            let per_address =
+                if listener.is_for_proxies() { connections } else { connections_per_address };
+            let budget = Budget::of_one(ports, connections, per_address);
+            let port = Port { listener, budget, settings, open: open.clone() };
             accepting.spawn(accept(port, answer.clone()));
         }
         Self { accepting, open, grace: settings.grace }
@@ -120,7 +127,7 @@ impl Open {
 struct Port {
     listener: Listener,
     budget: Budget,
-    idle: Duration,
+    settings: Settings,
     open: Arc<Open>,
 }
 
@@ -129,7 +136,7 @@ where
     A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let Port { listener, budget, idle, open } = port;
+    let Port { listener, budget, settings, open } = port;
     let (acceptor, identify) = (listener.acceptor(), listener.identify());
     let refused = listener.refused();
     loop {
@@ -143,12 +150,12 @@ where
                 continue;
             }
         };
-        let Some(of_address) = budget.of_address(peer) else {
+        let Some(place) = place.of_address(&budget, peer) else {
             tracing::debug!(peer = %peer.0, "rejected connection: too many of one address");
             continue;
         };
         let (answer, acceptor) = (answer.clone(), acceptor.clone());
-        let manner = Manner { peer, idle, closing: open.watcher() };
+        let manner = Manner { peer, place, settings, closing: open.watcher() };
         let (identify, refused) = (identify.clone(), refused.clone());
         tokio::spawn(async move {
             let served = match acceptor {
@@ -182,7 +189,6 @@ where
             if let Err(error) = served {
                 tracing::debug!(error, "a connection ended early");
             }
-            drop((place, of_address));
         });
     }
 }
@@ -192,7 +198,8 @@ type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
 /// What holds for one connection.
 struct Manner {
     peer: PeerAddress,
-    idle: Duration,
+    place: Place,
+    settings: Settings,
     closing: watch::Receiver<()>,
 }
 
@@ -207,8 +214,10 @@ where
     A: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let Manner { peer, idle, mut closing } = manner;
-    let activity = Activity::new();
+    let Manner { peer, place, settings, mut closing } = manner;
+    let Settings { idle, upgraded_idle, .. } = settings;
+    let (activity, switched) = (Activity::new(), Switched::default());
+    let stream = PlacedStream::new(stream, place, switched.clone(), upgraded_idle);
     let counting = activity.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
@@ -216,7 +225,14 @@ where
         request.extensions_mut().insert(peer);
         request.extensions_mut().extend(who.clone());
         let (running, answered) = (counting.begin(), answer(request));
-        async move { Ok::<_, Infallible>(running.until_sent(answered.await)) }
+        let switched = switched.clone();
+        async move {
+            let response = answered.await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                switched.set();
+            }
+            Ok::<_, Infallible>(running.until_sent(response))
+        }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder

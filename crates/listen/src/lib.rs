@@ -10,6 +10,7 @@ mod doors;
 pub mod host;
 mod impatient;
 mod listener;
+mod placed;
 pub mod tls;
 
 pub use budget::PeerAddress;

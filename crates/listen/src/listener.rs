@@ -38,6 +38,7 @@ pub struct Listener {
     tls: Option<Arc<ServerConfig>>,
     identify: Option<Identify>,
     refused: Option<Refused>,
+    is_for_proxies: bool,
 }
 
 impl fmt::Debug for Listener {
@@ -68,7 +69,7 @@ impl Listener {
             socket.listen(BACKLOG)
         };
         let socket = bound().map_err(|source| ListenError { address, source })?;
-        Ok(Self { socket, tls, identify: None, refused: None })
+        Ok(Self { socket, tls, identify: None, refused: None, is_for_proxies: false })
     }
 
     /// A port whose clients have certificates of their own.
@@ -84,6 +85,15 @@ impl Listener {
         let (identify, refused): (Identify, Refused) = (Arc::new(identify), Arc::new(refused));
         let bound = Self::bind(address, Some(tls))?;
         Ok(Self { identify: Some(identify), refused: Some(refused), ..bound })
+    }
+
+    /// The same port for clients each of which speaks for many, and may have every place.
+    pub fn for_proxies(self) -> Self {
+        Self { is_for_proxies: true, ..self }
+    }
+
+    pub(crate) fn is_for_proxies(&self) -> bool {
+        self.is_for_proxies
     }
 
     /// Where it listens; tells the port when any free one was asked for.

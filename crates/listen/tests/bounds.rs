@@ -1,4 +1,5 @@
-//! Bounds of open ports: connections of a port, of an address, and without a request.
+//! Bounds of open ports: connections of a port, of an address, without a request, and without a
+//! byte after an upgrade.
 #![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use belljar_listen::{Doors, Listener, PeerAddress, Settings};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -28,7 +29,20 @@ fn port() -> (Listener, SocketAddr) {
 }
 
 fn open(listeners: Vec<Listener>, settings: Settings) -> Doors {
-    Doors::open(listeners, settings, async |request: Request<Body>| {
+    Doors::open(listeners, settings, async |mut request: Request<Body>| {
+        if request.uri().path() == "/upgrade" {
+            let upgraded = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let mut stream = TokioIo::new(upgraded.await.unwrap());
+                let mut seen = [0; 64];
+                while let Ok(read @ 1..) = stream.read(&mut seen).await {
+                    stream.write_all(&seen[..read]).await.unwrap();
+                }
+            });
+            let answer = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
+            let answer = answer.header("connection", "upgrade").header("upgrade", "echo");
+            return answer.body(Body::empty()).unwrap();
+        }
         let peer = request.extensions().get::<PeerAddress>().unwrap().0;
         if request.uri().path() == "/slow" {
             // Twice as long as a connection may be idle.
@@ -55,6 +69,29 @@ async fn ask(stream: &mut TcpStream) -> Option<String> {
     let read = tokio::time::timeout(Duration::from_secs(1), stream.read(&mut seen)).await;
     let read = read.ok()?.ok().filter(|read| *read > 0)?;
     Some(String::from_utf8_lossy(&seen[..read]).into_owned())
+}
+
+/// A connection that was upgraded to one that says everything again.
+async fn upgrade(to: SocketAddr) -> TcpStream {
+    let mut stream = connect(ONE, to).await;
+    let head = "GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\r\n\r\n") {
+        seen.push(stream.read_u8().await.unwrap());
+    }
+    assert!(seen.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&seen));
+    stream
+}
+
+async fn is_echoed(stream: &mut TcpStream) -> bool {
+    let mut seen = [0; 4];
+    let echo = async {
+        stream.write_all(b"ping").await.ok()?;
+        stream.read_exact(&mut seen).await.ok()
+    };
+    let echoed = tokio::time::timeout(HANG_LIMIT, echo).await.unwrap();
+    echoed.is_some() && seen == *b"ping"
 }
 
 async fn is_answered(from: Ipv4Addr, to: SocketAddr) -> bool {
@@ -150,6 +187,56 @@ async fn connection_with_a_request_is_not_idle() {
     }
     assert!(!connection.is_finished());
     assert!(tokio::time::timeout(HANG_LIMIT, connection).await.is_ok());
+}
+
+#[tokio::test]
+async fn upgraded_connection_keeps_its_place() {
+    let (public, clients) = port();
+    let settings = Settings { connections: 16, connections_per_address: 2, ..Settings::default() };
+    let _doors = open(vec![public], settings);
+    let mut held = vec![upgrade(clients).await, upgrade(clients).await];
+    for stream in &mut held {
+        assert!(is_echoed(stream).await);
+    }
+    let mut third = connect(ONE, clients).await;
+    assert_eq!(ask(&mut third).await, None, "the third of one address");
+    assert!(is_answered(OTHER, clients).await, "another address is served");
+    for stream in &mut held {
+        assert!(is_echoed(stream).await);
+    }
+    held.pop();
+    assert!(is_answered(ONE, clients).await, "places are given back");
+}
+
+#[tokio::test]
+async fn silent_upgraded_connection_is_closed() {
+    let (public, clients) = port();
+    let _doors = open(vec![public], Settings { upgraded_idle: IDLE, ..Settings::default() });
+    let mut stream = upgrade(clients).await;
+    let read = tokio::time::timeout(HANG_LIMIT, stream.read(&mut [0; 4])).await;
+    assert!(matches!(read, Ok(Ok(0) | Err(_))), "it is open after {HANG_LIMIT:?}");
+}
+
+#[tokio::test]
+async fn upgraded_connection_may_be_idle_for_longer_than_others() {
+    let (public, clients) = port();
+    let _doors = open(vec![public], Settings { idle: IDLE, ..Settings::default() });
+    let mut stream = upgrade(clients).await;
+    tokio::time::sleep(IDLE * 3).await;
+    assert!(is_echoed(&mut stream).await);
+}
+
+#[tokio::test]
+async fn proxy_may_have_every_place_of_a_port_for_proxies() {
+    let (private, address) = port();
+    let settings = Settings { connections: 16, connections_per_address: 1, ..Settings::default() };
+    let _doors = open(vec![private.for_proxies()], settings);
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        let mut stream = connect(ONE, address).await;
+        assert!(ask(&mut stream).await.is_some());
+        held.push(stream);
+    }
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn rlimits(spec: &Spec) -> Vec<(u32, u64)> {
         (resource::NOFILE, limits.open_files),
         // Per user id, and every sandbox has its own: a second lock on forks,
         // wider than the first, which counts the guest.
-        (resource::NPROC, nproc(spec.tier, &spec.limits)),
+        (resource::NPROC, nproc(limits)),
         (resource::MEMLOCK, 64 << 10),
         (resource::MSGQUEUE, 0),
         (resource::SIGPENDING, 512),
@@ -176,12 +176,31 @@ fn watched_rlimits(spec: &Spec, facts: Facts) -> Vec<(u32, u64)> {
 /// Memory that a small process may reserve and never use.
 const RESERVED_BYTES: u64 = 1 << 30;
 
-/// As many tasks as there can ever be inside, however quickly they are made.
-pub(crate) fn nproc(tier: Tier, limits: &Limits) -> u64 {
-    let pids = u64::from(limits.pids);
+/// As many tasks as there can ever be inside, however quickly they are made, where a cgroup
+/// keeps the limit.
+pub(crate) fn nproc(limits: &Limits) -> u64 {
     // This lock counts forks that are under way, of which each task may have one;
-    // the first lock counts only those that it let through. Any narrower, and on a
-    // slow or busy host the first is never reached and nobody learns of the bomb.
-    // The process tier is promised no other lock.
-    if tier == Tier::Process { pids + 2 } else { 2 * pids + 2 }
+    // the first lock counts only those that it let through. Without a user namespace
+    // it also counts whatever else of the host has the user id, such as the dead of
+    // the sandbox before, until somebody takes them in. Any narrower, and on a slow or
+    // busy host the first is never reached and nobody learns of the bomb.
+    2 * u64::from(limits.pids) + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_id_has_room_for_more_processes_than_the_cgroup() {
+        let root = belljar_model::RootFs { layers: vec!["/base".into()], binds: vec![] };
+        for tier in [Tier::Process, Tier::Jail] {
+            let mut spec = Spec::new(tier, root.clone());
+            spec.limits.pids = 16;
+            let list = rlimits(&spec);
+            let most = list.iter().find(|(resource, _)| *resource == resource::NPROC);
+            // Each of 16 and the guest, and a fork of each of the 16.
+            assert!(most.is_some_and(|(_, most)| *most > 16 + 1 + 16), "{tier:?}: {most:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ pub(crate) mod save;
 
 use std::path::PathBuf;
 
-use belljar_model::{Limits, Runtime, Tier};
+use belljar_model::{Limits, Runtime};
 use serde::{Deserialize, Serialize};
 
 use crate::confinement::nproc;
@@ -61,7 +61,7 @@ pub(crate) fn outer_limits(runtime: Runtime, limits: &Limits) -> Limits {
 
 /// As many tasks as gVisor's kernel may ever have to run.
 fn inside(limits: &Limits) -> u32 {
-    u32::try_from(nproc(Tier::GVISOR, limits)).unwrap_or(u32::MAX)
+    u32::try_from(nproc(limits)).unwrap_or(u32::MAX)
 }
 
 /// The same while the runtime starts, which is in the sandbox's groups as well.

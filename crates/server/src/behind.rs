@@ -78,13 +78,14 @@ impl Cluster {
         }
     }
 
-    /// The port that control connects to, and nobody else can.
+    /// The port that control connects to, and nobody else can. Each replica of control speaks
+    /// for many clients, whose addresses it bounds itself.
     pub fn listen(&self, address: std::net::SocketAddr) -> Result<Listener, ListenError> {
         let endpoint = self.identity.endpoint().clone();
         let config = endpoint
             .server_config(Clients::ControlOnly)
             .map_err(|error| ListenError { address, source: std::io::Error::other(error) })?;
-        Listener::bind_identified(
+        let listener = Listener::bind_identified(
             address,
             config,
             move |connection| {
@@ -98,7 +99,8 @@ impl Cluster {
                 belljar_telemetry::metrics().rejected_node_request("bad_certificate");
                 tracing::warn!(error, "rejected connection to the control port");
             },
-        )
+        )?;
+        Ok(listener.for_proxies())
     }
 
     pub(crate) fn next_sequence(&self) -> u64 {

@@ -137,7 +137,7 @@ impl Fixture {
             Feature::CallsMeet => own("Landlock keeps calls off the guest, and so off each other"),
             Feature::CallsSeeEachOther => own("procfs hides what Landlock lets no call trace"),
             Feature::OwnNetwork | Feature::OwnAbstractSockets => {
-                own("has no network namespace; the filter allows no socket but a pair")
+                own("has no network namespace; the filter allows no socket but a connected pair")
             }
             Feature::OwnIpc => own("has no IPC namespace"),
             Feature::OwnFigures => match tier {

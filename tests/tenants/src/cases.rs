@@ -27,6 +27,7 @@ mod streams;
 mod surface;
 mod tiers;
 mod token;
+mod upgrades;
 
 use std::pin::Pin;
 
@@ -109,6 +110,7 @@ pub(crate) const ALL: &[Case] = &[
         replicas::a_new_replica_knows_every_sandbox
     ),
     case!("API-15", "slow, large and idle connections", floods::connections_are_bounded),
+    case!("API-15/upgraded", "connections that leave HTTP", upgrades::keep_their_places),
     case!(warm "API-16", "a weaker or a missing tier", tiers::none_is_replaced),
     case!("API-16/floor", "a floor that is undercut", tiers::floors_hold),
     case!("API-17", "one connection to the database for all", database::nothing_stays_behind),

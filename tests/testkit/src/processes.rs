@@ -18,7 +18,7 @@ impl Process {
         Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    fn parse(pid: u32, stat: &str) -> Option<Self> {
+    pub(crate) fn parse(pid: u32, stat: &str) -> Option<Self> {
         // The name may hold anything, parentheses and spaces too.
         let (front, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_whitespace();

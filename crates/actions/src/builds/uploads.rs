@@ -6,14 +6,17 @@
 //!
 //! An address to send one to is good once and for an hour. What is sent is
 //! counted from its first byte, kept to the tenant's bound by dropping what was
-//! used longest ago, and looked at only when a build takes it apart. Only the server
-//! may read it.
+//! used longest ago, and looked at only when a build takes it apart. Files are
+//! counted beside their bytes: an empty one takes an inode, too. Only the server may
+//! read them.
+
+mod under_way;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
@@ -23,11 +26,14 @@ use crate::keys::Tenant;
 use crate::private;
 use crate::problem::{Kind, Problem};
 use crate::secret::{Secret, hex};
+use under_way::{MAX_PARTIAL_FILES, Share, UnderWay};
 
 /// How long an address is good for.
 const GOOD_FOR: Duration = Duration::from_secs(3600);
 /// Addresses that a tenant may have at once.
 const MOST_ADDRESSES: usize = 200;
+/// Finished uploads that are kept for a tenant, however small: those of many templates.
+const MAX_KEPT_FILES: usize = 1000;
 /// Bytes of an upload after which older ones make room for it.
 const CHECKED_EVERY: u64 = 32 << 20;
 
@@ -36,42 +42,6 @@ pub(super) struct Uploads {
     dir: PathBuf,
     expected: Mutex<HashMap<String, Expected>>,
     under_way: Arc<UnderWay>,
-}
-
-/// Bytes of uploads that are not finished, by the directory of their tenant.
-#[derive(Debug, Default)]
-struct UnderWay(Mutex<HashMap<PathBuf, u64>>);
-
-impl UnderWay {
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts bytes that are about to be written, if they fit.
-    fn add(&self, directory: &Path, bytes: u64, most: u64) -> bool {
-        let mut all = self.lock();
-        let held = all.get(directory).copied().unwrap_or(0);
-        let fits = held.saturating_add(bytes) <= most;
-        if fits {
-            all.insert(directory.to_owned(), held + bytes);
-        }
-        fits
-    }
-
-    /// Bytes that are under way for the tenant of this directory.
-    fn held(&self, directory: &Path) -> u64 {
-        self.lock().get(directory).copied().unwrap_or(0)
-    }
-
-    fn remove(&self, directory: &Path, bytes: u64) {
-        let mut all = self.lock();
-        if let Some(held) = all.get_mut(directory) {
-            *held = held.saturating_sub(bytes);
-            if *held == 0 {
-                all.remove(directory);
-            }
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -101,7 +71,7 @@ pub struct Upload {
     kept: u64,
     /// Bytes since the last look at what others take.
     unchecked: u64,
-    under_way: Arc<UnderWay>,
+    share: Share,
 }
 
 impl Uploads {
@@ -171,22 +141,21 @@ impl Uploads {
         let target = self.path(&expected.tenant, &expected.hash);
         let partial = target.with_extension(format!("{}.new", &token[..16.min(token.len())]));
         let cannot = |error: io::Error| Problem::internal("store an upload", &error);
-        if let Some(directory) = target.parent() {
-            private::make_dir(directory).map_err(cannot)?;
-        }
+        let directory = target.parent().unwrap_or(&target);
+        let share = Share::begin(&self.under_way, directory).ok_or_else(|| {
+            let message = format!("{MAX_PARTIAL_FILES} of your uploads are in progress");
+            Problem::new(Kind::TooMany, "too_many_uploads", message)
+                .hint("wait until one of them ends")
+        })?;
+        private::make_dir(directory).map_err(cannot)?;
         let mut options = tokio::fs::OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&partial).await;
         let file = file.map_err(cannot)?;
-        let under_way = self.under_way.clone();
-        Ok(Upload { file, partial, target, left: most, most, kept, unchecked: 0, under_way })
+        Ok(Upload { file, partial, target, left: most, most, kept, unchecked: 0, share })
     }
 }
 
 impl Upload {
-    fn directory(&self) -> &Path {
-        self.target.parent().unwrap_or(&self.target)
-    }
-
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let count = bytes.len() as u64;
         if count > self.left {
@@ -194,7 +163,7 @@ impl Upload {
             return Err(Problem::new(Kind::Invalid, "upload_too_large", message)
                 .hint("exclude large files with .dockerignore"));
         }
-        if !self.under_way.add(self.directory(), count, self.kept) {
+        if !self.share.add(count, self.kept) {
             let message = format!("your uploads can have at most {} bytes in total", self.kept);
             return Err(Problem::new(Kind::TooMany, "too_many_uploads", message)
                 .hint("upload them one after the other"));
@@ -203,8 +172,8 @@ impl Upload {
         self.unchecked += count;
         if self.unchecked >= CHECKED_EVERY.min(self.kept / 4) {
             self.unchecked = 0;
-            let left = self.kept.saturating_sub(self.under_way.held(self.directory()));
-            let made = make_room(&self.partial, left);
+            let held = self.share.of_tenant();
+            let made = make_room(&self.partial, self.kept.saturating_sub(held));
             made.map_err(|error| Problem::internal("store an upload", &error))?;
         }
         let written = self.file.write_all(bytes).await;
@@ -221,10 +190,11 @@ impl Upload {
         let cannot = |error: io::Error| Problem::internal("store an upload", &error);
         self.file.flush().await.map_err(cannot)?;
         fs::rename(&self.partial, &self.target).map_err(cannot)?;
-        self.under_way.remove(self.directory(), self.most - self.left);
-        self.left = self.most;
-        let left = self.kept.saturating_sub(self.under_way.held(self.directory()));
-        make_room(&self.target, left).map_err(cannot)
+        let (target, kept) = (self.target.clone(), self.kept);
+        let others = self.share.of_others();
+        // It is no longer under way.
+        drop(self);
+        make_room(&target, kept.saturating_sub(others)).map_err(cannot)
     }
 }
 
@@ -232,13 +202,12 @@ impl Drop for Upload {
     fn drop(&mut self) {
         // Gone already if it was finished.
         let _ = fs::remove_file(&self.partial);
-        self.under_way.remove(self.directory(), self.most - self.left);
     }
 }
 
 /// Drops finished uploads, those that were used longest ago first, until the rest has at
-/// most so many bytes; never `newest`.
-fn make_room(newest: &Path, most: u64) -> io::Result<()> {
+/// most so many bytes and files; never `newest`.
+fn make_room(newest: &Path, most_bytes: u64) -> io::Result<()> {
     let directory = newest.parent().unwrap_or(newest);
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -250,11 +219,13 @@ fn make_room(newest: &Path, most: u64) -> io::Result<()> {
         }
     }
     files.sort();
-    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
-    for (_, bytes, path) in files {
-        if total > most && path != newest {
+    let mut bytes: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    let mut count = files.len();
+    for (_, size, path) in files {
+        if (bytes > most_bytes || count > MAX_KEPT_FILES) && path != newest {
             fs::remove_file(path)?;
-            total -= bytes;
+            bytes -= size;
+            count -= 1;
         }
     }
     Ok(())
@@ -336,7 +307,54 @@ mod tests {
         three.write(&[3; 50]).await.unwrap();
         three.finish().await.unwrap();
         one.finish().await.unwrap();
-        assert!(uploads.under_way.lock().is_empty());
+        assert!(uploads.under_way.is_empty());
+    }
+
+    #[tokio::test]
+    async fn empty_ones_make_room_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(dir.path()).unwrap();
+        let tenant = Tenant::new("one");
+        let begin = async |hash: &str| {
+            let token = address(&uploads, &tenant, hash);
+            uploads.receive(&token, 10, 100).await.unwrap()
+        };
+        begin(HASH).await.finish().await.unwrap();
+        let oldest = uploads.path(&tenant, HASH);
+        let long_ago = SystemTime::now() - Duration::from_secs(60);
+        File::open(&oldest).unwrap().set_modified(long_ago).unwrap();
+        let directory = oldest.parent().unwrap();
+        for number in 1..MAX_KEPT_FILES {
+            File::create(directory.join(format!("{number:064x}"))).unwrap();
+        }
+        assert_eq!(fs::read_dir(directory).unwrap().count(), MAX_KEPT_FILES);
+        let newest = format!("b{}", &HASH[1..]);
+        begin(&newest).await.finish().await.unwrap();
+        assert_eq!(fs::read_dir(directory).unwrap().count(), MAX_KEPT_FILES);
+        assert!(uploads.find(&tenant, HASH).is_none(), "the oldest made no room");
+        assert!(uploads.find(&tenant, &newest).is_some());
+    }
+
+    #[tokio::test]
+    async fn empty_ones_count_while_they_are_under_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(dir.path()).unwrap();
+        let (one, two) = (Tenant::new("one"), Tenant::new("two"));
+        let begin = async |tenant: &Tenant| {
+            let token = address(&uploads, tenant, HASH);
+            uploads.receive(&token, 10, 100).await
+        };
+        let mut begun = Vec::new();
+        for _ in 0..MAX_PARTIAL_FILES {
+            begun.push(begin(&one).await.unwrap());
+        }
+        assert_eq!(begin(&one).await.unwrap_err().code, "too_many_uploads");
+        // Another tenant has a bound of its own, and one that is given up is free again.
+        begin(&two).await.unwrap();
+        begun.pop();
+        begin(&one).await.unwrap();
+        drop(begun);
+        assert!(uploads.under_way.is_empty());
     }
 
     #[tokio::test]

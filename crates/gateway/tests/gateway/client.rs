@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore};
 
 use crate::world::{PATIENCE, Sandbox};
 
@@ -111,17 +111,32 @@ pub(crate) async fn tls(
     name: &str,
     roots: &RootCertStore,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots.clone())
-        .with_no_client_auth();
+    let mut config = config(roots);
     config.enable_sni = !name.is_empty();
     let name = if name.is_empty() { "nobody.test" } else { name };
     let name = rustls_pki_types::ServerName::try_from(name.to_owned()).unwrap();
     let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
     tokio::time::timeout(PATIENCE, connecting).await.expect("an end")
+}
+
+fn config(roots: &RootCertStore) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots.clone())
+        .with_no_client_auth()
+}
+
+/// The first bytes of TLS, for this name.
+pub(crate) fn greeting(name: &str, roots: &RootCertStore) -> Vec<u8> {
+    let name = rustls_pki_types::ServerName::try_from(name.to_owned()).unwrap();
+    let mut connection = ClientConnection::new(Arc::new(config(roots)), name).unwrap();
+    let mut bytes = Vec::new();
+    while connection.wants_write() {
+        connection.write_tls(&mut bytes).unwrap();
+    }
+    bytes
 }
 
 /// What trusts the authority of a sandbox, and nobody else.

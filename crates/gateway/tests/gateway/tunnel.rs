@@ -3,7 +3,7 @@
 use belljar_model::network::{Decision, Kind, Policy, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::client::{ask, is_closed, tls};
+use crate::client::{ask, greeting, is_closed, tls};
 use crate::world::{World, allow};
 
 const GET: &str = "GET /inside HTTP/1.1\r\nhost: good.test\r\n\r\n";
@@ -41,6 +41,47 @@ async fn another_name_inside_is_cut() {
         assert_eq!((row.kind, row.decision), (Kind::Connection, Decision::Denied));
     }
     assert!(world.seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn another_name_in_a_second_greeting_is_cut() {
+    let world = World::start().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard).await;
+        heard
+    });
+    world.names.set("good.test", &["127.0.0.1"]);
+    let sandbox = world.sandbox(allow(&[("good.test", port)]));
+    let mut stream = sandbox.tunnel(&format!("good.test:{port}")).await.unwrap();
+    let [first, second] = ["good.test", "other.test"].map(|name| greeting(name, &world.roots));
+    stream.write_all(&[&first[..], &second].concat()).await.unwrap();
+    // It may be cut already.
+    let _ = stream.shutdown().await;
+    assert!(is_closed(&mut stream).await);
+    assert!(heard.await.unwrap() == first, "more than the first greeting was passed on");
+    let is_it = |row: &belljar_model::network::Row| row.reason == Reason::NameMismatch;
+    world.rows(&sandbox, |rows| rows.iter().any(is_it)).await;
+}
+
+#[tokio::test]
+async fn another_host_in_a_plain_request_is_refused() {
+    let world = World::start().await;
+    // The port is for those who may; no other reason lets this pass.
+    if let Err(error) = world.plain_at("127.83.7.1:80".parse().unwrap()).await {
+        return assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+    }
+    world.names.set("good.test", &["127.83.7.1"]);
+    let sandbox = world.sandbox(allow(&[("good.test", 80)]));
+    let mut stream = sandbox.tunnel("good.test:80").await.unwrap();
+    let refused = ask(&mut stream, &GET.replace("good.test", "other.test")).await;
+    assert!(matches!(refused.status, 400 | 403), "{refused:?}");
+    assert!(world.seen.lock().unwrap().is_empty());
+    let mut stream = sandbox.tunnel("good.test:80").await.unwrap();
+    assert_eq!(ask(&mut stream, GET).await.body, "GET /inside ");
 }
 
 #[tokio::test]

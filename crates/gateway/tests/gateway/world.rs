@@ -109,8 +109,12 @@ impl World {
 
     /// A plain server. It answers by path: see [`answer`].
     pub(crate) async fn plain(&self) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        self.plain_at("127.0.0.1:0".parse().unwrap()).await.unwrap()
+    }
+
+    pub(crate) async fn plain_at(&self, address: SocketAddr) -> std::io::Result<u16> {
+        let listener = TcpListener::bind(address).await?;
+        let port = listener.local_addr()?.port();
         let seen = Arc::clone(&self.seen);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -122,7 +126,7 @@ impl World {
                 });
             }
         });
-        port
+        Ok(port)
     }
 
     /// The same behind TLS, as `name`; with HTTP/2 if the client wants it.

@@ -288,10 +288,24 @@ pub(crate) fn write_maps(proc: &Path, privileged: bool, first_uid: u32) -> Resul
     fs::write(proc.join("projid_map"), format!("0 {first_uid} 1")).doing("map project ids")
 }
 
-/// Copies the mounts that the sandbox stands on, read-only. Ids of layers, which are
+/// The mounts that a sandbox stands on, with their attributes. Ids of layers, which are
 /// shared and never changed, show through the sandbox's own map. Directories of the host
 /// that are bound keep their owners, who are nobody inside: root of the sandbox reads
 /// there what any user of the host could, and no more.
+fn foundations<'a>(
+    spec: &'a Spec,
+    shared: Attributes<'a>,
+) -> impl Iterator<Item = (&'a Path, Attributes<'a>)> {
+    let unmapped = Attributes { idmap: None, ..shared };
+    let layers = spec.root.layers.iter().map(move |layer| (layer.as_path(), shared));
+    let binds = spec.root.binds.iter().map(move |bind| match bind.owners {
+        Owners::Host => (bind.source.as_path(), unmapped),
+        Owners::Sandbox => (bind.source.as_path(), shared),
+    });
+    layers.chain(binds)
+}
+
+/// Copies the mounts that the sandbox stands on, read-only.
 fn hand_over(
     spec: &Spec,
     weakened: &Weakened,
@@ -304,14 +318,8 @@ fn hand_over(
         idmap: namespace,
         ..Attributes::default()
     };
-    let unmapped = Attributes { idmap: None, ..shared };
-    let layers = spec.root.layers.iter().map(|layer| (layer, shared));
-    let binds = spec.root.binds.iter().map(|bind| match bind.owners {
-        Owners::Host => (&bind.source, unmapped),
-        Owners::Sandbox => (&bind.source, shared),
-    });
     let mut trees = Vec::new();
-    for (path, attributes) in layers.chain(binds) {
+    for (path, attributes) in foundations(spec, shared) {
         let what = format!("open the layer {}", path.display());
         let tree = mounts::detached(path, Reach::One).doing(what)?;
         mounts::prepare(tree.as_fd(), attributes)?;
@@ -335,4 +343,25 @@ fn hand_over(
         trees.push(tree);
     }
     Ok(trees)
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_model::{Bind, RootFs, Tier};
+
+    use super::*;
+
+    #[test]
+    fn files_of_the_host_do_not_become_the_sandboxs_own() {
+        let binds = vec![Bind::of_host("/usr", "/usr"), Bind::of_sandboxes("/made", "/made")];
+        let spec = Spec::new(Tier::Jail, RootFs { layers: vec!["/layer".into()], binds });
+        let namespace = fs::File::open("/proc/self/ns/user").unwrap();
+        let shared = Attributes { idmap: Some(namespace.as_fd()), ..Attributes::default() };
+        let mapped: Vec<_> = foundations(&spec, shared)
+            .map(|(path, attributes)| (path.to_owned(), attributes.idmap.is_some()))
+            .collect();
+        let want = [("/layer", true), ("/usr", false), ("/made", true)];
+        let want = want.map(|(path, is_mapped)| (std::path::PathBuf::from(path), is_mapped));
+        assert_eq!(mapped, want);
+    }
 }

@@ -95,6 +95,30 @@ const SOCKETPAIR: Rule = Switch {
     otherwise: Errno(errno::AFNOSUPPORT),
 };
 
+/// The bits of a socket's type that are no flags.
+const SOCK_TYPE_MASK: u32 = 0xf;
+const SOCK_STREAM: u32 = 1;
+const SOCK_SEQPACKET: u32 = 5;
+
+/// Pairs that stay pairs. One end of a pair of datagrams can be sent from, or connected, to any
+/// socket of datagrams that it can name, and SOCK_RAW makes such a pair, too. The kernel
+/// refuses to connect the end of a stream or of a sequence of packets, and ignores an address
+/// that is sent to.
+const CONNECTED_PAIR: Rule = Switch {
+    arg: 0,
+    mask: u32::MAX,
+    cases: &[(
+        AF_UNIX,
+        Switch {
+            arg: 1,
+            mask: SOCK_TYPE_MASK,
+            cases: &[(SOCK_STREAM, Now(Allow)), (SOCK_SEQPACKET, Now(Allow))],
+            otherwise: EPERM,
+        },
+    )],
+    otherwise: Errno(errno::AFNOSUPPORT),
+};
+
 /// Terminals and sockets as programs use them; nothing else of any driver.
 const IOCTL: Rule = Switch {
     arg: 1,
@@ -320,10 +344,11 @@ pub fn enclosed() -> Policy {
 
 /// The same filter for the tier that shares the host's network, IPC and file system.
 /// Landlock rules neither datagrams nor connections to sockets with a path, so no socket
-/// that could have an address is made; pairs stay, which lead nowhere else. Nothing rules
+/// is made that could reach an address; pairs that lead nowhere else stay. Nothing rules
 /// System V IPC and message queues either.
 pub fn unconnected(mut policy: Policy) -> Policy {
     policy.set(&["socket"], Now(Errno(errno::AFNOSUPPORT)));
+    policy.set(&["socketpair"], CONNECTED_PAIR);
     let shared = ["shmget", "shmat", "shmctl", "semget", "semctl", "msgget", "msgctl", "mq_open"];
     policy.set(&shared, Now(Errno(errno::NOSYS)));
     policy

@@ -2,7 +2,7 @@
 
 use belljar_sys::seccomp::Instruction;
 
-use super::{Verdict, assemble, guest, monitor, numbers, user, zygote};
+use super::{Verdict, assemble, guest, monitor, numbers, pinned, unconnected, user, zygote};
 
 const NATIVE: u32 = 0xc000_003e;
 
@@ -47,7 +47,7 @@ fn ask(name: &str, args: [u64; 6]) -> Verdict {
 
 #[test]
 fn every_rule_of_the_policy_survives_assembly() {
-    for policy in [user(), guest(), zygote(), monitor()] {
+    for policy in [user(), guest(), zygote(), monitor(), unconnected(user())] {
         let filter = assemble(&policy);
         for &(number, name) in numbers::TABLE {
             let super::Rule::Now(want) = policy.rule(number) else { continue };
@@ -101,6 +101,66 @@ fn sockets_are_unix_tcp_and_route_netlink() {
         [(2, 2, 0), (2, 3, 1), (10, 2, 0), (16, 3, 6), (17, 3, 0), (38, 5, 0), (40, 1, 0)]
     {
         assert_ne!(ask("socket", [family, kind, protocol, 0, 0, 0]), Verdict::Allow, "{family}");
+    }
+}
+
+#[test]
+fn sockets_of_the_process_tier_are_pairs_that_lead_nowhere_else() {
+    const FLAGS: u64 = 0o2_004_000;
+    for policy in [unconnected(user()), unconnected(guest()), pinned(unconnected(user()))] {
+        let filter = assemble(&policy);
+        let ask = |name: &str, family: u64, kind: u64| {
+            let number = numbers::number(name).unwrap();
+            verdict(&filter, NATIVE, number, [family, kind, 0, 0, 0, 0])
+        };
+        // Streams and sequences of packets.
+        for kind in [1, 5] {
+            assert_eq!(ask("socketpair", 1, kind), Verdict::Allow, "{kind}");
+            assert_eq!(ask("socketpair", 1, kind | FLAGS), Verdict::Allow, "{kind}");
+        }
+        // Datagrams, under both names, and what is no type of such a socket.
+        for kind in [2, 3, 0, 4, 6, 10] {
+            assert_eq!(ask("socketpair", 1, kind), Verdict::Errno(1), "{kind}");
+            assert_eq!(ask("socketpair", 1, kind | FLAGS), Verdict::Errno(1), "{kind}");
+        }
+        for family in [0, 2, 10, 16, 30] {
+            assert_eq!(ask("socketpair", family, 1), Verdict::Errno(97), "{family}");
+        }
+        for (family, kind) in [(1, 1), (1, 2), (1, 5), (2, 1), (10, 1), (16, 3)] {
+            assert_eq!(ask("socket", family, kind), Verdict::Errno(97), "{family} {kind}");
+        }
+    }
+    // Elsewhere nothing of the host has an address that a pair could name.
+    assert_eq!(ask("socketpair", [1, 2, 0, 0, 0, 0]), Verdict::Allow);
+}
+
+#[test]
+fn sockets_take_no_programs_protocols_or_pages() {
+    const SOCKET: u64 = 1;
+    const TCP: u64 = 6;
+    for call in ["setsockopt", "getsockopt"] {
+        // Programs of both kinds, also for a group of ports; pages of the sender.
+        for option in [26, 50, 51, 52, 60] {
+            let args = [0, SOCKET, option, 0, 0, 0];
+            assert_eq!(ask(call, args), Verdict::Errno(1), "{call} {option}");
+        }
+        // Other protocols in a socket's place; pages of the network.
+        for option in [31, 35] {
+            let args = [0, TCP, option, 0, 0, 0];
+            assert_eq!(ask(call, args), Verdict::Errno(1), "{call} TCP {option}");
+        }
+        // SO_REUSEADDR and TCP_NODELAY.
+        assert_eq!(ask(call, [0, SOCKET, 2, 0, 0, 0]), Verdict::Allow);
+        assert_eq!(ask(call, [0, TCP, 1, 0, 0, 0]), Verdict::Allow);
+    }
+    // Urgent data, pages by reference, and connections without `connect`.
+    for flag in [1, 0x400_0000, 0x2000_0000] {
+        for call in ["sendto", "sendmmsg", "recvfrom", "recvmmsg"] {
+            assert_eq!(ask(call, [0, 0, 0, flag, 0, 0]), Verdict::Errno(1), "{call} {flag:#x}");
+        }
+        for call in ["sendmsg", "recvmsg"] {
+            assert_eq!(ask(call, [0, 0, flag, 0, 0, 0]), Verdict::Errno(1), "{call} {flag:#x}");
+        }
     }
 }
 

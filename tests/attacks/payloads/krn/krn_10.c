@@ -30,7 +30,8 @@ int main(void) {
                 {"SO_ATTACH_REUSEPORT_CBPF", 51, true},
                 {"SO_ATTACH_REUSEPORT_EBPF", 52, false}};
     int socks[2] = {socket(AF_INET, SOCK_STREAM, 0), -1}, pair[2];
-    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0) socks[1] = pair[0];
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
+        socks[1] = pair[0];
     int one = 1;
     setsockopt(socks[0], SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
     for (unsigned s = 0; s < 2; s++) {

@@ -52,6 +52,8 @@ pub(crate) fn on_the_host_without(
 ) -> Result<&'static [Defence], &'static str> {
     match attack.id {
         "SYS-10" => Ok(&[Defence::Seccomp, Defence::Landlock]),
+        // No Landlock rules who sends to a socket with a path.
+        "SYS-17" => Ok(&[Defence::Seccomp]),
         // Keys of root's are not another user's to find, with whatever keyring.
         "KRN-15" if set.contains(&Defence::Keyring) => Err("its user is not the host's root"),
         _ => Ok(set),

@@ -81,6 +81,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
             payload("sys/sys_16.c"),
             Control::Because("a documented residue: nothing of ours stands in the way of timing"),
         ),
+        one(
+            "SYS-17",
+            payload("sys/sys_17.c").args_from(datagrams),
+            Control::Without(&[NetNamespace, Landlock]),
+        ),
     ]
 }
 
@@ -126,6 +131,12 @@ fn sockets(stage: &Stage) -> Vec<String> {
     args.push(canaries.socket().display().to_string());
     args.push(format!("@{}", canaries.abstract_name()));
     args
+}
+
+fn datagrams(stage: &Stage) -> Vec<String> {
+    let canaries = stage.canaries();
+    let path = canaries.datagram_socket().display().to_string();
+    vec![path, format!("@{}", canaries.abstract_datagram_name())]
 }
 
 /// Looks for the sandbox's id and for names of the host.

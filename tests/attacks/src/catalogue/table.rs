@@ -68,6 +68,7 @@ pub(crate) static ALL: &[Row] = &[
     row("SYS-14", 1, "share a host uid with another sandbox"),
     row("SYS-15", 1, "read host-wide counters"),
     row("SYS-16", 2, "high-resolution timers and cache probing"),
+    row("SYS-17", 0, "send from one end of a pair of sockets to the host's"),
     row("PROC-01", 0, "outlive the call as a daemon"),
     row("PROC-02", 0, "ignore and block every signal"),
     row("PROC-03", 0, "fork faster than the killer"),

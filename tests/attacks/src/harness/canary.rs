@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -24,6 +24,8 @@ pub(crate) struct Canaries {
     unix: UnixListener,
     abstract_unix: UnixListener,
     abstract_name: String,
+    datagram: UnixDatagram,
+    abstract_datagram: UnixDatagram,
     file_before: String,
     settings_before: Vec<(&'static str, String)>,
 }
@@ -55,6 +57,12 @@ impl Canaries {
         let abstract_name = format!("belljar-canary-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&abstract_name)?;
         let abstract_unix = UnixListener::bind_addr(&address)?;
+        let datagram = UnixDatagram::bind(dir.path().join("datagram"))?;
+        fs::set_permissions(dir.path().join("datagram"), fs::Permissions::from_mode(0o777))?;
+        let address = SocketAddr::from_abstract_name(datagram_name(&abstract_name))?;
+        let abstract_datagram = UnixDatagram::bind_addr(&address)?;
+        datagram.set_nonblocking(true)?;
+        abstract_datagram.set_nonblocking(true)?;
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         tcp.set_nonblocking(true)?;
         unix.set_nonblocking(true)?;
@@ -74,6 +82,8 @@ impl Canaries {
             unix,
             abstract_unix,
             abstract_name,
+            datagram,
+            abstract_datagram,
             file_before,
             settings_before,
         })
@@ -99,6 +109,16 @@ impl Canaries {
         &self.abstract_name
     }
 
+    /// A socket of datagrams with a path on the host.
+    pub(crate) fn datagram_socket(&self) -> PathBuf {
+        self.dir.path().join("datagram")
+    }
+
+    /// A socket of datagrams with an abstract name in the host's network.
+    pub(crate) fn abstract_datagram_name(&self) -> String {
+        datagram_name(&self.abstract_name)
+    }
+
     /// A port on the host's 127.0.0.1 that listens.
     pub(crate) fn port(&self) -> u16 {
         self.tcp.local_addr().map_or(0, |address| address.port())
@@ -122,7 +142,8 @@ impl Canaries {
         }
         let names = fs::read_dir(self.dir()).into_iter().flatten().flatten();
         for name in names.map(|entry| entry.file_name()) {
-            let known = ["file", "secrets", "socket"].iter().any(|known| name == *known);
+            let known = ["file", "secrets", "socket", "datagram"];
+            let known = known.iter().any(|known| name == *known);
             // Names that acts of the harness itself use begin with "own-".
             if !known && !name.to_string_lossy().starts_with("own-") {
                 touched.push(format!("the canary directory has a new entry {name:?}"));
@@ -139,6 +160,14 @@ impl Canaries {
         ] {
             if count > 0 {
                 touched.push(format!("the canary {name} listener got {count} connections"));
+            }
+        }
+        for (name, socket) in
+            [("datagram", &self.datagram), ("abstract datagram", &self.abstract_datagram)]
+        {
+            let count = drain(|| socket.recv(&mut [0; 64]).map(|_| ()));
+            if count > 0 {
+                touched.push(format!("the canary {name} socket got {count} messages"));
             }
         }
         let now = settings();
@@ -159,8 +188,12 @@ impl Drop for Canaries {
     }
 }
 
-fn drain(mut accept: impl FnMut() -> io::Result<()>) -> usize {
-    std::iter::from_fn(|| accept().ok()).count()
+fn drain(mut take: impl FnMut() -> io::Result<()>) -> usize {
+    std::iter::from_fn(|| take().ok()).count()
+}
+
+fn datagram_name(listener: &str) -> String {
+    format!("{listener}-datagram")
 }
 
 /// Content, owner, mode and change time. The access time is left out: reading

@@ -203,14 +203,19 @@ async fn evade(platform: &Platform) -> anyhow::Result<String> {
 }
 
 /// One request by a connection that comes from this address.
-async fn send_from(from: IpAddr, to: SocketAddr, key: &str, path: &str) -> anyhow::Result<Answer> {
+pub(super) async fn send_from(
+    from: IpAddr,
+    to: SocketAddr,
+    key: &str,
+    path: &str,
+) -> anyhow::Result<Answer> {
     let host = to.to_string();
     let headers = [("host", host.as_str()), ("x-api-key", key)];
     let answer = exchange(connect_from(from, to).await?, "GET", path, &headers, "".into());
     whole(tokio::time::timeout(HANG_LIMIT, answer).await??).await
 }
 
-async fn connect_from(from: IpAddr, to: SocketAddr) -> anyhow::Result<TcpStream> {
+pub(super) async fn connect_from(from: IpAddr, to: SocketAddr) -> anyhow::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
     Ok(tokio::time::timeout(HANG_LIMIT, socket.connect(to)).await??)

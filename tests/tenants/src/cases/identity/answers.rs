@@ -115,7 +115,9 @@ async fn answer_for_others(platform: &Platform) -> anyhow::Result<String> {
             });
             format!("id: 1\nevent: ended\ndata: {event}\n\n")
         };
-        let body = [ended(&victim), ended(&own)].concat();
+        // Some clients end lines where others do not.
+        let hidden = format!(": \r{}", ended(&victim).replace('\n', "\r"));
+        let body = [ended(&victim), format!("{hidden}\n\n"), ended(&own)].concat();
         say(Answer { kind: "text/event-stream", body, ..nothing.clone() });
         let mut events = owner.open("GET", "/v1/events", &[], "").await?;
         events.until(&own).await?;
