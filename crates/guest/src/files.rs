@@ -31,8 +31,8 @@ pub(crate) fn as_user<T>(
     if !confiner.profile.switch_user {
         return act();
     }
-    confiner.rights.take(user).doing("act as the user")?;
-    let outcome = act();
+    // What was taken by halves is given back as well.
+    let outcome = confiner.rights.take(user).doing("act as the user").and_then(|()| act());
     confiner.rights.give_back().doing("act as the guest again")?;
     outcome
 }
