@@ -14,7 +14,7 @@ cases!["profiles":
     rights_end_when_root_becomes_another_user needs [RootUser, Python],
     no_program_gains_rights needs [RootUser, Python],
     files_are_moved_with_the_rights_of_root needs [RootUser],
-    a_fork_has_the_profile_of_its_original needs [RootUser, CopiesFiles],
+    a_fork_has_the_profile_of_its_original_or_a_narrower_one needs [RootUser, CopiesFiles],
     a_sandbox_that_waited_has_the_profile_that_is_asked_for needs [RootUser, Warm],
     a_return_from_disk_only_takes_rights_away needs [RootUser, Saves],
 ];
@@ -154,17 +154,27 @@ async fn files_are_moved_with_the_rights_of_root(f: &Fixture) -> anyhow::Result<
     Ok(())
 }
 
-async fn a_fork_has_the_profile_of_its_original(f: &Fixture) -> anyhow::Result<()> {
+async fn a_fork_has_the_profile_of_its_original_or_a_narrower_one(
+    f: &Fixture,
+) -> anyhow::Result<()> {
     for (profile, want) in [(Strict, 0), (Full, FULL)] {
         let sandbox = with(f, profile).await?;
-        let fork = f.node.fork(&sandbox.checkpoint().await?).await?;
+        let checkpoint = sandbox.checkpoint().await?;
+        let fork = f.node.fork(&checkpoint).await?;
         let of_root = capabilities(&fork, as_root(status()), "CapEff").await?;
         same!(of_root, want, "root of a fork, {profile}");
+        for (asked, want) in [(Strict, 0), (Full, want)] {
+            let fork = f.node.fork_confined(&checkpoint, asked).await?;
+            let of_root = capabilities(&fork, as_root(status()), "CapEff").await?;
+            same!(of_root, want, "root of a fork, {profile} as {asked}");
+        }
     }
     Ok(())
 }
 
-async fn a_sandbox_that_waited_has_the_profile_that_is_asked_for(f: &Fixture) -> anyhow::Result<()> {
+async fn a_sandbox_that_waited_has_the_profile_that_is_asked_for(
+    f: &Fixture,
+) -> anyhow::Result<()> {
     let node = f.another_node().await?;
     let template = f.warm_template()?;
     let spec = f.warm_spec()?;
@@ -200,7 +210,8 @@ async fn a_return_from_disk_only_takes_rights_away(f: &Fixture) -> anyhow::Resul
         let spec = Spec { profile, ..f.spec() };
         f.node.resume_from(&dir.path().join(saved), spec).await
     };
-    for (saved, profile, want) in [("full", Full, FULL), ("full", Strict, 0), ("strict", Strict, 0)] {
+    for (saved, profile, want) in [("full", Full, FULL), ("full", Strict, 0), ("strict", Strict, 0)]
+    {
         let sandbox = back(saved, profile).await?;
         for set in ["CapPrm", "CapEff"] {
             let of_root = capabilities(&sandbox, as_root(status()), set).await?;
