@@ -14,6 +14,7 @@ use crate::keys::Tenant;
 use crate::lifecycle::{OnTimeout, unhurried};
 use crate::network::{Network, NetworkWish, Rows};
 use crate::problem::{Kind, Problem};
+use crate::profile::Processes;
 use crate::registry::Place;
 use crate::sandbox::{Facts, Live, Sandbox, State};
 use crate::secret::Secret;
@@ -219,14 +220,16 @@ impl Actions {
                 return Err(Problem::invalid("a fork has the datasets of its original"));
             }
             let tier = self.keep_tier(tenant, wish.tier, snapshot.tier)?;
-            let profile = self.keep_profile(wish.profile, snapshot.profile)?;
+            let is_whole = snapshot.taken.is_whole(tier);
+            let processes = if is_whole { Processes::RunOn } else { Processes::Gone };
+            let profile = self.keep_profile(wish.profile, snapshot.profile, processes)?;
             let template = snapshot.template.clone();
             let network = self.plan_network(wish, Some(&snapshot.network), &template).await?;
             let data = snapshot.data.clone();
             let spec = template.spec(tier, profile, &data);
             self.wait_until_warm(&template, tier).await;
             let machine = self.make_from(&snapshot.taken, spec).await?;
-            let is_new = !snapshot.taken.is_whole(tier);
+            let is_new = !is_whole;
             return Ok(Begun { machine, template, tier, profile, network, data, is_new });
         }
         let template = self.find_template(tenant, &wish.template).await?;

@@ -2,14 +2,15 @@
 //!
 //! Whoever may ask at all may also ask as root. So what the user's rights do not
 //! allow is tried with the other user's, unless it is asked for with those rights
-//! [alone](Files::alone): root of a sandbox has no capabilities, and cannot pass by
-//! the rights of others as root elsewhere can.
+//! [alone](Files::alone). With the profile `full` root may do everything, and what it makes for
+//! a user belongs to that user. With `strict` it has no capabilities: it cannot pass by the
+//! rights of others as root elsewhere can, nor give files away.
 
 mod path;
 mod room;
 
 use belljar_model::User;
-use belljar_node::{Attribute, Entry, EntryKind, FileError, Listing, Reading};
+use belljar_node::{Attribute, Creator, Entry, EntryKind, FileError, Listing, Reading};
 use std::io::ErrorKind;
 use tokio::io::AsyncRead;
 
@@ -27,6 +28,9 @@ const MOST_LISTED: usize = 100_000;
 
 /// The mode of files that are new.
 const NEW_FILE: u32 = 0o644;
+
+/// In such a directory, only its owner and theirs remove files.
+const STICKY: u32 = 0o1000;
 
 /// The files of a sandbox, as one of its users.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +123,7 @@ impl Files<'_> {
     /// Makes a directory that is not there, and those above it.
     pub async fn make_dir(&self, path: &str) -> Result<Entry, Problem> {
         let machine = &self.live.machine;
-        let made = self.attempt(|user| machine.make_new_dir(user, path.as_bytes())).await;
+        let made = self.create(|creator| machine.make_new_dir(creator, path.as_bytes())).await;
         match made {
             Ok(()) => self.stat(path).await,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -149,7 +153,8 @@ impl Files<'_> {
     pub async fn rename(&self, from: &str, to: &str) -> Result<Entry, Problem> {
         let machine = &self.live.machine;
         if let Some(parent) = path::parent_of(to) {
-            let made = self.attempt(|user| machine.make_dir(user, parent.as_bytes())).await;
+            let made = self.create(|creator| machine.make_dir_with(creator, parent.as_bytes()));
+            let made = made.await;
             made.map_err(|error| {
                 problem("create the directory", "path not found", parent, &error)
             })?;
@@ -207,10 +212,10 @@ impl Files<'_> {
             None => (path.as_bytes().to_vec(), NEW_FILE),
         };
         self.live.watchers.about_to_write(&place, there.is_none());
-        let user = self.writer_of(path, there.as_ref()).await;
+        let creator = self.writer_of(path, there.as_ref()).await;
         let machine = &self.live.machine;
         let mut source = room::Room::new(source, machine);
-        let written = machine.upload_with(user, &place, mode, attributes, &mut source).await;
+        let written = machine.upload_with(creator, &place, mode, attributes, &mut source).await;
         written.map(drop).map_err(|error| match write_error(&error) {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 Problem::new(Kind::NoSpace, "no_space", "not enough disk space available")
@@ -224,9 +229,9 @@ impl Files<'_> {
 
     /// Who can write at `path`. What is written is a stream that cannot be sent
     /// twice, so this is looked up instead of tried.
-    async fn writer_of(&self, path: &str, there: Option<&Entry>) -> User {
+    async fn writer_of(&self, path: &str, there: Option<&Entry>) -> Creator {
         if self.rights == Rights::Own {
-            return self.user;
+            return self.user.into();
         }
         let resolved = there.and_then(|entry| entry.points_to.as_ref());
         let resolved = resolved.map(|end| String::from_utf8_lossy(&end.path).into_owned());
@@ -234,12 +239,32 @@ impl Files<'_> {
         let mut above = path::parent_of(path);
         while let Some(directory) = above {
             if let Ok(entry) = self.stat(directory).await {
-                let own = may_write(&entry, self.user) || !may_write(&entry, other(self.user));
-                return if own { self.user } else { other(self.user) };
+                let may = |user| self.has_all_rights(user) || may_write(&entry, user, there);
+                let own = may(self.user) || !may(other(self.user));
+                return if own { self.user.into() } else { self.other_creator() };
             }
             above = path::parent_of(directory);
         }
-        self.user
+        self.user.into()
+    }
+
+    fn has_all_rights(&self, user: User) -> bool {
+        user == User::Root && self.live.machine.root_has_capabilities()
+    }
+
+    /// The other user, in the name of this one if it can give files away.
+    fn other_creator(&self) -> Creator {
+        let user = other(self.user);
+        Creator { user, owner: if self.has_all_rights(user) { self.user } else { user } }
+    }
+
+    /// Makes something as the user, or else as the other one, if that may be.
+    async fn create<T, F: Future<Output = Result<T, FileError>>>(
+        &self,
+        act: impl Fn(Creator) -> F,
+    ) -> Result<T, FileError> {
+        self.attempt(|user| act(if user == self.user { user.into() } else { self.other_creator() }))
+            .await
     }
 
     /// Does something as the user, or else as the other one, if that may be.
@@ -266,10 +291,15 @@ fn other(user: User) -> User {
     }
 }
 
-/// Whether the mode of a directory lets `user` change it. A link is taken for
-/// what it leads to, whose owner is not known; then only its mode for all counts.
-fn may_write(directory: &Entry, user: User) -> bool {
+/// Whether the mode of a directory lets `user` put a file there, in the place of another perhaps.
+/// A link is taken for what it leads to, whose owner is not known; then only its mode for all
+/// counts.
+fn may_write(directory: &Entry, user: User, there: Option<&Entry>) -> bool {
     let (mode, id) = (directory.mode, user.id());
+    let is_kept = mode & STICKY != 0 && directory.uid != id;
+    if is_kept && there.is_some_and(|entry| entry.points_to.is_none() && entry.uid != id) {
+        return false;
+    }
     match &directory.points_to {
         Some(end) => end.mode & 0o002 != 0,
         None if directory.uid == id => mode & 0o200 != 0,

@@ -17,22 +17,44 @@ impl Actions {
         Ok(profile)
     }
 
-    /// The profile of a fork: that of its original, or a narrower one.
+    /// The profile of a fork or of a sandbox that returns: that of its original, or a narrower one
+    /// if none of its processes run on.
     pub(crate) fn keep_profile(
         &self,
         asked: Option<SecurityProfile>,
         original: SecurityProfile,
+        processes: Processes,
     ) -> Result<SecurityProfile, Problem> {
-        if let Some(asked) = asked.filter(|asked| *asked > original) {
-            let message = format!(
-                "the profile `{asked}` was requested, but the original has the profile `{original}`"
-            );
-            return Err(Problem::new(Kind::Unsupported, "profile_fixed", message));
-        }
-        let profile = asked.unwrap_or(original);
+        let profile = keep(asked, original, processes)?;
         allow(profile, self.config().max_profile)?;
         Ok(profile)
     }
+}
+
+/// What becomes of the processes of an original. Those that run on have the rights that they had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processes {
+    Gone,
+    RunOn,
+}
+
+fn keep(
+    asked: Option<SecurityProfile>,
+    original: SecurityProfile,
+    processes: Processes,
+) -> Result<SecurityProfile, Problem> {
+    let profile = asked.unwrap_or(original);
+    let is_kept = match processes {
+        Processes::Gone => profile <= original,
+        Processes::RunOn => profile == original,
+    };
+    if is_kept {
+        return Ok(profile);
+    }
+    let message = format!(
+        "the profile `{profile}` was requested, but the original has the profile `{original}`"
+    );
+    Err(Problem::new(Kind::Unsupported, "profile_fixed", message))
 }
 
 fn allow(profile: SecurityProfile, most: SecurityProfile) -> Result<(), Problem> {
@@ -54,5 +76,18 @@ mod tests {
         assert!(allow(Strict, Strict).is_ok() && allow(Full, Full).is_ok());
         assert!(allow(Strict, Full).is_ok());
         assert_eq!(allow(Full, Strict).unwrap_err().code, "profile_not_offered");
+    }
+
+    #[test]
+    fn rights_that_processes_have_are_not_denied_by_the_name_of_a_profile() {
+        use Processes::{Gone, RunOn};
+        use SecurityProfile::{Full, Strict};
+        for processes in [Gone, RunOn] {
+            assert_eq!(keep(None, Full, processes).unwrap(), Full);
+            assert_eq!(keep(Some(Strict), Strict, processes).unwrap(), Strict);
+            assert_eq!(keep(Some(Full), Strict, processes).unwrap_err().code, "profile_fixed");
+        }
+        assert_eq!(keep(Some(Strict), Full, Gone).unwrap(), Strict);
+        assert_eq!(keep(Some(Strict), Full, RunOn).unwrap_err().code, "profile_fixed");
     }
 }

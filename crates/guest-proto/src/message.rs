@@ -79,6 +79,9 @@ pub enum Request {
     /// Makes the directories above it as well.
     MakeDir {
         user: u32,
+        /// To whom the directories are given that are made; another than `user` takes root's
+        /// capabilities.
+        owner: u32,
         path: Vec<u8>,
         /// Refuses one that is there already.
         new: bool,
@@ -100,6 +103,8 @@ pub enum Request {
     /// whole, under its name, only at the end.
     Write {
         user: u32,
+        /// To whom the file is given, and directories that are made for it, as for `MakeDir`.
+        owner: u32,
         path: Vec<u8>,
         mode: u32,
         /// Extended attributes of the new file, all of them `user.`.

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use belljar_guest_proto::{Entry, EntryKind, Failure, PointsTo, Reply};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::attributes;
@@ -31,10 +31,34 @@ pub(crate) fn as_user<T>(
     if !confiner.profile.switch_user {
         return act();
     }
-    confiner.rights.take(user).doing("act as the user")?;
-    let outcome = act();
+    // What was taken by halves is given back as well.
+    let outcome = confiner.rights.take(user).doing("act as the user").and_then(|()| act());
     confiner.rights.give_back().doing("act as the guest again")?;
     outcome
+}
+
+/// To whom a file is given that the guest makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The user with whose rights it is made.
+    Maker,
+    /// This user, which takes the right to give files away.
+    Other(u32),
+}
+
+impl Owner {
+    pub(crate) fn of(user: u32, owner: u32) -> Self {
+        if user == owner { Self::Maker } else { Self::Other(owner) }
+    }
+
+    pub(crate) fn give(self, file: &OwnedFd) -> Result<(), Errno> {
+        match self {
+            Self::Maker => Ok(()),
+            Self::Other(id) => {
+                rustix::fs::fchown(file, Some(Uid::from_raw(id)), Some(Gid::from_raw(id)))
+            }
+        }
+    }
 }
 
 pub(crate) fn path_of(bytes: &[u8]) -> Result<&Path, Failure> {
@@ -166,23 +190,46 @@ fn entry(path: Vec<u8>, stat: &Stat) -> Entry {
 }
 
 /// Makes a directory and those above it that are missing.
-pub(crate) fn make_dir(path: &[u8], new: bool) -> Outcome {
+pub(crate) fn make_dir(path: &[u8], new: bool, owner: Owner) -> Outcome {
     let path = path_of(path)?;
     if !new {
-        make_dirs(path).doing("make the directory")?;
+        let made = make_dirs(path).doing("make the directory")?;
+        made.give_to(owner).doing("give the directory away")?;
         return Ok(Reply::Done);
     }
     let Some(parent) = path.parent() else {
         return refuse("make the root directory", Errno::EXIST);
     };
-    make_dirs(parent).doing("make the directory above")?;
+    let mut made = make_dirs(parent).doing("make the directory above")?;
     let (parent, name) = open_parent(path).doing("open the directory above")?;
     let mode = Mode::from_raw_mode(0o755);
     rustix::fs::mkdirat(&parent, name, mode).doing("make the directory")?;
+    made.0.push(path);
+    made.give_to(owner).doing("give the directory away")?;
     Ok(Reply::Done)
 }
 
-pub(crate) fn make_dirs(path: &Path) -> Result<(), Errno> {
+/// Directories that were made, each in the one before it.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Made<'a>(Vec<&'a Path>);
+
+impl Made<'_> {
+    /// Gives them away, the innermost first: whoever owns a directory may put something else in
+    /// the place of what is in it.
+    pub(crate) fn give_to(&self, owner: Owner) -> Result<(), Errno> {
+        if owner == Owner::Maker {
+            return Ok(());
+        }
+        for dir in self.0.iter().rev() {
+            owner.give(&open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a directory and those above it that are missing, and answers which.
+pub(crate) fn make_dirs(path: &Path) -> Result<Made<'_>, Errno> {
     // Before anything is made: a path that cannot be opened in the end.
     const PATH_MAX: usize = 4096;
     if path.as_os_str().len() >= PATH_MAX {
@@ -194,14 +241,17 @@ pub(crate) fn make_dirs(path: &Path) -> Result<(), Errno> {
         .ancestors()
         .take_while(|dir| open(dir, OFlags::PATH | OFlags::DIRECTORY).is_err())
         .collect();
+    let mut made = Vec::new();
     for dir in missing.into_iter().rev() {
         let (parent, name) = open_parent(dir)?;
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(()) => made.push(dir),
+            Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
     }
-    open(path, OFlags::PATH | OFlags::DIRECTORY).map(drop)
+    open(path, OFlags::PATH | OFlags::DIRECTORY)?;
+    Ok(Made(made))
 }
 
 pub(crate) fn rename(from: &[u8], to: &[u8]) -> Outcome {

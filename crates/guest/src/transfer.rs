@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::attributes;
-use crate::files::{make_dirs, open_parent, open_regular, path_of};
+use crate::files::{Owner, make_dirs, open_parent, open_regular, path_of};
 use crate::outcome::{Attempt, Outcome};
 use crate::wire::Wire;
 
@@ -66,11 +66,15 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    pub(crate) fn create(user: u32, path: &[u8], channel: u32) -> Result<Self, Failure> {
+    pub(crate) fn create(
+        user: u32,
+        path: &[u8],
+        channel: u32,
+        owner: Owner,
+    ) -> Result<Self, Failure> {
         let path: &Path = path_of(path)?;
-        if let Some(parent) = path.parent() {
-            make_dirs(parent).doing("make the directory of the file")?;
-        }
+        let above = path.parent().map(make_dirs).transpose();
+        let above = above.doing("make the directory of the file")?;
         let (dir, name) = open_parent(path).doing("open the directory of the file")?;
         if rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
@@ -83,15 +87,24 @@ impl Incoming {
         let _ = rustix::fs::unlinkat(&dir, temporary.as_str(), AtFlags::empty());
         let file = rustix::fs::openat(&dir, temporary.as_str(), flags, Mode::from_raw_mode(0o600))
             .doing("make the file")?;
+        if let Some(above) = above {
+            above.give_to(owner).doing("give the directory of the file away")?;
+        }
         Ok(Self { user, dir, name: name.to_owned(), temporary, file })
     }
 
-    /// Gives the new file what is known about it beforehand.
-    pub(crate) fn describe(&self, mode: u32, attributes: &[Attribute]) -> Result<(), Failure> {
+    /// Gives the new file what is known about it beforehand, and gives it to its owner.
+    pub(crate) fn describe(
+        &self,
+        mode: u32,
+        attributes: &[Attribute],
+        owner: Owner,
+    ) -> Result<(), Failure> {
         // While its owner may still write to it.
         attributes::set(self.file.as_fd(), attributes)?;
         let mode = Mode::from_raw_mode(mode & 0o777);
-        rustix::fs::fchmod(&self.file, mode).doing("set the file's mode")
+        rustix::fs::fchmod(&self.file, mode).doing("set the file's mode")?;
+        owner.give(&self.file).doing("give the file away")
     }
 
     pub(crate) fn write(&self, mut bytes: &[u8]) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ pub use saved::SaveError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{Disk, Limits, Spec, Tier};
+use belljar_model::{Disk, Limits, SecurityProfile, Spec, Tier};
 use belljar_sandbox::{Files, Then, Zygote};
 use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
 
@@ -363,7 +363,18 @@ async fn take(
 impl Node {
     /// Makes a sandbox that is what another was at the checkpoint.
     pub async fn fork(&self, checkpoint: &Checkpoint) -> Result<Sandbox, NodeError> {
-        self.fork_with(checkpoint, &checkpoint.spec.limits).await
+        self.fork_as(checkpoint, checkpoint.spec.clone()).await
+    }
+
+    /// As [`Node::fork`], with the rights of root that this profile gives, or with those of the
+    /// original if they are fewer.
+    pub async fn fork_confined(
+        &self,
+        checkpoint: &Checkpoint,
+        profile: SecurityProfile,
+    ) -> Result<Sandbox, NodeError> {
+        let profile = profile.min(checkpoint.spec.profile);
+        self.fork_as(checkpoint, Spec { profile, ..checkpoint.spec.clone() }).await
     }
 
     /// As [`Node::fork`], with limits of its own. Files that the disk is too small
@@ -374,6 +385,10 @@ impl Node {
         limits: &Limits,
     ) -> Result<Sandbox, NodeError> {
         let spec = Spec { limits: limits.clone(), ..checkpoint.spec.clone() };
+        self.fork_as(checkpoint, spec).await
+    }
+
+    async fn fork_as(&self, checkpoint: &Checkpoint, spec: Spec) -> Result<Sandbox, NodeError> {
         let (files, memory) = match &checkpoint.taken {
             Taken::Whole(whole) => return self.resume_whole(whole, &spec).await,
             Taken::Parts { files, memory: None } => return self.create_from(&spec, files).await,

@@ -55,6 +55,21 @@ impl From<Failure> for FileError {
     }
 }
 
+/// Whose rights count when something is made, and to whom it belongs then. A user is both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Creator {
+    pub user: User,
+    /// Another than the user takes the capabilities of root: see
+    /// [`Sandbox::root_has_capabilities`].
+    pub owner: User,
+}
+
+impl From<User> for Creator {
+    fn from(user: User) -> Self {
+        Self { user, owner: user }
+    }
+}
+
 /// Entries of a directory; `complete` is false when a limit cut the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
@@ -90,7 +105,7 @@ impl Sandbox {
         mode: u32,
         source: &mut (dyn AsyncRead + Unpin + Send),
     ) -> Result<u64, FileError> {
-        self.upload_with(user, path, mode, &[], source).await
+        self.upload_with(user.into(), path, mode, &[], source).await
     }
 
     /// As [`Sandbox::upload`], with extended attributes (`user.` names). They are
@@ -98,7 +113,7 @@ impl Sandbox {
     /// `Unsupported` where the file system has none.
     pub async fn upload_with(
         &self,
-        user: User,
+        creator: Creator,
         path: &[u8],
         mode: u32,
         attributes: &[Attribute],
@@ -106,7 +121,8 @@ impl Sandbox {
     ) -> Result<u64, FileError> {
         let mut channel = self.link.open();
         let (path, attributes) = (path.to_vec(), attributes.to_vec());
-        let request = Request::Write { user: user.id(), path, mode, attributes };
+        let (user, owner) = (creator.user.id(), creator.owner.id());
+        let request = Request::Write { user, owner, path, mode, attributes };
         channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
         // Whatever ends this early, the guest drops what it has of the file.
         channel.cancel_on_drop(true);
@@ -207,14 +223,19 @@ impl Sandbox {
 
     /// Makes a directory and those above it, as far as they are missing.
     pub async fn make_dir(&self, user: User, path: &[u8]) -> Result<(), FileError> {
-        let path = path.to_vec();
-        self.ask(Request::MakeDir { user: user.id(), path, new: false }).await.map(drop)
+        self.make_dir_with(user.into(), path).await
     }
 
-    /// As [`Sandbox::make_dir`]; refused with `AlreadyExists` if anything is there.
-    pub async fn make_new_dir(&self, user: User, path: &[u8]) -> Result<(), FileError> {
-        let path = path.to_vec();
-        self.ask(Request::MakeDir { user: user.id(), path, new: true }).await.map(drop)
+    /// As [`Sandbox::make_dir`], for another user.
+    pub async fn make_dir_with(&self, creator: Creator, path: &[u8]) -> Result<(), FileError> {
+        let (user, owner, path) = (creator.user.id(), creator.owner.id(), path.to_vec());
+        self.ask(Request::MakeDir { user, owner, path, new: false }).await.map(drop)
+    }
+
+    /// As [`Sandbox::make_dir_with`]; refused with `AlreadyExists` if anything is there.
+    pub async fn make_new_dir(&self, creator: Creator, path: &[u8]) -> Result<(), FileError> {
+        let (user, owner, path) = (creator.user.id(), creator.owner.id(), path.to_vec());
+        self.ask(Request::MakeDir { user, owner, path, new: true }).await.map(drop)
     }
 
     pub async fn rename(&self, user: User, from: &[u8], to: &[u8]) -> Result<(), FileError> {

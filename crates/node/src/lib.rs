@@ -50,7 +50,7 @@ pub use context::{
 };
 pub use copy::{Checkpoint, SaveError};
 pub use dial::{DialError, PortStream};
-pub use files::{Changes, FileError, Listing};
+pub use files::{Changes, Creator, FileError, Listing};
 pub use gateway::{Desk, Gateway, GatewayError, GatewayOptions, Variables};
 pub use hint::{NetworkNeed, NetworkSigns};
 pub use link::LinkError;

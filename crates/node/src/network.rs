@@ -255,7 +255,7 @@ async fn write(
 ) -> Result<(), FileError> {
     let mut channel = link.open();
     let (user, path) = (user.id(), path.as_bytes().to_vec());
-    let request = Request::Write { user, path, mode, attributes: Vec::new() };
+    let request = Request::Write { user, owner: user, path, mode, attributes: Vec::new() };
     channel.send(&ToGuest::Request(request), &[]).await.map_err(FileError::Link)?;
     channel.cancel_on_drop(true);
     for piece in bytes.chunks(CHUNK) {

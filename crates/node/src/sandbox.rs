@@ -211,6 +211,12 @@ impl Sandbox {
         &self.limits
     }
 
+    /// Returns true if commands and file operations of root have the capabilities of the profile
+    /// `full`.
+    pub fn root_has_capabilities(&self) -> bool {
+        self.machine.confinement().root_capabilities != 0
+    }
+
     /// The home directory of `user`.
     pub fn home(&self, user: User) -> String {
         match user {

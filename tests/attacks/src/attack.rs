@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use anyhow::{Context as _, bail};
-use belljar_model::Spec;
+use belljar_model::{SecurityProfile, Spec, User};
 use belljar_node::{Command, Defence};
 
 use crate::catalogue::table;
@@ -133,6 +133,11 @@ impl Payload {
         Self { call, ..self }
     }
 
+    /// As root of a sandbox with the profile `full`.
+    pub(crate) const fn as_full_root(self) -> Self {
+        Self { tune: full, call: |call| call.user = User::Root, ..self }
+    }
+
     pub(crate) const fn judge(self, judge: fn(&Ran) -> anyhow::Result<Seen>) -> Self {
         Self { judge, ..self }
     }
@@ -146,6 +151,11 @@ impl Payload {
         let ran = stage.exec(&sandbox, &command).await?;
         (self.judge)(&ran)
     }
+}
+
+/// Gives root of the sandbox the capabilities of the profile `full`.
+pub(crate) const fn full(spec: &mut Spec) {
+    spec.profile = SecurityProfile::Full;
 }
 
 /// Reads a payload's verdict: a `BREACH` anywhere, else the last `HELD`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use belljar_node::ContextError;
 
 use crate::problem::Problem;
+use crate::profile::Processes;
 use crate::sandbox::{Live, Paused, Sandbox};
 use crate::snapshots::{Taken, cannot_copy, save};
 use crate::start::Actions;
@@ -38,6 +39,7 @@ impl Actions {
             Paused::Frozen(live) => return Ok(live),
         };
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
+        self.keep_profile(None, sandbox.facts().profile, Processes::Gone)?;
         self.wait_until_warm(sandbox.template(), tier).await;
         let machine = self.make_from(&saved, sandbox.spec(tier)).await?;
         self.reconnect(sandbox, machine).await
@@ -80,6 +82,7 @@ impl Actions {
         dir: &Path,
     ) -> Result<Arc<Live>, Problem> {
         let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
+        self.keep_profile(None, sandbox.facts().profile, Processes::RunOn)?;
         let made = self.node().resume_from(dir, sandbox.spec(tier)).await;
         let machine = made.map_err(|error| not_made(&error))?;
         self.reconnect(sandbox, machine).await

@@ -11,6 +11,7 @@ use crate::events::EventKind;
 use crate::keys::Tenant;
 use crate::lifecycle::PauseMode;
 use crate::problem::Problem;
+use crate::profile::Processes;
 use crate::sandbox::{Facts, Sandbox};
 use crate::secret::Secret;
 use crate::start::Actions;
@@ -39,6 +40,7 @@ impl Actions {
         self.require_ids(ids, count)?;
         let sandbox = self.registry().find(tenant, id)?;
         self.keep_tier(tenant, None, sandbox.facts().tier)?;
+        self.keep_profile(None, sandbox.facts().profile, Processes::RunOn)?;
         let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
         let (taken, _room) = self.take(&sandbox, PauseMode::Full, None).await?;
         let mut copies = Vec::new();

@@ -143,7 +143,7 @@ impl Actions {
         spec: Spec,
     ) -> Result<belljar_node::Sandbox, Problem> {
         let made = match taken {
-            Taken::Held(checkpoint) => self.node().fork(checkpoint).await,
+            Taken::Held(checkpoint) => self.node().fork_confined(checkpoint, spec.profile).await,
             Taken::Saved(path) | Taken::Whole(path) => {
                 let loaded = Checkpoint::load(path, spec).await;
                 let loaded =

@@ -10,6 +10,7 @@ use super::{Agent, Stillness};
 use crate::call::Call;
 use crate::confiner::Confiner;
 use crate::dial::Dial;
+use crate::files::Owner;
 use crate::groups::Entry;
 use crate::listen::Listener;
 use crate::outcome::{Attempt, Outcome, refuse};
@@ -101,8 +102,9 @@ impl Agent {
             Request::List { user, path, depth, limit, attributes } => {
                 as_user(user, &mut || walk::list(&path, depth, limit, attributes.as_deref()))
             }
-            Request::MakeDir { user, path, new } => {
-                as_user(user, &mut || files::make_dir(&path, new))
+            Request::MakeDir { user, owner, path, new } => {
+                let owner = Owner::of(user, owner);
+                as_user(user, &mut || files::make_dir(&path, new, owner))
             }
             Request::Rename { user, from, to } => as_user(user, &mut || files::rename(&from, &to)),
             Request::Remove { user, path } => as_user(user, &mut || walk::remove(&path)),
@@ -114,10 +116,11 @@ impl Agent {
                 self.outgoing.insert(channel, file);
                 Ok(Some(reply))
             }
-            Request::Write { user, path, mode, attributes } => {
+            Request::Write { user, owner, path, mode, attributes } => {
+                let owner = Owner::of(user, owner);
                 let file = files::as_user(confiner, user, || {
-                    let file = Incoming::create(user, &path, channel)?;
-                    file.describe(mode, &attributes).inspect_err(|_| file.abandon())?;
+                    let file = Incoming::create(user, &path, channel, owner)?;
+                    file.describe(mode, &attributes, owner).inspect_err(|_| file.abandon())?;
                     Ok(file)
                 })?;
                 self.incoming.insert(channel, file);

@@ -17,16 +17,15 @@ use super::{Booted, steps};
 use crate::groups::Groups;
 use crate::rights::Rights;
 
-/// The directory that is the guest's alone.
+/// Where groups are mounted, out of sight of calls.
 const PLACE: &str = "/.belljar/groups";
 
 pub(super) fn boot() -> Result<Booted, Failure> {
     let stream = fd::inherited(steps::STREAM).doing("find the stream")?;
-    mount_all()?;
+    let groups = mount_all()?;
     let _ = belljar_sys::keyring::join_new_session();
     steps::become_guest(GUEST)?;
     caps::set_no_new_privs().doing("forbid new privileges")?;
-    let groups = [open("cpuacct")?, open("memory")?, open("pids")?];
     let groups = Groups::version_1(groups).doing("make groups for calls")?;
     Ok(Booted {
         stream,
@@ -38,38 +37,36 @@ pub(super) fn boot() -> Result<Booted, Failure> {
     })
 }
 
+const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
+
 /// Mounts what counts CPU time and memory of each call, and what limits tasks.
 /// The kernel has a hierarchy for each controller, whoever else may see it.
-fn mount_all() -> Result<(), Failure> {
+fn mount_all() -> Result<[OwnedFd; 3], Failure> {
     for dir in ["/.belljar", PLACE] {
         match rustix::fs::mkdir(dir, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno).doing("make a place for groups"),
         }
     }
-    // Calls share the guest's mounts. The directory above keeps them out.
     mount("groups", PLACE, "tmpfs", QUIET, c"mode=0700").doing("hide the groups")?;
-    for controller in ["cpuacct", "memory", "pids"] {
-        mount_one(controller)?;
-    }
-    own(PLACE)
+    let groups = [mount_one("cpuacct")?, mount_one("memory")?, mount_one("pids")?];
+    // Calls share the guest's mounts, and no owner or mode of a directory keeps out root with the
+    // profile `full`: it could leave its group, or raise the limit. So no path leads there.
+    mount("none", PLACE, "tmpfs", QUIET | MountFlags::RDONLY, c"mode=0")
+        .doing("cover the groups")?;
+    Ok(groups)
 }
 
-const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
-
-fn mount_one(controller: &str) -> Result<(), Failure> {
+fn mount_one(controller: &str) -> Result<OwnedFd, Failure> {
     let place = format!("{PLACE}/{controller}");
     rustix::fs::mkdir(&*place, Mode::from_raw_mode(0o700)).doing("make a place for groups")?;
     let option = CString::new(controller).unwrap_or_default();
     mount("groups", &*place, "cgroup", QUIET, &*option).doing("mount gVisor's groups")?;
-    own(&place)
-}
-
-/// Opens what was mounted, as the guest that it belongs to by then.
-fn open(controller: &str) -> Result<OwnedFd, Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(format!("{PLACE}/{controller}"), flags, Mode::empty())
-        .doing("open gVisor's groups")
+    // While it belongs to root: the guest has no right to open directories of others.
+    let groups = rustix::fs::open(&*place, flags, Mode::empty()).doing("open gVisor's groups")?;
+    own(&place)?;
+    Ok(groups)
 }
 
 /// Makes a directory the guest's, for when it is not root any more.

@@ -45,6 +45,33 @@ const fn not_sigsys(arg: u8) -> Rule {
     Switch { arg, mask: u32::MAX, cases: &[(SIGSYS, Now(EPERM))], otherwise: Allow }
 }
 
+/// A process id argument that may not be the guest's, which is 1 inside. Root of a sandbox with
+/// the profile `full` may become the guest's user, and the kernel lets users limit and slow down
+/// their own processes.
+const fn not_the_guest(arg: u8) -> Rule {
+    Switch { arg, mask: u32::MAX, cases: &[(GUEST_PID, Now(EPERM))], otherwise: Allow }
+}
+const GUEST_PID: u32 = 1;
+
+/// Priorities of processes and process groups, as `nice` sets them. Those of all processes of a
+/// user could be the guest's.
+const SET_PRIORITY: Rule = Switch {
+    arg: 0,
+    mask: u32::MAX,
+    cases: &[(PRIO_PROCESS, not_the_guest(1)), (PRIO_PGRP, not_the_guest(1))],
+    otherwise: EPERM,
+};
+const PRIO_PROCESS: u32 = 0;
+const PRIO_PGRP: u32 = 1;
+
+/// SCHED_OTHER, BATCH and IDLE; 0x40000000 is RESET_ON_FORK.
+const SCHEDULER: Rule = Switch {
+    arg: 1,
+    mask: !0x4000_0000,
+    cases: &[(0, not_the_guest(0)), (3, not_the_guest(0)), (5, not_the_guest(0))],
+    otherwise: EPERM,
+};
+
 /// Regular files, FIFOs and sockets; no devices.
 const fn no_devices(arg: u8) -> Rule {
     Switch {
@@ -61,7 +88,9 @@ const STREAM_ONLY: Rule = Switch { arg: 1, mask: 0xf, cases: &[(1, TCP_ONLY)], o
 const TCP_ONLY: Rule =
     Switch { arg: 2, mask: u32::MAX, cases: &[(0, Now(Allow)), (6, Now(Allow))], otherwise: EPERM };
 
-/// AF_UNIX; TCP over IPv4 and IPv6; NETLINK_ROUTE to read addresses.
+/// AF_UNIX; TCP over IPv4 and IPv6; NETLINK_ROUTE to read addresses. Any other protocol is
+/// answered as by a kernel without it: `useradd` and PAM go on without NETLINK_AUDIT then, and
+/// give up on EPERM.
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
@@ -81,7 +110,7 @@ const SOCKET: Rule = Switch {
                 arg: 2,
                 mask: u32::MAX,
                 cases: &[(NETLINK_ROUTE, Now(Allow))],
-                otherwise: EPERM,
+                otherwise: Errno(errno::AFNOSUPPORT),
             },
         ),
     ],
@@ -274,6 +303,8 @@ pub fn user() -> Policy {
     policy.set(&["fcntl"], FCNTL);
     policy.set(&["kill", "tkill", "rt_sigqueueinfo", "pidfd_send_signal"], not_sigsys(1));
     policy.set(&["tgkill", "rt_tgsigqueueinfo"], not_sigsys(2));
+    policy.set(&["prlimit64", "sched_setaffinity"], not_the_guest(0));
+    policy.set(&["setpriority"], SET_PRIORITY);
     policy.set(&["mknod"], no_devices(1));
     policy.set(&["mknodat"], no_devices(2));
     policy.set(
@@ -295,16 +326,7 @@ pub fn user() -> Policy {
             otherwise: Errno(errno::OPNOTSUPP),
         },
     );
-    // SCHED_OTHER, BATCH and IDLE; 0x40000000 is RESET_ON_FORK.
-    policy.set(
-        &["sched_setscheduler"],
-        Switch {
-            arg: 1,
-            mask: !0x4000_0000,
-            cases: &[(0, Now(Allow)), (3, Now(Allow)), (5, Now(Allow))],
-            otherwise: EPERM,
-        },
-    );
+    policy.set(&["sched_setscheduler"], SCHEDULER);
     // The real-time class is 1 in the top three bits of the 16.
     policy.set(
         &["ioprio_set"],
@@ -313,9 +335,10 @@ pub fn user() -> Policy {
     policy
 }
 
-/// The filter of calls inside gVisor, whose kernel is the wall. It only keeps them
-/// in the groups that the guest counts and ends them by: without namespaces of
-/// their own, they cannot mount that kernel's cgroups.
+/// The filter of calls inside gVisor, whose kernel is the wall. It keeps them in the groups that
+/// the guest counts and ends them by: without namespaces of their own, they cannot mount that
+/// kernel's cgroups. And it keeps signals from the guest: gVisor does not protect the first
+/// process from those of root, as Linux does.
 pub fn enclosed() -> Policy {
     let mut policy = Policy::default();
     policy.rules.extend(super::numbers::TABLE.iter().map(|&(number, _)| (number, Now(Allow))));
@@ -339,6 +362,11 @@ pub fn enclosed() -> Policy {
         &["clone"],
         Switch { arg: 0, mask: NEW_NAMESPACES, cases: &[(0, Now(Allow))], otherwise: EPERM },
     );
+    let signals = ["kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"];
+    policy.set(&signals, not_the_guest(0));
+    policy.set(&["pidfd_open", "prlimit64", "sched_setaffinity"], not_the_guest(0));
+    policy.set(&["sched_setscheduler"], not_the_guest(0));
+    policy.set(&["setpriority"], SET_PRIORITY);
     policy
 }
 

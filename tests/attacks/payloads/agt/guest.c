@@ -5,6 +5,10 @@
 // varints.
 #include "attack.h"
 
+#ifndef GENERATION
+#error "the harness says which generation of the protocol is spoken"
+#endif
+
 enum { STREAM = 3, SCENARIO_BASE = 2000, RESOURCE_NOFILE = 7 };
 
 enum kind {
@@ -453,26 +457,26 @@ int main(void) {
     case SAYS_NOTHING:
         break;
     case OLDER_GENERATION:
-        hello(3, uid, true);
+        hello(GENERATION - 1, uid, true);
         break;
     case NEWER_GENERATION:
-        hello(5, uid, true);
+        hello(GENERATION + 1, uid, true);
         break;
     case SAYS_ROOT:
-        hello(4, 0, true);
+        hello(GENERATION, 0, true);
         break;
     case SAYS_UNFILTERED:
-        hello(4, uid, false);
+        hello(GENERATION, uid, false);
         break;
     case ANSWERS_BEFORE_HELLO:
         obey(1, "own", 5);
         break;
     case GREETS_TWICE:
-        hello(4, uid, true);
-        hello(3, 0, false);
+        hello(GENERATION, uid, true);
+        hello(GENERATION - 1, 0, false);
         break;
     default:
-        hello(4, uid, true);
+        hello(GENERATION, uid, true);
     }
     flush();
     for (;;) {

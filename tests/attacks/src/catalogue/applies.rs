@@ -38,6 +38,7 @@ fn on_the_host(attack: &Attack) -> Result<(), &'static str> {
         "KRN-19" | "KRN-20" | "SYS-08" | "SYS-09" => {
             Err("the process tier has no root that an image could bring files into, and no /dev")
         }
+        "KRN-31" | "KRN-32" => Err("the process tier has one user, who is not root"),
         "SYS-06" | "SYS-14" => Err("the process tier has no namespaces"),
         id if id.starts_with("KRN") || id.starts_with("SYS") => Ok(()),
         _ => Err("the process tier promises far less"),

@@ -6,11 +6,12 @@
 mod changing;
 mod layers;
 mod names;
+mod owned;
 mod paths;
 mod shown;
 
 use belljar_model::limits::MIB;
-use belljar_model::{EndReason, User};
+use belljar_model::{EndReason, Owners, User};
 use belljar_node::Defence::{Landlock, Rlimits, Seccomp, SizedDisk};
 
 use crate::attack::{Act, Attack, Control, Run, Seen, verdict};
@@ -116,6 +117,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
             "FS-21",
             |stage| Box::pin(shown::swapped(stage, shown::Bound::ByIdentity)),
             Control::Own(|stage| Box::pin(shown::swapped(stage, shown::Bound::ByName))),
+        ),
+        driven(
+            "FS-22",
+            |stage| Box::pin(owned::by_root(stage, Owners::Host)),
+            Control::Own(|stage| Box::pin(owned::by_root(stage, Owners::Sandbox))),
         ),
     ]
 }

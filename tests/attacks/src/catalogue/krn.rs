@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Spec, Tier};
+use belljar_model::{Spec, Tier, User};
 use belljar_node::Defence::{
     Keyring, Landlock, NoNewPrivs, NoSuid, ProcHiding, ReadOnlyProc, Seccomp, UidSplit, UsernsLimit,
 };
 use belljar_node::{Command, PtySize};
 use belljar_sandbox::seccomp::numbers;
 
-use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
+use crate::attack::{Act, Attack, Control, Payload, Run, Seen, full, payload, verdict};
+use crate::harness::findings::Findings;
 use crate::harness::launch::KEY_NAME;
 use crate::harness::smuggled::PLACES;
 use crate::harness::stage::{Ran, Stage};
@@ -90,7 +91,56 @@ pub(crate) fn attacks() -> Vec<Attack> {
         )
         .stress(),
         one("KRN-30", payload("krn/krn_30.c"), FILTER),
+        driven(
+            "KRN-31",
+            |stage| Box::pin(doors_of_root(stage)),
+            Control::Without(&[Seccomp, UsernsLimit]),
+        ),
+        one("KRN-32", payload("krn/krn_32.c").as_full_root(), FILTER),
     ]
+}
+
+/// Attacks that must fail for root with the profile `full` as they do for a user.
+const DOORS: [&str; 19] = [
+    "krn/krn_01.c",
+    "krn/krn_02.c",
+    "krn/krn_10.c",
+    "krn/krn_11.c",
+    "krn/krn_12.c",
+    "krn/krn_13.c",
+    "krn/krn_15.c",
+    "krn/krn_17.c",
+    "krn/krn_18.c",
+    "krn/krn_21.c",
+    "krn/krn_22.c",
+    "krn/krn_23.c",
+    "krn/krn_26.c",
+    "sys/sys_02.c",
+    "sys/sys_03.c",
+    "sys/sys_05.c",
+    "sys/sys_08.c",
+    "sys/sys_11.c",
+    "sys/sys_13.c",
+];
+
+/// Namespaces, programs and modules of the kernel, tracing, keys, raw sockets, mounts, handles,
+/// devices, clocks: none of it is for the capabilities of root.
+async fn doors_of_root(stage: Stage) -> anyhow::Result<Seen> {
+    let mut findings = Findings::default();
+    let sandbox = stage.sandbox(full).await?;
+    for file in DOORS {
+        let mut command = stage.place(&sandbox, file, &[""; 0]).await?;
+        command.user = User::Root;
+        let ran = stage.exec(&sandbox, &command).await?;
+        match verdict(&ran).context(file)? {
+            Seen::Breach(text) => findings.breach(format!("{file}: {text}")),
+            _ => findings.held(format!("{file} as root")),
+        }
+        if findings.is_breached() {
+            break;
+        }
+    }
+    Ok(findings.seen())
 }
 
 /// Attacks on the page cache of a shared file: afterwards the file must be the

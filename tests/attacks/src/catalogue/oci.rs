@@ -95,6 +95,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
             |stage| Box::pin(inside::sockets(stage, false)),
             Control::Own(|stage| Box::pin(inside::sockets(stage, true))),
         ),
+        driven(
+            "OCI-17",
+            |stage| Box::pin(inside::groups(stage)),
+            Control::Own(|stage| Box::pin(inside::groups_in_reach(stage))),
+        ),
     ]
 }
 

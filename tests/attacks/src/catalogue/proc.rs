@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use belljar_model::{EndReason, User};
 use belljar_node::Command;
-use belljar_node::Defence::{CallKill, CpuTimer, Landlock, Rlimits, UidSplit, WallTimer};
+use belljar_node::Defence::{CallKill, CpuTimer, Landlock, Rlimits, Seccomp, UidSplit, WallTimer};
 
-use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
+use crate::attack::{Act, Attack, Control, Payload, Run, Seen, full, payload, verdict};
 use crate::harness::files::{self, HANG_LIMIT, LIMIT};
 use crate::harness::findings::Findings;
 use crate::harness::host::Groups;
@@ -80,6 +80,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| Box::pin(leftovers::output_in_time(stage))),
         ),
         driven("PROC-17", |stage| Box::pin(leftovers::reapers(stage)), CALL_KILL),
+        driven("PROC-18", |stage| Box::pin(guest_and_root(stage)), Control::Without(&[Seccomp])),
     ]
 }
 
@@ -116,6 +117,26 @@ async fn broadcast(stage: Stage) -> anyhow::Result<Seen> {
     if !findings.is_breached() {
         let serves = still_serves(&stage, &sandbox).await?;
         findings.expect(serves, "the sandbox still serves", "it does not");
+    }
+    Ok(findings.seen())
+}
+
+/// Root with the profile `full` becomes the guest's user, and signals whom it likes.
+pub(super) async fn guest_and_root(stage: Stage) -> anyhow::Result<Seen> {
+    let mut findings = Findings::default();
+    let sandbox = stage.sandbox(full).await?;
+    let mut command = stage.place(&sandbox, "proc/proc_18.c", &[""; 0]).await?;
+    command.user = User::Root;
+    let ran = stage.exec(&sandbox, &command).await?;
+    if ran.end.reason == EndReason::Lost {
+        return Ok(Seen::Breach("the sandbox's pid 1 was brought down".to_owned()));
+    }
+    findings.verdict(&ran)?;
+    if !findings.is_breached() {
+        let serves = still_serves(&stage, &sandbox).await?;
+        findings.expect(serves, "the sandbox still serves", "it does not");
+        let moved = files::upload(&sandbox, b"/tmp/proc18.up", b"text").await?;
+        findings.expect(moved.is_ok(), "the guest still moves files", format!("{moved:?}"));
     }
     Ok(findings.seen())
 }

@@ -14,7 +14,7 @@ use belljar_node::Defence::{
     CgroupCpu, CgroupMemory, CgroupPids, NetNamespace, Rlimits, Seccomp, SizedDisk, SizedInodes,
 };
 
-use crate::attack::{Act, Attack, Control, Payload, Run, Seen, payload, verdict};
+use crate::attack::{Act, Attack, Control, Payload, Run, Seen, full, payload, verdict};
 use crate::harness::findings::Findings;
 use crate::harness::host;
 use crate::harness::stage::{Ran, Stage};
@@ -68,6 +68,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
         ),
         one("RES-22", BURSTS, Control::Because(counted)),
         driven("RES-23", |stage| Box::pin(cells::all(stage)), Control::Because(warm)),
+        // The limit for each user does not hold it, so it is there in the control as well.
+        one("RES-24", MANY_USERS, Control::Without(&[CgroupPids])).stress(),
     ]
 }
 
@@ -97,6 +99,15 @@ fn by_memory(ran: &Ran, limit: u64) -> anyhow::Result<Seen> {
 }
 
 const THREADS: Payload = payload("res/res_02.c").args(&["200"]).tune(few).judge(by_pids);
+
+const MANY_USERS: Payload = payload("res/res_24.c")
+    .args(&["300"])
+    .as_full_root()
+    .tune(|spec| {
+        few(spec);
+        full(spec);
+    })
+    .judge(by_pids);
 
 const BUFFERS: Payload = payload("res/res_05.c")
     .args(&["128"])

@@ -8,8 +8,14 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
+use belljar_guest_proto::GENERATION;
 
 const FLAGS: [&str; 6] = ["-std=gnu11", "-O1", "-static", "-pthread", "-w", "-lrt"];
+
+/// The generation of the protocol that a forged guest speaks.
+fn definition() -> String {
+    format!("-DGENERATION={GENERATION}")
+}
 
 /// Every payload as bytes that can be put into a sandbox, by its path below
 /// `payloads/`.
@@ -35,7 +41,7 @@ impl Programs {
                 continue;
             }
             let mut hash = DefaultHasher::new();
-            (shared, FLAGS, fs::read(file)?).hash(&mut hash);
+            (shared, FLAGS, definition(), fs::read(file)?).hash(&mut hash);
             let stem = file.file_stem().unwrap_or_default().to_string_lossy();
             let target = cache.join(format!("{stem}-{:016x}", hash.finish()));
             if !target.exists() {
@@ -111,6 +117,7 @@ fn compile_one(file: &Path, target: &Path, source: &Path) -> anyhow::Result<()> 
     let partial = target.with_extension("partial");
     let output = Command::new("gcc")
         .args(FLAGS)
+        .arg(definition())
         .arg("-I")
         .arg(source)
         .arg("-o")

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, ensure};
 use belljar_model::{SecurityProfile, Spec, User};
-use belljar_node::{Command, PoolSize, Sandbox};
+use belljar_node::{Command, Creator, PoolSize, Sandbox};
 
 use crate::fixture::Fixture;
 use crate::verbs::{get, output, output_of, patience, put, python, refused, until};
@@ -14,7 +14,8 @@ cases!["profiles":
     rights_end_when_root_becomes_another_user needs [RootUser, Python],
     no_program_gains_rights needs [RootUser, Python],
     files_are_moved_with_the_rights_of_root needs [RootUser],
-    a_fork_has_the_profile_of_its_original needs [RootUser, CopiesFiles],
+    what_root_makes_for_a_user_belongs_to_that_user needs [RootUser],
+    a_fork_has_the_profile_of_its_original_or_a_narrower_one needs [RootUser, CopiesFiles],
     a_sandbox_that_waited_has_the_profile_that_is_asked_for needs [RootUser, Warm],
     a_return_from_disk_only_takes_rights_away needs [RootUser, Saves],
 ];
@@ -154,17 +155,55 @@ async fn files_are_moved_with_the_rights_of_root(f: &Fixture) -> anyhow::Result<
     Ok(())
 }
 
-async fn a_fork_has_the_profile_of_its_original(f: &Fixture) -> anyhow::Result<()> {
-    for (profile, want) in [(Strict, 0), (Full, FULL)] {
+async fn what_root_makes_for_a_user_belongs_to_that_user(f: &Fixture) -> anyhow::Result<()> {
+    let creator = Creator { user: User::Root, owner: User::User };
+    for profile in [Strict, Full] {
         let sandbox = with(f, profile).await?;
-        let fork = f.node.fork(&sandbox.checkpoint().await?).await?;
-        let of_root = capabilities(&fork, as_root(status()), "CapEff").await?;
-        same!(of_root, want, "root of a fork, {profile}");
+        let made = sandbox.make_dir_with(creator, b"/etc/apart/deep").await;
+        let again = sandbox.make_new_dir(creator, b"/etc/apart/deep/new").await;
+        let mut source = &b"text"[..];
+        let written =
+            sandbox.upload_with(creator, b"/etc/other/file", 0o640, &[], &mut source).await;
+        if profile == Strict {
+            let is_refused = made.is_err() && again.is_err() && written.is_err();
+            ensure!(is_refused, "strict: root gave a file away");
+            continue;
+        }
+        made?;
+        again?;
+        written?;
+        let script = "cd /etc; cat other/file; \
+            stat -c '%u %g %a' . apart apart/deep apart/deep/new other other/file";
+        let owners = output(&sandbox, script).await?;
+        let own = "1000 1000 755\n";
+        let want = format!("text0 0 755\n{own}{own}{own}{own}1000 1000 640\n");
+        same!(owners, want, "owners and modes");
+        put(&sandbox, b"/etc/apart/deep/users", b"x").await?;
     }
     Ok(())
 }
 
-async fn a_sandbox_that_waited_has_the_profile_that_is_asked_for(f: &Fixture) -> anyhow::Result<()> {
+async fn a_fork_has_the_profile_of_its_original_or_a_narrower_one(
+    f: &Fixture,
+) -> anyhow::Result<()> {
+    for (profile, want) in [(Strict, 0), (Full, FULL)] {
+        let sandbox = with(f, profile).await?;
+        let checkpoint = sandbox.checkpoint().await?;
+        let fork = f.node.fork(&checkpoint).await?;
+        let of_root = capabilities(&fork, as_root(status()), "CapEff").await?;
+        same!(of_root, want, "root of a fork, {profile}");
+        for (asked, want) in [(Strict, 0), (Full, want)] {
+            let fork = f.node.fork_confined(&checkpoint, asked).await?;
+            let of_root = capabilities(&fork, as_root(status()), "CapEff").await?;
+            same!(of_root, want, "root of a fork, {profile} as {asked}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_sandbox_that_waited_has_the_profile_that_is_asked_for(
+    f: &Fixture,
+) -> anyhow::Result<()> {
     let node = f.another_node().await?;
     let template = f.warm_template()?;
     let spec = f.warm_spec()?;
@@ -200,7 +239,8 @@ async fn a_return_from_disk_only_takes_rights_away(f: &Fixture) -> anyhow::Resul
         let spec = Spec { profile, ..f.spec() };
         f.node.resume_from(&dir.path().join(saved), spec).await
     };
-    for (saved, profile, want) in [("full", Full, FULL), ("full", Strict, 0), ("strict", Strict, 0)] {
+    for (saved, profile, want) in [("full", Full, FULL), ("full", Strict, 0), ("strict", Strict, 0)]
+    {
         let sandbox = back(saved, profile).await?;
         for set in ["CapPrm", "CapEff"] {
             let of_root = capabilities(&sandbox, as_root(status()), set).await?;

@@ -156,7 +156,8 @@ pub(super) const ALLOWED: &[&str] = &[
     "landlock_create_ruleset",
     "landlock_add_rule",
     "landlock_restrict_self",
-    // Identity: without capabilities these can only give rights up.
+    // Identity: without capabilities these can only give rights up. Root with the profile `full`
+    // becomes any user of the sandbox, the guest's as well: see `not_the_guest`.
     "getuid",
     "geteuid",
     "getgid",

@@ -10,7 +10,8 @@ use belljar_node::Command;
 use belljar_testkit::Processes;
 
 use super::worst;
-use crate::attack::{Seen, verdict};
+use crate::attack::{Seen, full, verdict};
+use crate::catalogue::proc;
 use crate::harness::files::{self, LIMIT};
 use crate::harness::findings::Findings;
 use crate::harness::stage::Stage;
@@ -177,4 +178,23 @@ pub(super) async fn sockets(stage: Stage, own: bool) -> anyhow::Result<Seen> {
     command.wall = Some(SEARCH);
     let ran = stage.exec(&sandbox, &command).await?;
     verdict(&ran).context("the search")
+}
+
+/// Root with the profile `full` looks for a way to the guest, and to the groups by which calls
+/// are counted and ended: gVisor's are mounted inside.
+pub(super) async fn groups(stage: Stage) -> anyhow::Result<Seen> {
+    let guest = proc::guest_and_root(stage.clone()).await?;
+    Ok(worst(vec![guest, within_reach(&stage, &[]).await?]))
+}
+
+/// The same search where groups are in a directory of root's.
+pub(super) async fn groups_in_reach(stage: Stage) -> anyhow::Result<Seen> {
+    within_reach(&stage, &["own"]).await
+}
+
+async fn within_reach(stage: &Stage, args: &[&str]) -> anyhow::Result<Seen> {
+    let sandbox = stage.sandbox(full).await?;
+    let mut command = stage.place(&sandbox, "oci/oci_17.py", args).await?;
+    command.user = User::Root;
+    verdict(&stage.exec(&sandbox, &command).await?)
 }
