@@ -19,6 +19,7 @@ fn facts() -> Facts {
         traffic_token: None,
         mask_host: None,
         tier: Tier::GVISOR,
+        profile: belljar_model::SecurityProfile::Full,
         data: belljar_model::Data::default(),
     }
 }
