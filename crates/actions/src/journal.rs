@@ -288,6 +288,11 @@ impl Journal {
         self.ends.knows(tenant, id)
     }
 
+    /// How this sandbox of the tenant's ended, if it is among those that ended last.
+    pub(crate) fn ended(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
+        self.ends.find(tenant, id)
+    }
+
     /// Removes what sandboxes reached that nobody remembers: a server that was
     /// killed may have left it.
     pub(crate) fn forget_rows(&self, left: &[Written]) -> io::Result<()> {

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
+use belljar_model::SandboxId;
 use serde::Serialize;
 
 use crate::clock::{Moment, now};
+use crate::events::EventKind;
+use crate::journal::Ended;
 use crate::keys::Tenant;
 use crate::problem::Problem;
 use crate::start::Actions;
@@ -53,6 +56,20 @@ const MOST: usize = 1000;
 const LONGEST: usize = 4096;
 
 impl Log {
+    /// What is on record of a sandbox that has ended.
+    fn of_ended(ended: &Ended) -> Self {
+        let line = |at, kind: EventKind, detail: Option<&str>| {
+            let fields = detail.map(|detail| ("detail".to_owned(), detail.to_owned()));
+            let fields = fields.into_iter().collect();
+            LogLine { at, level: Level::Info, message: kind.as_str().to_owned(), fields }
+        };
+        let lines = [
+            line(ended.started_at, EventKind::Created, None),
+            line(ended.ended_at, EventKind::Ended, Some(ended.reason.as_str())),
+        ];
+        Self { lines: Mutex::new(lines.into()) }
+    }
+
     pub(crate) fn add(&self, level: Level, message: &str, fields: BTreeMap<String, String>) {
         let end = message.floor_char_boundary(LONGEST.min(message.len()));
         let line = LogLine { at: now(), level, message: message[..end].to_owned(), fields };
@@ -85,14 +102,20 @@ impl Log {
 }
 
 impl Actions {
-    /// The lines of a tenant's own sandbox.
+    /// The lines of a tenant's own sandbox. Of one that has ended, its beginning and its end are
+    /// left.
     pub fn logs(
         &self,
         tenant: &Tenant,
         id: &str,
         query: &LogQuery,
     ) -> Result<Vec<LogLine>, Problem> {
-        Ok(self.registry().find(tenant, id)?.log.find(query))
+        let unknown = match self.registry().find(tenant, id) {
+            Ok(sandbox) => return Ok(sandbox.log.find(query)),
+            Err(problem) => problem,
+        };
+        let ended = id.parse::<SandboxId>().ok().and_then(|id| self.journal().ended(tenant, &id));
+        ended.map(|ended| Log::of_ended(&ended).find(query)).ok_or(unknown)
     }
 }
 
@@ -129,6 +152,27 @@ mod tests {
         let future =
             LogQuery { cursor: Some(now().plus(std::time::Duration::from_secs(9))), ..all };
         assert!(messages(&log, future).is_empty());
+    }
+
+    #[test]
+    fn an_ended_sandbox_has_its_beginning_and_its_end() {
+        let (begin, life) = (now(), std::time::Duration::from_secs(5));
+        let ended = Ended {
+            id: SandboxId::from_random([7; 16]),
+            tenant: Tenant::new("a"),
+            template: "base".to_owned(),
+            started_at: begin,
+            ended_at: begin.plus(life),
+            reason: belljar_model::EndReason::Killed,
+            tier: belljar_model::Tier::Jail,
+        };
+        let log = Log::of_ended(&ended);
+        let all = LogQuery { limit: 10, ..LogQuery::default() };
+        assert_eq!(messages(&log, all.clone()), ["created", "ended"]);
+        let later = LogQuery { cursor: Some(begin.plus(life)), ..all };
+        let found = log.find(&later);
+        let [end] = &found[..] else { panic!("one line") };
+        assert_eq!(end.fields.get("detail").map(String::as_str), Some("killed"));
     }
 
     #[test]

@@ -88,8 +88,13 @@ impl Ends {
 
     /// Whether this end is among the newest.
     pub(super) fn knows(&self, tenant: &Tenant, id: &SandboxId) -> bool {
+        self.find(tenant, id).is_some()
+    }
+
+    /// The end of this sandbox, if it is among the newest.
+    pub(super) fn find(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
         let inner = self.lock();
-        inner.newest.get(tenant).is_some_and(|ends| ends.iter().any(|ended| ended.id == *id))
+        inner.newest.get(tenant)?.iter().find(|ended| ended.id == *id).cloned()
     }
 
     /// Newest first.

@@ -23,9 +23,9 @@ pub(crate) async fn first(
     let wish =
         LogQuery { cursor: moment(&query, "start")?, limit: limit(&query)?, ..LogQuery::default() };
     let lines = actions.logs(&tenant, &id, &wish)?;
-    let plain = |line: &LogLine| json!({ "timestamp": line.at, "line": line.message });
+    let coded = |line: &LogLine| json!({ "timestamp": line.at, "line": text(line) });
     Ok(Json(json!({
-        "logs": lines.iter().map(plain).collect::<Vec<_>>(),
+        "logs": lines.iter().map(coded).collect::<Vec<_>>(),
         "logEntries": lines.iter().map(entry).collect::<Vec<_>>(),
     })))
 }
@@ -51,6 +51,27 @@ pub(crate) async fn second(
     };
     let lines = actions.logs(&tenant, &id, &wish)?;
     Ok(Json(json!({ "logs": lines.iter().map(entry).collect::<Vec<_>>() })))
+}
+
+/// A line as E2B's own collector writes it: JSON in a text, with the part that wrote it. Clients
+/// parse it, and show the parts that they are asked for.
+fn text(line: &LogLine) -> String {
+    let mut fields: serde_json::Map<_, _> =
+        line.fields.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    fields.insert("message".to_owned(), line.message.as_str().into());
+    fields.insert("level".to_owned(), json!(line.level));
+    fields.insert("logger".to_owned(), logger(&line.message).into());
+    Value::Object(fields).to_string()
+}
+
+fn logger(message: &str) -> &'static str {
+    if message.starts_with("process_") {
+        "process"
+    } else if message.starts_with("cell_") {
+        "interpreter"
+    } else {
+        "sandbox"
+    }
 }
 
 fn entry(line: &LogLine) -> Value {
@@ -81,5 +102,39 @@ fn level(text: &str) -> Result<Level, Problem> {
         "warn" => Ok(Level::Warn),
         "error" => Ok(Level::Error),
         other => Err(Problem::invalid(format!("there is no level {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn sample(message: &str, fields: &[(&str, &str)]) -> LogLine {
+        let at = Moment::from_unix(1_700_000_000).unwrap();
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let fields: BTreeMap<_, _> = fields.iter().map(owned).collect();
+        LogLine { at, level: Level::Warn, message: message.to_owned(), fields }
+    }
+
+    #[test]
+    fn a_line_is_json_that_names_level_part_and_message() {
+        let detail = "pid 7: say \"hi\"\n";
+        let line = text(&sample("process_started", &[("detail", detail), ("level", "9")]));
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let want = json!({
+            "level": "warn", "logger": "process", "message": "process_started", "detail": detail,
+        });
+        assert_eq!(line, want);
+    }
+
+    #[test]
+    fn every_line_has_a_part() {
+        for (message, part) in
+            [("created", "sandbox"), ("process_ended", "process"), ("cell_started", "interpreter")]
+        {
+            assert_eq!(logger(message), part);
+        }
     }
 }
