@@ -32,7 +32,7 @@ async fn put_with(
     path: &[u8],
     attributes: &[Attribute],
 ) -> Result<u64, FileError> {
-    sandbox.upload_with(User::User, path, 0o444, attributes, &mut &b"content"[..]).await
+    sandbox.upload_with(User::User.into(), path, 0o444, attributes, &mut &b"content"[..]).await
 }
 
 /// Path, kind and mode of what a link leads to.
@@ -213,7 +213,7 @@ async fn errors_can_be_told_apart(f: &Fixture) -> anyhow::Result<()> {
         ),
         (
             "a directory again",
-            sandbox.make_new_dir(User::User, &home("dir")).await.err(),
+            sandbox.make_new_dir(User::User.into(), &home("dir")).await.err(),
             ErrorKind::AlreadyExists,
         ),
         ("closed", put(&sandbox, &home("closed/x"), b"").await.err(), ErrorKind::PermissionDenied),
@@ -221,7 +221,7 @@ async fn errors_can_be_told_apart(f: &Fixture) -> anyhow::Result<()> {
     for (what, error, want) in table {
         same!(kind(error), Some((want, true)), "{what}");
     }
-    sandbox.make_new_dir(User::User, &home("one/two/three")).await?;
+    sandbox.make_new_dir(User::User.into(), &home("one/two/three")).await?;
     same!(output(&sandbox, "ls one/two").await?, "three\n", "a new directory");
     sandbox.make_dir(User::User, &home("dir")).await?;
     Ok(())

@@ -42,7 +42,7 @@ pub(super) async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
     output(&sandbox, FILL).await?;
     let file = at_home(&sandbox, "noted");
     let attributes = [(b"user.note".to_vec(), b"kept".to_vec())];
-    sandbox.upload_with(User::User, &file, 0o600, &attributes, &mut &b"x"[..]).await?;
+    sandbox.upload_with(User::User.into(), &file, 0o600, &attributes, &mut &b"x"[..]).await?;
     let mut remove = Command::shell("rm /etc/hosts; mkdir -p /srv/new; echo root > /srv/new/file");
     remove.user = User::Root;
     output_of(&sandbox, &remove).await?;
