@@ -289,7 +289,7 @@ impl Journal {
     }
 
     /// How this sandbox of the tenant's ended, if it is among those that ended last.
-    pub(crate) fn ended(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
+    pub(crate) fn ended_sandbox(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
         self.ends.find(tenant, id)
     }
 
