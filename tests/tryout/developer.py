@@ -49,16 +49,15 @@ Name: amount, dtype: int64
 
 @step("belljar doctor")
 def doctor(place):
-    ran = place.terminal("belljar doctor", 100).ends(0)
-    text = plain(ran.out)
-    is_so(re.search(r"\[ok\] +jail ", text), "a line `[ok] jail`", text)
-    # The command that changes settings is one line, to be pasted.
-    widest = max(len(line) for line in text.splitlines() if not line.startswith("hint: "))
-    is_so(widest <= 100, "no line wider than the terminal's 100 columns", f"{widest}:\n{text}")
     place.tiers = {}
     for tier in place.sh("belljar doctor --json").ends(0).json()["tiers"]:
         place.tiers[tier["name"]] = tier["state"]
         is_so(tier["detail"].strip(), f"a reason or figures for {tier['name']}", tier)
+    text = plain(place.terminal("belljar doctor", 100).ends(0).out)
+    is_so(re.search(r"\[ok\] +jail ", text), "a line `[ok] jail`", text)
+    # The command that changes settings is one line, to be pasted.
+    widest = max(len(line) for line in text.splitlines() if not line.startswith("hint: "))
+    is_so(widest <= 100, "no line wider than the terminal's 100 columns", f"{widest}:\n{text}")
 
 
 @step("the README's lines: run -c, run a file, exec")
