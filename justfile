@@ -96,6 +96,10 @@ faults *args: suites
 e2e: suites
     cargo xtask examples
 
+# The first hour of an app developer (a), a data analyst (b) and a platform engineer (c), step by step; `just tryout a`.
+tryout *args: suites
+    tests/tryout/run "$@"
+
 # Every command of README.md and of five pages, against the output that they show.
 docs *args: suites
     tests/docs/run "$@"
@@ -144,6 +148,10 @@ agents *args: suites
 # 183 questions of DABench through `belljar ask`, with an oracle in the model's place: right, turns, overhead, cost, cached prefix.
 eval *args: suites
     tests/eval/run "$@"
+
+# 373 questions over 12 datasets to `belljar ask` without a model, judged by SQLite: right, refused and wrong by dataset.
+questions:
+    cargo nextest run --locked -p belljar-provider --no-capture heuristic::tests::questions::
 
 # How long a sandbox takes to start, on this machine.
 bench *args:

@@ -1,7 +1,8 @@
 import pandas as pd
 
 sales = pd.DataFrame({"region": ["north", "south", "north"], "amount": [10, 20, 30]})
-open("note.txt", "w").write("written before the checkpoint")
+with open("note.txt", "w") as note:
+    note.write("written before the checkpoint")
 # %% checkpoint loaded
 sales.groupby("region").amount.sum()
 # %% the original goes on

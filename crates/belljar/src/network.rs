@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +92,8 @@ pub(crate) struct Traffic {
 struct Seen {
     traffic: Traffic,
     denied: Vec<Row>,
+    /// Addresses that were refused because they are private.
+    private: BTreeSet<IpAddr>,
     error: Option<std::io::Error>,
 }
 
@@ -167,7 +170,7 @@ impl Network {
             let more = seen.denied.len() - 1;
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
             let hint = match row.reason {
-                Reason::Private => openings(&seen.denied, config_file.as_deref()),
+                Reason::Private => openings(&seen.private, config_file.as_deref()),
                 _ => "--allow HOST allows a host; --connections - shows all connections".to_owned(),
             };
             printer.note(format_args!("network: refused {host} ({reason}){more}\nhint: {hint}"));
@@ -217,14 +220,19 @@ impl Traffic {
     }
 }
 
-/// How to allow the private addresses that were refused: the whole configuration.
-fn openings(denied: &[Row], file: Option<&Path>) -> String {
-    let private = denied.iter().filter(|row| row.reason == Reason::Private);
-    let address = |row: &Row| match row.host {
+/// The private address that a row is about. That of a name is in the row of its look-up.
+fn private_address(row: &Row) -> Option<IpAddr> {
+    if row.decision != Decision::Denied || row.reason != Reason::Private {
+        return None;
+    }
+    match row.host {
         Some(Host::Address(address)) => Some(address),
         _ => row.address,
-    };
-    let addresses: BTreeSet<_> = private.filter_map(address).collect();
+    }
+}
+
+/// How to allow the private addresses that were refused: the whole configuration.
+fn openings(addresses: &BTreeSet<IpAddr>, file: Option<&Path>) -> String {
     let quoted: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
     let list = if quoted.is_empty() { "\"10.0.0.0/8\"".to_owned() } else { quoted.join(", ") };
     let how = match file {
@@ -299,6 +307,7 @@ async fn watch(
         };
         for row in &*rows {
             seen.traffic.add(row);
+            seen.private.extend(private_address(row));
             if row.decision == Decision::Denied
                 && matches!(row.kind, Kind::Connection | Kind::Exchange)
             {
@@ -321,4 +330,37 @@ fn write(file: &mut dyn std::io::Write, row: &Row) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(row)?;
     line.push(b'\n');
     file.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn row(more: Value) -> Row {
+        let mut row = json!({
+            "sequence": 0, "tenant": "local", "sandbox": "c6cncbwgfwt2oo3dk65opt7m5n",
+            "decision": "denied", "reason": "private", "host": "index.example",
+            "bytes": { "out": 0, "in": 0 }, "began": 0, "micros": 0,
+        });
+        row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(row).unwrap()
+    }
+
+    #[test]
+    fn the_address_of_a_refused_name_is_in_the_hint() {
+        let rows = [
+            row(json!({ "kind": "lookup", "address": "203.0.113.80" })),
+            row(json!({ "kind": "exchange", "method": "GET", "path": "/simple/idna/" })),
+            row(json!({ "kind": "connection", "host": "10.1.2.3" })),
+            row(
+                json!({ "kind": "lookup", "decision": "allowed", "reason": "rule", "address": "192.0.2.1" }),
+            ),
+        ];
+        let addresses: BTreeSet<IpAddr> = rows.iter().filter_map(private_address).collect();
+        let hint = openings(&addresses, None);
+        let (_, file) = hint.split_once("--gateway FILE:\n\n").unwrap();
+        assert_eq!(file, "[gateway]\nopenings = [\"10.1.2.3\", \"203.0.113.80\"]\n");
+    }
 }

@@ -6,9 +6,9 @@
 mod grid;
 mod number;
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
-use rustix::stdio::stdout;
 use rustix::termios::tcgetwinsize;
 
 pub(crate) use grid::{Align, Grid};
@@ -29,10 +29,19 @@ pub(crate) struct Page {
 impl Page {
     /// None if standard output is no terminal. `NO_COLOR` forbids colour.
     pub(crate) fn of_terminal(config: &Config) -> Option<Self> {
-        if !io::stdout().is_terminal() {
+        Self::of(&io::stdout(), config)
+    }
+
+    /// The same for standard error, which progress goes to.
+    pub(crate) fn of_progress(config: &Config) -> Option<Self> {
+        Self::of(&io::stderr(), config)
+    }
+
+    fn of(stream: &(impl IsTerminal + AsFd), config: &Config) -> Option<Self> {
+        if !stream.is_terminal() {
             return None;
         }
-        let size = tcgetwinsize(stdout()).map_or(0, |size| usize::from(size.ws_col));
+        let size = tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
         let width = if size == 0 { 80 } else { size.max(MIN_WIDTH) };
         Some(Self { width, has_colour: !config.no_colour })
     }
@@ -76,35 +85,39 @@ impl Page {
     pub(crate) fn wrapped(&self, text: &str) -> String {
         let mut out = String::new();
         for line in text.lines() {
-            let indent = line.len() - line.trim_start().len();
-            let hanging = " ".repeat((indent + 2).min(self.width / 2));
-            let mut width = 0;
-            let mut has_word = false;
-            for word in line.split(' ') {
-                let length = word.chars().count();
-                if has_word && !word.is_empty() && width + 1 + length > self.width {
-                    out.truncate(out.trim_end_matches(' ').len());
-                    out.push('\n');
-                    out.push_str(&hanging);
-                    width = hanging.len();
-                } else if width > 0 || has_word || !out.is_empty() && !out.ends_with('\n') {
-                    out.push(' ');
-                    width += 1;
-                } else if word.is_empty() {
-                    out.push(' ');
-                    width += 1;
-                    continue;
-                }
-                out.push_str(word);
-                width += length;
-                has_word |= !word.is_empty();
-            }
+            self.wrap_line(line, &mut out);
             out.push('\n');
         }
         if text.is_empty() {
             out.push('\n');
         }
         out
+    }
+
+    fn wrap_line(&self, line: &str, out: &mut String) {
+        if line.chars().count() <= self.width {
+            out.push_str(line);
+            return;
+        }
+        let words = line.trim_start();
+        let indent = (line.len() - words.len()).min(self.width / 2);
+        let hanging = (indent + 2).min(self.width / 2);
+        out.push_str(&" ".repeat(indent));
+        let mut width = indent;
+        for (place, word) in words.trim_end().split(' ').enumerate() {
+            let length = word.chars().count();
+            if place > 0 && !word.is_empty() && width + 1 + length > self.width {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out.push_str(&" ".repeat(hanging));
+                width = hanging;
+            } else if place > 0 {
+                out.push(' ');
+                width += 1;
+            }
+            out.push_str(word);
+            width += length;
+        }
     }
 }
 
@@ -135,6 +148,12 @@ mod tests {
         }
         let shown = PAGE.wrapped(&list);
         assert!(shown.lines().nth(1).unwrap().starts_with("  word"), "{shown}");
+        // What fits stays as it is; indents stay what they are.
+        let code = "\nfor row in rows:\n    print(row)\n";
+        assert_eq!(PAGE.wrapped(code), code);
+        let deep = format!("    {}", "word ".repeat(9));
+        let want = format!("    {}\n      word word\n", ["word"; 7].join(" "));
+        assert_eq!(PAGE.wrapped(&deep), want);
     }
 
     #[test]

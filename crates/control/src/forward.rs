@@ -174,8 +174,11 @@ fn outward(
     for name in ours {
         headers.remove(name);
     }
-    if !headers.contains_key("x-forwarded-proto") && scheme == Some(Scheme::Https) {
-        headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
+    // The way to a node is always TLS, so a node cannot see how the client came.
+    if !headers.contains_key("x-forwarded-proto")
+        && let Some(scheme) = scheme
+    {
+        headers.insert("x-forwarded-proto", HeaderValue::from_static(scheme.as_str()));
     }
     Ok(())
 }
@@ -236,6 +239,26 @@ mod tests {
         assert!(request.headers().keys().all(|name| name == header::HOST), "{request:?}");
         let request = sent(&[("connection", "Upgrade"), ("upgrade", "websocket")], "/");
         assert_eq!(request.headers()[header::UPGRADE], "websocket");
+    }
+
+    #[test]
+    fn a_node_hears_how_the_client_came() {
+        let proto = |scheme: Option<Scheme>, said: Option<&'static str>| {
+            let mut request = Request::builder().uri("/docs").body(Body::empty()).unwrap();
+            if let Some(scheme) = scheme {
+                request.extensions_mut().insert(scheme);
+            }
+            if let Some(said) = said {
+                request.headers_mut().insert("x-forwarded-proto", HeaderValue::from_static(said));
+            }
+            outward(&mut request, "https://10.0.0.1:4000", None).unwrap();
+            request.headers().get("x-forwarded-proto").cloned()
+        };
+        assert_eq!(proto(Some(Scheme::Http), None).unwrap(), "http");
+        assert_eq!(proto(Some(Scheme::Https), None).unwrap(), "https");
+        // A proxy before control knows better.
+        assert_eq!(proto(Some(Scheme::Http), Some("https")).unwrap(), "https");
+        assert_eq!(proto(None, None), None);
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(crate) const GATE: &[Stage] = &[
     always("bleed", &["just bleed"]),
     always("attacks", &["just attacks"]),
     always("tenants", &["just tenants"]),
-    always("e2e", &["just e2e"]),
+    always("e2e", &["just e2e", "just tryout"]),
     always("docs", &["just docs"]),
     always("sdk", &["just sdk --check", "just sdk --cluster --only across --only versions"]),
     always("eval", &[EVAL]),

@@ -202,7 +202,8 @@ impl Asking<'_> {
         );
         let before = read_all(&**journal, address).await.hint("`belljar runs list` shows runs")?;
         let detail = if options.verbose { Detail::Full } else { Detail::Brief };
-        let telling = tell(journal.clone(), address.clone(), before, detail, **printer);
+        let teller = Teller::new(detail, Page::of_progress(self.config));
+        let telling = tell(journal.clone(), address.clone(), before, teller, **printer);
         let telling = tokio::spawn(telling);
         work(&worker, journal, address, options, printer).await?;
         telling.await.context("cannot follow the run")??;
@@ -274,13 +275,12 @@ async fn tell(
     journal: Arc<dyn Journal>,
     address: Address,
     mut before: Vec<Event>,
-    detail: Detail,
+    mut teller: Teller,
     printer: Printer,
 ) -> anyhow::Result<()> {
     let is_beginning =
         |event: &mut Event| matches!(event.body, Body::RunCreated(_) | Body::ForkedFrom(_));
     let _ = before.pop_if(is_beginning);
-    let mut teller = Teller::new(detail);
     before.iter().for_each(|event| drop(teller.tell(event)));
     let run = address.run.clone();
     let mut watch = Watch::new(journal, address, Sequence(before.len() as u64 + 1));

@@ -14,6 +14,7 @@ use super::language;
 use crate::cli::Doctor;
 use crate::config::Config;
 use crate::output::Printer;
+use crate::page::Page;
 use crate::templates::find_template;
 
 mod host;
@@ -98,12 +99,16 @@ pub(crate) async fn run(
     if printer.is_json() {
         printer.document(&report)?;
     } else {
-        print(&report, printer)?;
+        print(&report, Page::of_terminal(config), printer)?;
     }
     Ok(if works { 0 } else { 1 })
 }
 
-fn print(report: &Report, printer: &Printer) -> anyhow::Result<()> {
+fn print(report: &Report, page: Option<Page>, printer: &Printer) -> anyhow::Result<()> {
+    let show = |line: String| match page {
+        Some(page) => printer.data(page.wrapped(&line).trim_end()),
+        None => printer.data(line),
+    };
     let sections = [
         ("Tiers", &report.tiers),
         ("Host", &report.host),
@@ -116,13 +121,16 @@ fn print(report: &Report, printer: &Printer) -> anyhow::Result<()> {
         if index > 0 {
             printer.data("")?;
         }
-        printer.data(title)?;
+        match page {
+            Some(page) => printer.data(page.bold(title))?,
+            None => printer.data(title)?,
+        }
         let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
         for finding in findings {
             let Finding { name, state, detail, fix } = finding;
-            printer.data(format_args!("  {} {name:<width$}  {detail}", state.mark()))?;
+            show(format!("  {} {name:<width$}  {detail}", state.mark()))?;
             if let Some(fix) = fix {
-                printer.data(format_args!("         fix: {fix}"))?;
+                show(format!("         fix: {fix}"))?;
             }
         }
     }

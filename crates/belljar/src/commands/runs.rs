@@ -34,11 +34,12 @@ pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> a
             list::list(&journal, *most, Page::of_terminal(config), printer).await?;
         }
         RunsAction::Show { run } => {
-            show::show(&journal, &named(&journal, run).await?, printer).await?;
+            let address = named(&journal, run).await?;
+            show::show(&journal, &address, Page::of_terminal(config), printer).await?;
         }
         RunsAction::Watch { run } => {
             let address = named(&journal, run).await?;
-            watch(journal, address, printer).await?;
+            watch(journal, address, Page::of_terminal(config), printer).await?;
         }
         RunsAction::Cost { runs } => {
             let mut chosen = Vec::new();
@@ -159,8 +160,13 @@ fn is_left(row: &RunRow) -> bool {
     row.state == State::Running && !is_held
 }
 
-async fn watch(journal: Directory, address: Address, printer: &Printer) -> anyhow::Result<()> {
-    let mut teller = Teller::new(Detail::Full);
+async fn watch(
+    journal: Directory,
+    address: Address,
+    page: Option<Page>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let mut teller = Teller::new(Detail::Full, page);
     let row = journal.find(&address).await.hint("`belljar runs list` shows runs")?;
     if is_left(&row) {
         printer.note(format_args!(

@@ -88,6 +88,10 @@ pub(crate) async fn answers_fit_the_terminal_and_files_stay_with_the_run(world: 
     );
     let id = list.lines().nth(2).unwrap().split(' ').next().unwrap().to_owned();
     assert!(id.len() < 26, "{list}");
+    for columns in [80, 120] {
+        let (shown, _) = at_terminal(place, columns, true, &["runs", "show", &id]).await;
+        assert!(shown.contains(question) && widest(&shown) <= columns.into(), "{shown}");
+    }
     let written = belljar(place, &["ask", "--resume", &id, "--out", "out"]).await;
     assert_eq!(written.status, Some(0), "{}", written.stderr);
     assert!(place.join("out/result.md").exists());

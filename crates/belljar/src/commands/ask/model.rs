@@ -58,10 +58,16 @@ impl Chosen {
         if behind.is_empty() {
             return Err(anyhow!("`{}` has no operation for models", path.display()));
         }
-        let chosen = Self::of(&behind, choice, run, settings).await;
-        chosen.hint(
-            "choose with --operation and --model; `kind = \"model\"` marks operations for models",
-        )
+        let next = match settings {
+            Some(_) => {
+                "--prices FILE has prices of models that belljar does not know; docs/operations.md \
+                 describes the file"
+            }
+            None => {
+                "choose with --operation and --model; `kind = \"model\"` marks operations for models"
+            }
+        };
+        Self::of(&behind, choice, run, settings).await.hint(next)
     }
 
     async fn of(

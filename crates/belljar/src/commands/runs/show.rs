@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::teller::{Detail, Teller, dollars, millis, seconds};
 use crate::output::{Hint as _, Printer, printable};
+use crate::page::Page;
 
 /// What one turn took.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
@@ -48,6 +49,7 @@ fn as_optional_millis<S: Serializer>(
 pub(super) async fn show(
     journal: &Directory,
     address: &Address,
+    page: Option<Page>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let events = read_all(journal, address).await.hint("`belljar runs list` shows runs")?;
@@ -62,7 +64,7 @@ pub(super) async fn show(
         });
         return printer.document(&document);
     }
-    let mut teller = Teller::new(Detail::Full);
+    let mut teller = Teller::new(Detail::Full, page);
     for event in &events {
         if let Some(text) = teller.tell(event) {
             printer.data(printable(&text))?;

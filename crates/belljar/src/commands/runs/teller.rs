@@ -6,11 +6,12 @@ use belljar_journal::event::{
 use belljar_journal::{Call, RunView};
 use serde_json::Value;
 
-use crate::page::separated;
+use crate::page::{Page, separated};
 
 /// Lines of code and of output that are shown.
 const CODE_LINES: usize = 12;
 const OUTPUT_LINES: usize = 8;
+/// Columns of a shown line where there is no terminal.
 const WIDTH: usize = 160;
 
 /// Tells events in the order in which they come.
@@ -18,6 +19,7 @@ const WIDTH: usize = 160;
 pub(in crate::commands) struct Teller {
     view: RunView,
     detail: Detail,
+    page: Option<Page>,
 }
 
 /// How much is told.
@@ -31,15 +33,19 @@ pub(in crate::commands) enum Detail {
 }
 
 impl Teller {
-    pub(in crate::commands) fn new(detail: Detail) -> Self {
-        Self { detail, ..Self::default() }
+    /// With a page, no line is wider than it.
+    pub(in crate::commands) fn new(detail: Detail, page: Option<Page>) -> Self {
+        Self { detail, page, ..Self::default() }
     }
 
     /// What is to be said of this event, if anything.
     pub(in crate::commands) fn tell(&mut self, event: &Event) -> Option<String> {
         let said = self.words(event);
         self.view.apply(event);
-        said
+        match self.page {
+            Some(page) => said.map(|text| page.wrapped(&text).trim_end().to_owned()),
+            None => said,
+        }
     }
 
     fn words(&self, event: &Event) -> Option<String> {
@@ -151,7 +157,9 @@ impl Teller {
             fault.unwrap_or_default(),
         );
         if self.detail == Detail::Full {
-            text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > "));
+            // Wrapped, the columns of a table would no longer stand below each other.
+            let columns = self.page.map_or(WIDTH, |page| page.width.min(WIDTH));
+            text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > ", columns));
         }
         text
     }
@@ -194,7 +202,7 @@ fn beginning(forked: &ForkedFrom) -> String {
 fn block_text(block: &Block) -> String {
     match block {
         Block::Text { text } if text.trim().is_empty() => String::new(),
-        Block::Text { text } => quoted(text, OUTPUT_LINES, "  "),
+        Block::Text { text } => quoted(text, OUTPUT_LINES, "  ", WIDTH),
         Block::Thinking { .. } | Block::Opaque { .. } => String::new(),
         Block::ToolUse { name, input, .. } => {
             // As the model wrote it, which may be no JSON.
@@ -203,18 +211,24 @@ fn block_text(block: &Block) -> String {
             let main = ["code", "command", "path", "answer"].into_iter();
             let main = main.filter_map(|field| input.get(field)?.as_str()).next();
             let text = main.map_or_else(|| input.to_string(), str::to_owned);
-            format!("\n  {name}{}", quoted(&text, CODE_LINES, "    "))
+            format!("\n  {name}{}", quoted(&text, CODE_LINES, "    ", WIDTH))
         }
     }
 }
 
-/// The beginning of a text, each line after a mark.
-fn quoted(text: &str, most: usize, mark: &str) -> String {
+/// The beginning of a text, each line after a mark and cut to so many columns.
+fn quoted(text: &str, most: usize, mark: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(mark.len());
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let mut shown = String::new();
     for line in lines.iter().take(most) {
-        let cut: String = line.chars().take(WIDTH).collect();
-        shown.push_str(&format!("\n{mark}{cut}"));
+        let line = line.replace('\t', "    ");
+        let is_long = line.chars().count() > room;
+        let line: String = match is_long {
+            true => line.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+            false => line,
+        };
+        shown.push_str(&format!("\n{mark}{line}"));
     }
     if lines.len() > most {
         shown.push_str(&format!("\n{mark}({} more lines)", lines.len() - most));
@@ -268,4 +282,59 @@ pub(super) fn money(nano: u64) -> String {
 pub(super) fn dollars(nano: u64) -> String {
     let parts = nano.div_ceil(100_000);
     format!("${}.{:04}", parts / 10_000, parts % 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(body: Value) -> Event {
+        let mut value = json!({ "seq": 7, "at": "2026-01-02T03:04:05Z" });
+        value.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// A turn with long words of the model, long code and a wide table.
+    fn turn() -> Vec<Event> {
+        let code = format!("    total = sum({})", ["row.amount"; 8].join(" + "));
+        let shown = "a column\tof a table".repeat(20);
+        vec![
+            event(json!({
+                "kind": "llm_responded", "v": 1, "turn": 1, "asked": 4, "stop": "tool_use",
+                "blocks": [
+                    { "type": "text", "text": "I look at every column. ".repeat(6) },
+                    { "type": "tool_use", "id": "c1", "name": "shell", "input": { "code": code } },
+                ],
+                "tokens": { "input": 1, "cache_read": 2, "cache_write": 3, "output": 4 },
+                "nano_dollars": 5, "micros": 6,
+            })),
+            event(json!({
+                "kind": "tool_finished", "v": 1, "call": { "turn": 1, "id": "c1" },
+                "reason": "done", "exit_code": 0, "shown": shown,
+                "used": { "wall_micros": 1, "cpu_micros": 1, "written_bytes": 0, "output_bytes": 9 },
+            })),
+        ]
+    }
+
+    fn told(page: Option<Page>) -> String {
+        let mut teller = Teller::new(Detail::Full, page);
+        turn().iter().filter_map(|event| teller.tell(event)).map(|text| text + "\n").collect()
+    }
+
+    #[test]
+    fn what_is_told_is_no_wider_than_the_terminal() {
+        for width in [40, 80, 120] {
+            let text = told(Some(Page { width, has_colour: false }));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width, "{widest}: {text}");
+            // Words and code are wrapped, so that nothing of them is lost; output is cut.
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(&["row.amount"; 8].join(" + ")), "{text}");
+            assert!(text.lines().any(|line| line.starts_with("    > ") && line.ends_with('…')));
+        }
+        let text = told(None);
+        assert!(text.lines().any(|line| line.chars().count() == WIDTH), "{text}");
+    }
 }

@@ -176,6 +176,61 @@ fn line(dataset: &Dataset, case: &Case, verdict: Verdict, answer: &str) -> Strin
     format!("{:9} {kind:7} {became:7} {:70} {said}\n", dataset.name, case.ask)
 }
 
+/// How many questions of one dataset, or of all, were answered rightly, refused and answered wrongly.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    right: usize,
+    refused: usize,
+    wrong: usize,
+}
+
+impl Counts {
+    fn add(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Right => self.right += 1,
+            Verdict::Refused => self.refused += 1,
+            Verdict::Wrong => self.wrong += 1,
+        }
+    }
+
+    fn all(self) -> usize {
+        self.right + self.refused + self.wrong
+    }
+}
+
+/// The counts of each dataset, inside and outside the rules, and their sums.
+fn counts(verdicts: &[(&Dataset, &Case, Verdict)]) -> Vec<(String, [Counts; 2])> {
+    let mut rows: Vec<(String, [Counts; 2])> = Vec::new();
+    let mut total = [Counts::default(); 2];
+    for (dataset, case, verdict) in verdicts {
+        let kind = usize::from(case.outside);
+        total[kind].add(*verdict);
+        if rows.last().is_none_or(|(name, _)| *name != dataset.name) {
+            rows.push((dataset.name.clone(), [Counts::default(); 2]));
+        }
+        if let Some((_, counts)) = rows.last_mut() {
+            counts[kind].add(*verdict);
+        }
+    }
+    rows.push(("total".to_owned(), total));
+    rows
+}
+
+/// The table that `just questions` prints.
+fn summary(rows: &[(String, [Counts; 2])]) -> String {
+    let mut text = format!("{:9}  {:^30}  {:^30}\n", "", "inside the rules", "outside the rules");
+    let head = format!("{:>6} {:>7} {:>7} {:>7}", "asked", "right", "refused", "WRONG");
+    let _ = writeln!(text, "{:9}  {head}  {head}", "dataset");
+    for (name, kinds) in rows {
+        let cells = kinds.map(|counts| {
+            let Counts { right, refused, wrong } = counts;
+            format!("{:>6} {right:>7} {refused:>7} {wrong:>7}", counts.all())
+        });
+        let _ = writeln!(text, "{name:9}  {}  {}", cells[0], cells[1]);
+    }
+    text
+}
+
 /// The first question that README asks is one that the rules answer, whatever numbers there are.
 #[test]
 fn the_question_of_the_readme_is_answered() {
@@ -218,22 +273,33 @@ fn judge_all(datasets: &[Dataset]) -> Outcome {
             .collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let mut outcome =
-        Outcome { datasets: datasets.len(), inside: (0, 0), outside: (0, 0), wrong: String::new() };
+    let verdicts: Vec<_> =
+        judged.iter().map(|(dataset, case, (verdict, _))| (*dataset, *case, *verdict)).collect();
+    let rows = counts(&verdicts);
+    // The sums are the last row.
+    let (_, [inside, outside]) = &rows[rows.len() - 1];
+    let mut outcome = Outcome {
+        datasets: datasets.len(),
+        inside: (inside.all(), inside.right),
+        outside: (outside.all(), outside.right),
+        wrong: String::new(),
+    };
     for (dataset, case, (verdict, answer)) in &judged {
         print!("{}", line(dataset, case, *verdict, answer));
-        let (all, right) = if case.outside { &mut outcome.outside } else { &mut outcome.inside };
-        *all += 1;
-        *right += usize::from(*verdict == Verdict::Right);
         if *verdict == Verdict::Wrong {
             let right = &case.answers;
             let _ = writeln!(outcome.wrong, "{}: {}\n{answer}{right:?}\n", dataset.name, case.ask);
         }
     }
-    let Outcome { inside, outside, .. } = outcome;
+    println!("\n{}", summary(&rows));
+    let (asked, right) = outcome.inside;
+    let (others, wrong) = (outcome.outside.0, inside.wrong + outside.wrong);
     println!(
-        "inside: {} of {} answered; outside: {} of {}",
-        inside.1, inside.0, outside.1, outside.0
+        "{} questions over {} datasets: {wrong} answered wrongly; of the {asked} inside the rules, \
+         {right} ({} %) answered rightly; {others} outside the rules\n",
+        asked + others,
+        outcome.datasets,
+        right * 100 / asked.max(1),
     );
     outcome
 }
