@@ -2,12 +2,15 @@
 //! memory, and put into it read-only.
 
 mod depot;
+mod estimate;
 mod factors;
 mod fit;
+mod key;
 mod manifest;
 mod plan;
 mod records;
 mod sample;
+mod shared;
 
 use belljar_dataset::Compression;
 use belljar_model::data::is_name;

@@ -5,8 +5,9 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::bounds::DateTime;
+use crate::bounds::{DateTime, Number};
 
 /// What a file's content is known by: 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +78,25 @@ pub struct DataList {
     pub bytes: u64,
     /// Quota for the total size.
     pub most_bytes: u64,
+}
+
+/// The form of a description.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DescribeData {
+    /// Approximate length of `text` in tokens. Details are left out until it fits. Default: 4000.
+    #[serde(default)]
+    pub tokens: Option<Number<1, 1_000_000>>,
+}
+
+/// The description of a file: its structure, ranges and keys, without its rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DataDescription {
+    pub sha256: Sha256,
+    /// The text that a model gets. The file is called `data` in it: each run gives it another name.
+    pub text: String,
+    /// The same facts as a document, as `belljar dataset describe --json` prints it.
+    pub document: Map<String, Value>,
 }
 
 #[cfg(test)]

@@ -385,6 +385,7 @@ mod tests {
         assert_eq!(wants(post, "/v1/runs"), Wants::Runs);
         assert_eq!(wants(get, "/v1/runs/r/events"), Wants::Runs);
         assert_eq!(wants(delete, "/v1/data/d"), Wants::Runs);
+        assert_eq!(wants(get, "/v1/data/d/description"), Wants::Runs);
         assert_eq!(wants(get, "/volumes"), Wants::Home);
         assert_eq!(wants(post, "/v3/templates"), Wants::Home);
     }

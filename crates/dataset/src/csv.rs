@@ -41,6 +41,11 @@ const MISSING: [&[u8]; 18] = [
     b"#N/A N/A",
 ];
 
+/// Returns true for a cell that pandas reads as missing.
+pub fn is_missing(cell: &[u8]) -> bool {
+    cell.is_empty() || MISSING.contains(&cell)
+}
+
 /// `commas` are the columns whose numbers have decimal commas, as [`decimal_commas`] finds them.
 pub(crate) fn read(job: Job<'_>, commas: &[bool]) -> Result<(Part, Dialect), ReadError> {
     let mut dialect = Dialect::sniff(job).map_err(|error| job.io(error))?;

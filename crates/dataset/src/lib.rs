@@ -30,7 +30,7 @@ mod work;
 pub mod worker;
 
 pub use coding::{Compression, Encoding};
-pub use csv::Dialect;
+pub use csv::{Dialect, is_missing};
 pub use describe::*;
 pub use excel::Sheet;
 pub use problem::{Problem, What};

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use belljar_agent::{DataError, Depot, Item};
+use belljar_dataset::VERSION;
 use belljar_objects::{BlobFacts, Digest, Objects, ObjectsError, OpenError, Place};
 use futures_util::future::BoxFuture;
 use tempfile::NamedTempFile;
@@ -150,11 +151,17 @@ impl Data {
     /// Removes a file; answers whether there was one. Runs that have still to read it
     /// fail.
     pub async fn delete(&self, tenant: &str, sha256: &Digest) -> Result<bool, KeptError> {
-        let files = self.of(tenant)?.files;
+        let Belongings { files, plans } = self.of(tenant)?;
         let is_there = files.find_blob(sha256).await?.is_some();
         files.delete_blob(sha256).await?;
+        plans.delete_record(&description_record(sha256)).await?;
         Ok(is_there)
     }
+}
+
+/// The record among a tenant's plans that has the description of a file.
+pub(crate) fn description_record(sha256: &Digest) -> String {
+    format!("descriptions/{VERSION}/{sha256}")
 }
 
 fn total(blobs: &[BlobFacts]) -> u64 {

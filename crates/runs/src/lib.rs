@@ -16,6 +16,7 @@
 mod create;
 mod crew;
 mod data;
+mod describe;
 mod models;
 mod steer;
 
@@ -31,6 +32,7 @@ use tokio::sync::{Notify, Semaphore};
 pub use belljar_agent::{MANIFEST, PlanError};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
+pub use describe::DescribeError;
 pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
 pub use steer::SteerError;
 
@@ -91,12 +93,12 @@ struct Inner {
     settings: Settings,
     /// Rung when there may be something to work on.
     bell: Notify,
-    reading: Semaphore,
+    reading: Arc<Semaphore>,
 }
 
 impl Runs {
     pub fn new(parts: Parts, settings: Settings) -> Self {
-        let reading = Semaphore::new(READ_AT_ONCE);
+        let reading = Arc::new(Semaphore::new(READ_AT_ONCE));
         Self(Arc::new(Inner { parts, settings, bell: Notify::new(), reading }))
     }
 

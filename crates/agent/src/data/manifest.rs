@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::fit::Strategy;
 use super::plan::{Part, Plan};
-use super::{Format, compression_of};
+use super::{Format, compression_of, estimate};
 
 const VERSION: u32 = 1;
 
@@ -41,8 +41,23 @@ fn entry(part: &Part) -> Value {
         fields.extend(rows.map(|rows| ("rows".into(), rows.into())));
         let as_of = part.profile.as_ref().and_then(|profile| profile.as_of.clone());
         fields.extend(as_of.map(|day| ("as_of".into(), day.into())));
+        fields.extend(sample(part).map(|sample| ("sample".into(), sample)));
     }
     entry
+}
+
+/// How a sample was drawn; none: it is no sample.
+fn sample(part: &Part) -> Option<Value> {
+    let drawn = part.drawn.as_ref().filter(|_| part.is_sample())?;
+    let key = part.key.as_ref().map(|key| key.name.as_str());
+    let (one_in, together) = (estimate::one_in(part), &part.together);
+    Some(json!({
+        "one_in": one_in,
+        "key": key,
+        "most": drawn.most,
+        "together": together,
+        "rows": drawn.kept,
+    }))
 }
 
 /// How the file is to be read. What a profile shows is said only where readers would not do it by

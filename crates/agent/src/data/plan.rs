@@ -9,7 +9,8 @@ use super::depot::{DataError, Depot};
 use super::factors::{Factors, shape};
 use super::fit::{Room, Size, Strategy};
 use super::sample::{Drawn, draw};
-use super::{Format, Item, compression_of, manifest};
+use super::shared::{SharedKey, shared_keys};
+use super::{Format, Item, compression_of, estimate, manifest};
 use crate::shorten::counted;
 
 /// What the model is told of the inside of all datasets, at most.
@@ -36,8 +37,15 @@ pub(super) struct Part {
     pub(super) strategy: Strategy,
     /// At the worst moment of loading it.
     pub(super) peak: u64,
-    /// One record in 2 to the power of this is kept.
-    halvings: u32,
+    /// One record, or one value of the key, in 2 to the power of this is kept.
+    pub(super) halvings: u32,
+    /// What the sample is drawn by; none: each record is drawn by itself.
+    pub(super) key: Option<SharedKey>,
+    /// Other samples with the same values of the key, by file and column.
+    pub(super) together: Vec<String>,
+    /// A key that the sample could not be drawn by, and how many records one of its values has, at
+    /// most.
+    pub(super) unsuited: Option<(String, u64)>,
     /// What the sandbox has instead.
     pub(super) drawn: Option<Drawn>,
     /// Whether it turned out to be one thing that has no records.
@@ -82,6 +90,9 @@ impl Plan {
             strategy: Strategy::Whole,
             peak: 0,
             halvings: 0,
+            key: None,
+            together: Vec::new(),
+            unsuited: None,
             drawn: None,
             is_one: false,
         };
@@ -96,23 +107,66 @@ impl Plan {
     /// Leaves out records until all files fit.
     async fn sample(&mut self, factors: &Factors, depot: &dyn Depot) -> Result<(), PlanError> {
         let room = factors.for_files(self.room);
-        let too_large =
-            |item: &Item| PlanError::TooLarge { name: item.name.clone(), bytes: item.bytes, room };
         loop {
             let sizes: Vec<Size<'_>> = self.parts.iter().map(Part::size).collect();
             let more = factors.halvings(&sizes, self.room);
-            let more = more.map_err(|at| too_large(&self.parts[at].origin))?;
+            let more = more.map_err(|at| self.parts[at].too_large(room))?;
             if more.iter().all(|halvings| *halvings == 0) {
+                self.name_families();
                 return Ok(());
             }
             // What comes of it may be larger than its share, if records differ: then
             // there is another round.
-            for (part, more) in self.parts.iter_mut().zip(more).filter(|(_, more)| *more > 0) {
+            for (part, more) in self.parts.iter_mut().zip(more) {
                 part.halvings += more;
+            }
+            self.draw(room, depot).await?;
+        }
+    }
+
+    /// Draws samples, those of files that share a key by this key and at the same rate.
+    async fn draw(&mut self, room: u64, depot: &dyn Depot) -> Result<(), PlanError> {
+        let needed: Vec<u32> = self.parts.iter().map(|part| part.halvings).collect();
+        loop {
+            let keys = shared_keys(self.profile.as_ref(), &self.parts);
+            level(&mut self.parts, &needed, &keys);
+            let mut is_settled = true;
+            for (part, key) in self.parts.iter_mut().zip(keys) {
+                let drawn = part.drawn.as_ref();
+                let is_drawn = drawn.is_some_and(|drawn| drawn.halvings == part.halvings);
+                if !part.is_sample() || (is_drawn && part.key == key) {
+                    continue;
+                }
+                part.key = key;
                 if !part.draw(depot).await? {
-                    return Err(too_large(&part.origin));
+                    return Err(part.too_large(room));
+                }
+                if let (Some(key), Some(drawn)) = (&part.key, &part.drawn)
+                    && drawn.is_lopsided()
+                {
+                    part.unsuited = Some((key.name.clone(), drawn.most));
+                    is_settled = false;
                 }
             }
+            if is_settled {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes down which samples have the same values of a key.
+    fn name_families(&mut self) {
+        let named = |part: &Part| {
+            let key = part.key.as_ref()?;
+            Some((key.seed, format!("{} (`{}`)", part.origin.name, key.name)))
+        };
+        let all: Vec<_> = self.parts.iter().map(named).collect();
+        for (at, part) in self.parts.iter_mut().enumerate() {
+            let own = part.key.as_ref().map(|key| key.seed);
+            let others = all.iter().enumerate().filter(|(other, _)| *other != at);
+            let others = others.filter_map(|(_, named)| named.as_ref());
+            let family = others.filter(|(seed, _)| Some(*seed) == own);
+            part.together = family.map(|(_, name)| name.clone()).collect();
         }
     }
 
@@ -178,6 +232,10 @@ impl Plan {
                 text.push_str(" What is inside could not be described: look first.");
             }
         }
+        if self.parts.iter().any(Part::is_sample) {
+            text.push_str("\n\n");
+            text.push_str(&estimate::figures());
+        }
         if let Some(profile) = &self.profile {
             text.push_str("\n\n");
             text.push_str(profile.to_text(TOKENS).trim_end());
@@ -194,6 +252,11 @@ impl Part {
 
     pub(super) fn is_sample(&self) -> bool {
         self.halvings > 0
+    }
+
+    fn too_large(&self, room: u64) -> PlanError {
+        let Item { name, bytes, .. } = &self.origin;
+        PlanError::TooLarge { name: name.clone(), bytes: *bytes, room }
     }
 
     /// The format of what the sandbox gets.
@@ -242,7 +305,8 @@ impl Part {
         let dialect = self.profile.as_ref().and_then(|profile| profile.dialect.as_ref());
         let name = &self.origin.name;
         let failed = |source| PlanError::Make { name: name.clone(), source: Box::new(source) };
-        let drawn = draw(depot, &self.origin, dialect, self.halvings).await.map_err(failed)?;
+        let drawn = draw(depot, &self.origin, dialect, self.halvings, self.key.as_ref()).await;
+        let drawn = drawn.map_err(failed)?;
         self.is_one = drawn.is_none();
         self.drawn = drawn;
         Ok(!self.is_one)
@@ -251,7 +315,7 @@ impl Part {
     /// How it was made to fit, and how it comes into memory.
     pub(super) fn sentence(&self) -> String {
         let variable = &self.variable;
-        let made = self.drawn.as_ref().map(|drawn| self.made(drawn)).unwrap_or_default();
+        let made = self.drawn.as_ref().map(|drawn| estimate::made(self, drawn)).unwrap_or_default();
         let how = match self.strategy {
             Strategy::Whole => format!("load_data() loads all of it as `{variable}`."),
             Strategy::Lazy => format!(
@@ -269,23 +333,19 @@ impl Part {
         };
         format!("{made}{how}")
     }
+}
 
-    fn made(&self, drawn: &Drawn) -> String {
-        let (name, bytes) = (&self.origin.name, counted(self.origin.bytes));
-        if !self.is_sample() {
-            return format!("This is {name}, one record on each line. ");
-        }
-        format!(
-            "This is a SAMPLE: {} of the {} records of {name}, which has {bytes} bytes and does \
-             not fit into the sandbox. Every record had the same chance, one in {}. Counts and \
-             sums over it are estimates: scale them by {} / {}, and say in the answer that they \
-             are from a sample. What is described below was counted over all records. ",
-            counted(drawn.kept),
-            counted(drawn.records),
-            counted(1_u64 << self.halvings.min(63)),
-            drawn.records,
-            drawn.kept,
-        )
+/// Samples with a key in common get the same rate, the lowest that one of them needs.
+fn level(parts: &mut [Part], needed: &[u32], keys: &[Option<SharedKey>]) {
+    let lowest = |key: &SharedKey| {
+        let family = needed.iter().zip(keys).filter_map(|(needed, other)| {
+            let is_same = other.as_ref()?.seed == key.seed;
+            is_same.then_some(*needed)
+        });
+        family.max()
+    };
+    for ((part, needed), key) in parts.iter_mut().zip(needed).zip(keys) {
+        part.halvings = key.as_ref().and_then(lowest).unwrap_or(*needed);
     }
 }
 

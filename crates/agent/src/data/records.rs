@@ -18,6 +18,12 @@ pub(super) enum Form {
     List,
 }
 
+impl Form {
+    pub(super) fn has_header(self) -> bool {
+        matches!(self, Self::Csv { has_header: true, .. })
+    }
+}
+
 /// Records that were seen, those that were kept of them, and what these take. What
 /// was written after so many bytes is a record that the file breaks off in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,32 +52,43 @@ pub(super) fn copy(
     form: Form,
     keep: impl FnMut(u64) -> bool,
 ) -> Result<Copied, CopyError> {
-    let mut splitter = Splitter::new(form);
-    let is_header = matches!(form, Form::Csv { has_header: true, .. });
+    let is_header = form.has_header();
     let mut copier =
         Copier { to, keep, open: None, is_header, copied: Copied::default(), written: 0 };
+    let may_end = walk(from, form, |mark, byte| match mark {
+        Mark::Between => Ok(()),
+        Mark::Record => copier.take(byte),
+        Mark::End => copier.end(),
+    })?;
+    if may_end {
+        copier.end()?;
+    }
+    Ok(copier.copied)
+}
+
+/// Says of each byte what it is. Returns true if the file may end where it does: without that, it
+/// breaks off a record.
+pub(super) fn walk(
+    from: &mut impl BufRead,
+    form: Form,
+    mut each: impl FnMut(Mark, u8) -> io::Result<()>,
+) -> Result<bool, CopyError> {
+    let mut splitter = Splitter::new(form);
     if from.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
         from.consume(BYTE_ORDER_MARK.len());
     }
     loop {
         let piece = from.fill_buf()?;
         if piece.is_empty() {
-            break;
+            return Ok(splitter.may_end());
         }
         for &byte in piece {
-            match splitter.feed(byte).ok_or(CopyError::NoList)? {
-                Mark::Between => {}
-                Mark::Record => copier.take(byte)?,
-                Mark::End => copier.end()?,
-            }
+            let mark = splitter.feed(byte).ok_or(CopyError::NoList)?;
+            each(mark, byte)?;
         }
         let read = piece.len();
         from.consume(read);
     }
-    if splitter.may_end() {
-        copier.end()?;
-    }
-    Ok(copier.copied)
 }
 
 struct Copier<'t, T, K> {
@@ -115,7 +132,7 @@ impl<T: Write, K: FnMut(u64) -> bool> Copier<'_, T, K> {
 
 /// What a byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+pub(super) enum Mark {
     Record,
     /// The record before it, if there is one, ends here.
     End,
@@ -132,7 +149,7 @@ enum Splitter {
 
 /// Where in a row of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cell {
+pub(super) enum Cell {
     RowBegin,
     Begin,
     Plain,
@@ -189,7 +206,7 @@ impl Splitter {
     }
 }
 
-fn cell(at: &mut Cell, delimiter: u8, byte: u8) -> Mark {
+pub(super) fn cell(at: &mut Cell, delimiter: u8, byte: u8) -> Mark {
     let is_quoted = matches!(at, Cell::Quoted);
     if byte == b'\n' && !is_quoted {
         *at = Cell::RowBegin;

@@ -270,6 +270,10 @@ operations! {
     ListData: Get "/v1/data" "data" "Lists your uploaded files." {
         answers: &[Answer::Json(200, shape!(data::DataList))], also: &[404],
     };
+    DescribeData: Get "/v1/data/{data}/description" "data" "Describes a file: its structure, ranges and keys, without its rows." {
+        query: Some(shape!(data::DescribeData)),
+        answers: &[Answer::Json(200, shape!(data::DataDescription))],
+    };
     DeleteData: Delete "/v1/data/{data}" "data" "Deletes a file. Runs that have not read it yet fail.";
 
     ListTemplates: Get "/v1/templates" "templates" "Lists templates." {

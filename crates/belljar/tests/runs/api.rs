@@ -13,27 +13,37 @@ use belljar_testkit::Served;
 use crate::world::{TEMPLATE, World};
 
 /// One tenant, and how it talks to the server.
-struct Api<'w> {
+pub(crate) struct Api<'w> {
     world: &'w World,
     key: &'static str,
 }
 
-struct Answer {
-    status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
 impl Answer {
+    pub(crate) async fn read<B>(response: http::Response<B>) -> Self
+    where
+        B: hyper::body::Body<Data = Bytes>,
+        B::Error: std::fmt::Debug,
+    {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Self { status: parts.status, headers: parts.headers, body }
+    }
+
     #[track_caller]
-    fn json(&self, status: u16) -> Value {
+    pub(crate) fn json(&self, status: u16) -> Value {
         let text = String::from_utf8_lossy(&self.body);
         assert_eq!(self.status.as_u16(), status, "{text}");
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
     }
 
     #[track_caller]
-    fn refused(&self, status: u16, code: &str) {
+    pub(crate) fn refused(&self, status: u16, code: &str) {
         assert_eq!(self.json(status)["code"], code);
     }
 }
@@ -83,11 +93,11 @@ impl Events {
 }
 
 impl<'w> Api<'w> {
-    fn new(world: &'w World) -> Self {
+    pub(crate) fn new(world: &'w World) -> Self {
         Self { world, key: Served::KEYS[0] }
     }
 
-    fn stranger(world: &'w World) -> Self {
+    pub(crate) fn stranger(world: &'w World) -> Self {
         Self { world, key: Served::KEYS[1] }
     }
 
@@ -110,7 +120,7 @@ impl<'w> Api<'w> {
         sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap()
     }
 
-    async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
         self.send_with(method, path, &[], body).await
     }
 
@@ -121,12 +131,10 @@ impl<'w> Api<'w> {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Answer {
-        let (parts, body) = self.open(method, path, headers, body).await.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        Answer { status: parts.status, headers: parts.headers, body }
+        Answer::read(self.open(method, path, headers, body).await).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, "").await
     }
 
@@ -353,6 +361,7 @@ pub(crate) async fn what_cannot_be_a_run_is_refused(world: &World) {
         api.get(path).await.refused(404, "run_not_found");
     }
     let unkeyed = Api { key: "e2b_0000000000000000000000000000000000000000", ..Api::new(world) };
+    unkeyed.get(&format!("/v1/data/{none}/description")).await.refused(401, "unauthenticated");
     for path in ["/v1/runs", "/v1/data"] {
         unkeyed.get(path).await.refused(401, "unauthenticated");
         unkeyed.send("POST", path, "{}").await.refused(401, "unauthenticated");

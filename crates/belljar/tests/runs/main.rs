@@ -14,6 +14,7 @@ mod again;
 mod api;
 mod ask;
 mod crash;
+mod described;
 mod ends;
 mod fit;
 mod forms;
@@ -109,6 +110,8 @@ const CASES: &[(&str, Case)] = cases![
     api::a_run_is_cancelled,
     api::what_cannot_be_a_run_is_refused,
     api::fixed_rules_answer_where_there_is_no_model,
+    described::a_file_is_described_to_its_owner_alone,
+    described::any_replica_describes_a_file_and_forgets_it_with_the_file,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];

@@ -2,6 +2,7 @@
 
 mod create;
 mod delete;
+mod describe;
 mod list;
 
 use belljar_actions::{Kind, Problem};
@@ -14,6 +15,7 @@ use super::runs::moment;
 
 pub(super) use create::create;
 pub(super) use delete::delete;
+pub(super) use describe::describe;
 pub(super) use list::list;
 
 fn view(kept: &Kept) -> Result<api::Data, Failure> {
@@ -21,6 +23,11 @@ fn view(kept: &Kept) -> Result<api::Data, Failure> {
     let sha256 = sha256
         .map_err(|error: api::NoSha256| Problem::internal("read the digest of a file", &error))?;
     Ok(api::Data { sha256, bytes: kept.bytes, kept_at: moment(kept.kept_at) })
+}
+
+/// The same for a file of another tenant.
+fn unknown() -> Failure {
+    Problem::new(Kind::NotFound, "data_not_found", "you have no such file").into()
 }
 
 pub(super) fn not_put(error: &PutError) -> Failure {

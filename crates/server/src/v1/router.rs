@@ -116,6 +116,7 @@ fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<Met
         Operation::ReadRunFile => on(filter, runs::read_file),
         Operation::CreateData => on(filter, data::create),
         Operation::ListData => on(filter, data::list),
+        Operation::DescribeData => on(filter, data::describe),
         Operation::DeleteData => on(filter, data::delete),
         _ => return None,
     })
@@ -172,6 +173,7 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::ReadRunFile
         | Operation::CreateData
         | Operation::ListData
+        | Operation::DescribeData
         | Operation::DeleteData => of_runs(operation).unwrap_or_default(),
         Operation::ListTemplates => on(filter, templates::list),
         Operation::GetTemplate => on(filter, templates::get),

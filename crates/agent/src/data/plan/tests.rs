@@ -1,3 +1,5 @@
+mod joined;
+
 use std::fs;
 
 use belljar_objects::Shelf;

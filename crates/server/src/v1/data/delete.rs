@@ -1,10 +1,9 @@
 //! `DELETE /v1/data/{data}`
 
-use belljar_actions::{Kind, Problem};
 use belljar_objects::Digest;
 use http::StatusCode;
 
-use super::not_kept;
+use super::{not_kept, unknown};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
 use crate::v1::read::At;
@@ -22,5 +21,5 @@ pub(in crate::v1) async fn delete(
     if there.map_err(|error| not_kept(&error))? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Problem::new(Kind::NotFound, "data_not_found", "you have no such file").into())
+    Err(unknown())
 }

@@ -116,6 +116,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/runs/{run}/files/{file}", LookSandboxes),
     ("POST", "/v1/data", ChangeSandboxes),
     ("GET", "/v1/data", LookSandboxes),
+    ("GET", "/v1/data/{data}/description", LookSandboxes),
     ("DELETE", "/v1/data/{data}", ChangeSandboxes),
     ("GET", "/v1/templates", LookTemplates),
     ("GET", "/v1/templates/{template}", LookTemplates),
@@ -171,9 +172,11 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
 ];
 
 /// What is answered to whoever may, where it is not success: of these there is
-/// nothing to show or to change, as no template was built and no run was worked on.
+/// nothing to show or to change, as no template was built, no run was worked on, and no file
+/// can be described without a reader.
 pub(super) const LACKING: &[(&str, &str, u16)] = &[
     ("GET", "/v1/runs/{run}/files/{file}", 404),
+    ("GET", "/v1/data/{data}/description", 422),
     ("POST", "/templates/tags", 404),
     ("DELETE", "/templates/tags", 404),
     ("GET", "/templates/aliases/{name}", 404),
