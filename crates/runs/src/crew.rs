@@ -107,6 +107,7 @@ impl Runs {
             prices,
             settings,
         );
+        let worker = worker.observed_by(self.0.signals.clone());
         let stopped = async {
             // Whoever could say so is gone: that is the end as well.
             let _ = stop.wait_for(|is| *is).await;

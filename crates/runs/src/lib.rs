@@ -17,6 +17,7 @@ mod create;
 mod crew;
 mod data;
 mod models;
+mod signals;
 mod steer;
 
 use std::fmt;
@@ -27,6 +28,8 @@ use std::time::Duration;
 use belljar_client::Client;
 use belljar_journal::Journal;
 use tokio::sync::{Notify, Semaphore};
+
+use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{MANIFEST, PlanError};
 pub use create::{CreateRunError, Made, Source, Wanted};
@@ -92,12 +95,15 @@ struct Inner {
     /// Rung when there may be something to work on.
     bell: Notify,
     reading: Semaphore,
+    /// Sees what workers here write.
+    signals: Arc<SignalRecorder>,
 }
 
 impl Runs {
     pub fn new(parts: Parts, settings: Settings) -> Self {
-        let reading = Semaphore::new(READ_AT_ONCE);
-        Self(Arc::new(Inner { parts, settings, bell: Notify::new(), reading }))
+        let (bell, reading) = (Notify::new(), Semaphore::new(READ_AT_ONCE));
+        let signals = Arc::new(SignalRecorder);
+        Self(Arc::new(Inner { parts, settings, bell, reading, signals }))
     }
 
     /// Where runs are read. What changes them has functions of its own.
