@@ -1,15 +1,16 @@
-//! Every fact that workers here write into journals, counted.
+//! Every fact that workers here write into journals, counted and logged.
 
 use belljar_agent::{Observer, Signal};
 use belljar_journal::Address;
 use belljar_telemetry::{Spent, metrics};
 
-/// Passes signals on to metrics.
+/// Passes signals on to metrics and to the log.
 #[derive(Debug, Default)]
 pub(crate) struct SignalRecorder;
 
 impl Observer for SignalRecorder {
-    fn observe(&self, _: &Address, signal: &Signal) {
+    fn observe(&self, run: &Address, signal: &Signal) {
+        log(run, signal);
         count(signal);
     }
 }
@@ -43,5 +44,28 @@ fn count(signal: &Signal) {
             metrics.ended(outcome.as_str(), attempt, time);
         }
         Signal::Attempted(_) => {}
+    }
+}
+
+/// One line for each attempt at a step, and one for each run that ends.
+fn log(run: &Address, signal: &Signal) {
+    let tenant = run.tenant.as_str();
+    match *signal {
+        Signal::Attempted(attempt) => {
+            let (step, turn) = (attempt.step, attempt.turn);
+            let (exit, reason, fault) = (attempt.exit, attempt.reason, attempt.fault);
+            tracing::info!(
+                run.id = %run.run, tenant, turn, step, %attempt, exit, reason, fault,
+                "run attempt ended"
+            );
+        }
+        Signal::Ended { outcome, error, attempt, time } => {
+            let (outcome, error) = (outcome.as_str(), error.map(|error| error.as_str()));
+            let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(
+                run.id = %run.run, tenant, attempt, outcome, error, duration_ms, "run ended"
+            );
+        }
+        _ => {}
     }
 }

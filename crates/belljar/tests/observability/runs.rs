@@ -27,6 +27,10 @@ fn of_kind<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
     events.iter().filter(|event| event["kind"] == kind).collect()
 }
 
+fn saying<'l>(lines: &'l [Value], message: &str) -> Vec<&'l Value> {
+    lines.iter().filter(|line| line["message"] == message).collect()
+}
+
 fn at(event: &Value) -> OffsetDateTime {
     OffsetDateTime::parse(event["at"].as_str().unwrap(), &Rfc3339).unwrap()
 }
@@ -81,4 +85,37 @@ fn metrics_of_a_run_are_those_of_its_transcript() {
         }
     }
     all_is_described(&shown);
+}
+
+/// O6: a line says which run, which step, which attempt, and how it ended.
+#[test]
+fn the_log_has_a_line_for_each_attempt_of_a_run() {
+    if !can_serve() {
+        return;
+    }
+    let server = Server::start(&["--json-logs"]);
+    let (id, events) = answered(&server);
+    server.scrape_until(|scraped| scraped.sum("belljar_runs_ended_total", &[]) >= 1.0);
+    let log = server.stop();
+    let lines = log.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let ours: Vec<Value> = lines.filter(|line| line["run"] == id.as_str()).collect();
+    let attempts = saying(&ours, "run attempt ended");
+    let models = attempts.iter().filter(|line| line["step"] == "model");
+    let tools: Vec<&&Value> = attempts.iter().filter(|line| line["step"] != "model").collect();
+    assert_eq!(models.count(), of_kind(&events, "llm_responded").len(), "{log:#?}");
+    assert_eq!(tools.len(), of_kind(&events, "tool_finished").len(), "{log:#?}");
+    for (line, event) in tools.iter().zip(of_kind(&events, "tool_finished")) {
+        assert_eq!(line["tenant"], "default", "{line}");
+        assert_eq!(line["turn"], event["call"]["turn"], "{line}");
+        assert_eq!(line["reason"], event["reason"], "{line}");
+        assert_eq!(line.get("exit"), event.get("exit_code"), "{line}");
+        let (number, most) = line["attempt"].as_str().unwrap().split_once('/').unwrap();
+        let (number, most): (u32, u32) = (number.parse().unwrap(), most.parse().unwrap());
+        assert!((1..=most).contains(&number), "{line}");
+    }
+    let ended = saying(&ours, "run ended");
+    assert_eq!(ended.len(), 1, "{log:#?}");
+    assert_eq!((&ended[0]["outcome"], &ended[0]["attempt"]), (&"answered".into(), &1.into()));
+    // Nothing of the question or of the code.
+    assert!(log.iter().all(|line| !line.contains("total amount by region")), "{log:#?}");
 }
