@@ -16,6 +16,7 @@
 mod create;
 mod crew;
 mod data;
+mod figures;
 mod models;
 mod signals;
 mod steer;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
-use belljar_journal::Journal;
+use belljar_journal::{FigureStore, Journal};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::signals::SignalRecorder;
@@ -34,6 +35,7 @@ use crate::signals::SignalRecorder;
 pub use belljar_agent::{MANIFEST, PlanError};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
+pub use figures::{FigureWindow, RunStats, StatsError};
 pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
 pub use steer::SteerError;
 
@@ -44,6 +46,8 @@ const READ_AT_ONCE: usize = 2;
 /// What the process that runs live in has to offer.
 pub struct Parts {
     pub journal: Arc<dyn Journal>,
+    /// Where sums of what runs do are kept, beside the journal.
+    pub figures: Arc<dyn FigureStore>,
     pub data: Data,
     /// The API as the tenant of this name has it.
     pub clients: Box<dyn Fn(&str) -> Client + Send + Sync>,
@@ -102,7 +106,8 @@ struct Inner {
 impl Runs {
     pub fn new(parts: Parts, settings: Settings) -> Self {
         let (bell, reading) = (Notify::new(), Semaphore::new(READ_AT_ONCE));
-        let signals = Arc::new(SignalRecorder);
+        let signals = SignalRecorder::new(parts.figures.clone(), &settings.owner);
+        let signals = Arc::new(signals);
         Self(Arc::new(Inner { parts, settings, bell, reading, signals }))
     }
 

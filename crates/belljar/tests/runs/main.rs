@@ -15,6 +15,7 @@ mod api;
 mod ask;
 mod crash;
 mod ends;
+mod figures;
 mod fit;
 mod forms;
 mod inside;
@@ -24,6 +25,7 @@ mod offered;
 mod replicas;
 mod resumed;
 mod rules;
+mod signals;
 mod steer;
 mod terminal;
 mod trouble;
@@ -109,6 +111,9 @@ const CASES: &[(&str, Case)] = cases![
     api::a_run_is_cancelled,
     api::what_cannot_be_a_run_is_refused,
     api::fixed_rules_answer_where_there_is_no_model,
+    api::figures_are_of_ones_own_runs,
+    signals::each_event_is_told_once_also_if_the_worker_is_stopped,
+    figures::each_replica_tells_what_all_of_them_did,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];
