@@ -245,7 +245,7 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Surfaces,
         "runs",
         "what can be done with runs: made, steered, worked on; and their data",
-        &["model", "objects", "journal", "dataset", "provider", "client", "agent"],
+        &["model", "objects", "journal", "dataset", "provider", "client", "telemetry", "agent"],
     ),
     row(
         Layer::Surfaces,

@@ -286,6 +286,34 @@ mod tests {
     }
 
     #[test]
+    fn every_category_of_a_fault_is_a_word_of_ours() {
+        let is_known = |category: &str| crate::signal::FAULTS.contains(&category);
+        for name in [
+            "ModuleNotFoundError",
+            "SyntaxError",
+            "TypeError",
+            "KeyError",
+            "NameError",
+            "FileNotFoundError",
+            "MemoryError",
+            "TimeoutError",
+            "MergeError",
+            "ContextNotStarted",
+            "AnythingElse",
+        ] {
+            assert!(is_known(category(name)), "{name}");
+        }
+        let usage: Usage = belljar_model::Usage::default().into();
+        for reason in EndReason::ALL {
+            let mut heard = Heard::default();
+            heard.end(reason, None, &usage);
+            let category = heard.fault.map(|fault| fault.category);
+            assert!(category.is_none_or(|category| is_known(&category)), "{reason}");
+        }
+        assert!(is_known(&Heard::lost().fault.unwrap().category));
+    }
+
+    #[test]
     fn an_exception_is_counted_by_its_kind() {
         let mut heard = Heard::default();
         heard.say("half a line");

@@ -8,11 +8,7 @@ use belljar_model::RunId;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::answer::REFUSAL;
-
-/// What guards call a date that was counted from the machine's clock. All else that
-/// they report is about joins.
-const CLOCK: &str = "clock";
+use crate::signal::{GuardKind, Signal, Signals};
 
 /// Counts runs, one after the other.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +36,8 @@ struct Run {
     prompts: Prompts,
     faults: BTreeMap<String, u64>,
     guards: BTreeMap<String, u64>,
+    temporal_errors: u64,
+    join_errors: u64,
     error: Option<String>,
 }
 
@@ -98,27 +96,24 @@ pub struct Spread {
 impl Tally {
     /// Counts one more run, by all of its events.
     pub fn add(&mut self, id: RunId, events: &[Event]) {
-        let view = RunView::of(events);
         let forked = events.iter().rposition(|event| matches!(event.body, Body::ForkedFrom(_)));
-        let own = &events[forked.unwrap_or(0)..];
-        if let Some(Event { body: Body::ForkedFrom(forked), .. }) = own.first()
+        let own = forked.unwrap_or(0);
+        if let Some(Event { body: Body::ForkedFrom(forked), .. }) = events.get(own)
             && forked.retry.is_some()
         {
             self.superseded.insert(forked.parent.clone());
         }
-        let mut run = Run {
-            id: Some(id),
-            outcome: view.finished.as_ref().map(|finished| finished.outcome),
-            attempt: view.retry.as_ref().map_or(1, |retry| retry.attempt),
-            began: own.first().map(|event| event.at),
-            ended: view.finished.is_some().then(|| own.last().map(|event| event.at)).flatten(),
-            tokens: view.spent.tokens,
-            nano_dollars: view.spent.nano_dollars,
-            calls: view.spent.calls,
-            error: view.finished.as_ref().and_then(|it| it.error).map(|error| word(&error)),
-            ..Run::default()
-        };
-        own.iter().for_each(|event| run.hear(&event.body));
+        let (mut view, mut signals) = (RunView::default(), Signals::default());
+        let mut run = Run { id: Some(id), ..Run::default() };
+        for (index, event) in events.iter().enumerate() {
+            let heard = signals.hear(&view, event);
+            view.apply(event);
+            if index >= own {
+                run.began.get_or_insert(event.at);
+                run.look(&event.body);
+                heard.iter().for_each(|signal| run.count(signal, event.at));
+            }
+        }
         self.runs.push(run);
     }
 
@@ -136,7 +131,8 @@ impl Tally {
         let prompt = tokens.total() - tokens.output;
         let mut outcomes = BTreeMap::new();
         for run in &over {
-            *outcomes.entry(name(run.outcome)).or_default() += 1;
+            let outcome = run.outcome.map_or("unfinished", Outcome::as_str);
+            *outcomes.entry(outcome).or_default() += 1;
         }
         let nano_dollars = sum(|run| run.nano_dollars);
         let successes = answered.len() as u64;
@@ -187,7 +183,43 @@ impl Tally {
 }
 
 impl Run {
-    fn hear(&mut self, body: &Body) {
+    fn count(&mut self, signal: &Signal, at: OffsetDateTime) {
+        match *signal {
+            Signal::Answered { is_refusal, tokens, nano_dollars } => {
+                self.turns += 1;
+                self.refusals += u64::from(is_refusal);
+                self.tokens = added(self.tokens, tokens);
+                self.nano_dollars = self.nano_dollars.saturating_add(nano_dollars);
+            }
+            Signal::NotAnswered { trouble, nano_dollars } => {
+                self.refusals += u64::from(trouble == LlmTrouble::Refused);
+                self.nano_dollars = self.nano_dollars.saturating_add(nano_dollars);
+            }
+            Signal::Called { fault } => {
+                self.calls += 1;
+                if let Some(fault) = fault {
+                    *self.faults.entry(fault.to_owned()).or_default() += 1;
+                }
+            }
+            Signal::Guarded { kind, guard } => {
+                *self.guards.entry(guard.to_owned()).or_default() += 1;
+                match kind {
+                    GuardKind::Temporal => self.temporal_errors += 1,
+                    GuardKind::Join => self.join_errors += 1,
+                }
+            }
+            Signal::Ended { outcome, error, attempt, .. } => {
+                self.outcome = Some(outcome);
+                self.attempt = attempt;
+                self.error = error.map(|error| error.as_str().to_owned());
+                self.ended = Some(at);
+            }
+            Signal::Started { .. } | Signal::SandboxUsed(_) | Signal::Attempted(_) => {}
+        }
+    }
+
+    /// Of what nothing but these figures is made.
+    fn look(&mut self, body: &Body) {
         match body {
             Body::PromptBuilt(built) => {
                 let Prompts { before, could_be_shared, shared } = &mut self.prompts;
@@ -195,22 +227,7 @@ impl Run {
                 *shared += built.shared_prefix_bytes.min(*before);
                 *before = built.bytes;
             }
-            Body::LlmResponded(answer) => {
-                self.turns += 1;
-                self.refusals += u64::from(answer.stop == REFUSAL);
-            }
-            Body::LlmFailed(failed) => {
-                self.refusals += u64::from(failed.trouble == LlmTrouble::Refused);
-            }
-            Body::ToolFinished(call) => {
-                self.cut += u64::from(call.cut.is_some());
-                if let Some(fault) = &call.fault {
-                    *self.faults.entry(fault.category.clone()).or_default() += 1;
-                }
-            }
-            Body::GuardReported(report) => {
-                *self.guards.entry(report.guard.clone()).or_default() += 1;
-            }
+            Body::ToolFinished(call) => self.cut += u64::from(call.cut.is_some()),
             _ => {}
         }
     }
@@ -220,11 +237,11 @@ impl Run {
     }
 
     fn has_temporal_error(&self) -> bool {
-        self.guards.contains_key(CLOCK)
+        self.temporal_errors > 0
     }
 
     fn has_join_error(&self) -> bool {
-        self.guards.keys().any(|guard| guard != CLOCK)
+        self.join_errors > 0
     }
 }
 
@@ -251,22 +268,6 @@ fn counted<M: std::borrow::Borrow<BTreeMap<String, u64>>>(
         }
     }
     sums
-}
-
-/// As a journal writes it.
-fn word(of: &impl Serialize) -> String {
-    let value = serde_json::to_value(of).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn name(outcome: Option<Outcome>) -> &'static str {
-    match outcome {
-        Some(Outcome::Answered) => "answered",
-        Some(Outcome::Exhausted) => "exhausted",
-        Some(Outcome::Cancelled) => "cancelled",
-        Some(Outcome::Failed) => "failed",
-        None => "unfinished",
-    }
 }
 
 fn share(part: u64, whole: u64) -> Option<f64> {

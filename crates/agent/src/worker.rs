@@ -17,6 +17,7 @@ mod keeper;
 mod obey;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use belljar_client::Client;
@@ -39,6 +40,7 @@ use crate::decide::{Step, decide};
 use crate::money::Prices;
 use crate::prompt::{Facts, Texts};
 use crate::room::Rooms;
+use crate::signal::{Observer, Signals};
 use crate::story::Story;
 use keeper::Keeper;
 
@@ -84,6 +86,7 @@ pub struct Worker {
     rooms: Rooms,
     prices: Prices,
     settings: Settings,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// Why a worker let go of a run.
@@ -119,6 +122,10 @@ pub enum WorkError {
     NoBeginning,
 }
 
+/// The last event that the observer was told of.
+#[derive(Debug, Clone, Default)]
+struct Told(Arc<AtomicU64>);
+
 /// What one round came to.
 enum Round {
     Again,
@@ -131,6 +138,8 @@ struct Work<'w> {
     lease: Lease,
     events: Vec<Event>,
     story: Story,
+    signals: Signals,
+    told: Told,
     facts: Facts,
     template: String,
     data: Vec<Item>,
@@ -148,7 +157,13 @@ impl Worker {
         settings: Settings,
     ) -> Self {
         let rooms = Rooms { client, depot, bring: settings.data };
-        Self { journal, provider, rooms, prices, settings }
+        Self { journal, provider, rooms, prices, settings, observer: None }
+    }
+
+    /// The same, seen by an observer.
+    #[must_use]
+    pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// Takes a run and works on it until it is over, or has to wait.
@@ -165,11 +180,15 @@ impl Worker {
     ) -> Result<Left, WorkError> {
         let lease = self.journal.claim(run, &self.settings.owner, self.settings.lease).await?;
         let keeper = Keeper::start(self.journal.clone(), lease.clone(), self.settings.lease);
+        let told = Told::default();
         let worked = tokio::select! {
-            worked = self.go_on(lease.clone()) => worked,
+            worked = self.go_on(lease.clone(), told.clone()) => worked,
             () = keeper.fenced() => Err(WorkError::Fenced),
             () = stop => Ok(Left::Stopped),
         };
+        if matches!(worked, Err(_) | Ok(Left::Stopped)) {
+            self.tell_rest(&lease, &told).await;
+        }
         drop(keeper);
         if !matches!(worked, Err(WorkError::Fenced)) {
             // Whoever comes next need not think that we died.
@@ -182,9 +201,9 @@ impl Worker {
     }
 
     /// As a type that is not made of all that a run may wait for.
-    fn go_on(&self, lease: Lease) -> BoxFuture<'_, Result<Left, WorkError>> {
+    fn go_on(&self, lease: Lease, told: Told) -> BoxFuture<'_, Result<Left, WorkError>> {
         Box::pin(async move {
-            let mut work = Work::begin(self, lease).await?;
+            let mut work = Work::begin(self, lease, told).await?;
             loop {
                 work.catch_up().await?;
                 match work.round().await {
@@ -203,6 +222,40 @@ impl Worker {
 }
 
 impl Worker {
+    /// Tells the observer of an event that was written under this lease. Those of other
+    /// leases, and of the run that this one was forked from, were told by who wrote them.
+    fn tell(
+        &self,
+        lease: &Lease,
+        told: &Told,
+        signals: &mut Signals,
+        before: &RunView,
+        event: &Event,
+    ) {
+        let heard = signals.hear(before, event);
+        let is_own = event.lease == Some(lease.generation) && event.seq >= lease.taken;
+        let is_new = told.0.fetch_max(event.seq.0, Ordering::Relaxed) < event.seq.0;
+        if let Some(observer) = self.observer.as_ref().filter(|_| is_own && is_new) {
+            heard.iter().for_each(|signal| observer.observe(&lease.address, signal));
+        }
+    }
+
+    /// Tells the observer of events that were written and not read again, because the worker
+    /// failed or was stopped in between.
+    async fn tell_rest(&self, lease: &Lease, told: &Told) {
+        if self.observer.is_none() {
+            return;
+        }
+        let Ok(events) = belljar_journal::read_all(&*self.journal, &lease.address).await else {
+            return;
+        };
+        let (mut view, mut signals) = (RunView::default(), Signals::default());
+        for event in &events {
+            self.tell(lease, told, &mut signals, &view, event);
+            view.apply(event);
+        }
+    }
+
     /// What is said of a run's data. Whoever made the run may have died before it was
     /// kept with the run; then it is still where the data is.
     async fn described(&self, run: &Address, blob: &BlobRef) -> Result<Vec<u8>, WorkError> {
@@ -225,14 +278,18 @@ impl Worker {
 }
 
 impl<'w> Work<'w> {
-    async fn begin(worker: &'w Worker, lease: Lease) -> Result<Self, WorkError> {
+    async fn begin(worker: &'w Worker, lease: Lease, told: Told) -> Result<Self, WorkError> {
         let events = belljar_journal::read_all(&*worker.journal, &lease.address).await?;
+        let (mut story, mut signals) = (Story::default(), Signals::default());
+        for event in &events {
+            worker.tell(&lease, &told, &mut signals, &story.view, event);
+            story.apply(event);
+        }
         let created = events.iter().find_map(|event| match &event.body {
             Body::RunCreated(created) => Some(created.clone()),
             _ => None,
         });
         let created = created.ok_or(WorkError::NoBeginning)?;
-        let story = Story::of(&events);
         let prompt = story.view.prompt.clone().unwrap_or_else(|| created.prompt.clone());
         let texts = Texts::of(&prompt).ok_or(WorkError::Prompt)?;
         // One description may be about several datasets.
@@ -256,7 +313,18 @@ impl<'w> Work<'w> {
         let facts = Facts { texts, data };
         let wished = created.wish.map(|wish| wish.template);
         let template = wished.unwrap_or_else(|| worker.settings.template.clone());
-        Ok(Self { worker, lease, events, story, facts, template, data: items, is_seen: false })
+        Ok(Self {
+            worker,
+            lease,
+            events,
+            story,
+            signals,
+            told,
+            facts,
+            template,
+            data: items,
+            is_seen: false,
+        })
     }
 
     /// Reads what was written since.
@@ -265,7 +333,11 @@ impl<'w> Work<'w> {
             let from = self.story.view.head.next();
             let part = self.worker.journal.read(&self.lease.address, from, PART).await?;
             let is_last = part.len() < PART;
-            part.iter().for_each(|event| self.story.apply(event));
+            for event in &part {
+                let before = &self.story.view;
+                self.worker.tell(&self.lease, &self.told, &mut self.signals, before, event);
+                self.story.apply(event);
+            }
             self.events.extend(part);
             if is_last {
                 return Ok(());

@@ -25,6 +25,7 @@ mod reference;
 pub mod run;
 pub mod sandbox;
 pub mod service;
+pub mod stats;
 pub mod template;
 
 pub use document::document;

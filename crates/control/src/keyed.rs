@@ -47,7 +47,7 @@ enum Wants<'a> {
     Events,
     /// A template by this name, which may be a snapshot.
     Named(&'a str),
-    /// Runs, or their data.
+    /// Runs, their figures, or their data.
     Runs,
     Home,
 }
@@ -128,7 +128,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["sandboxes", id, ..] => Wants::Sandbox(id),
         ["checkpoints", id, "fork"] if post => Wants::ForkSnapshot(id),
         ["checkpoints", id, ..] => Wants::Snapshot(id),
-        ["runs" | "data", ..] => Wants::Runs,
+        ["runs" | "data", ..] | ["stats"] => Wants::Runs,
         ["ended"] => Wants::Ended,
         ["events"] => Wants::Events,
         ["templates", id] if id != "tags" => Wants::Named(id),
@@ -386,6 +386,7 @@ mod tests {
         assert_eq!(wants(get, "/v1/runs/r/events"), Wants::Runs);
         assert_eq!(wants(delete, "/v1/data/d"), Wants::Runs);
         assert_eq!(wants(get, "/v1/data/d/description"), Wants::Runs);
+        assert_eq!(wants(get, "/v1/stats"), Wants::Runs);
         assert_eq!(wants(get, "/volumes"), Wants::Home);
         assert_eq!(wants(post, "/v3/templates"), Wants::Home);
     }

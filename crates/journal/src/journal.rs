@@ -240,6 +240,24 @@ pub trait Journal: fmt::Debug + Send + Sync {
 
     fn list<'a>(&'a self, query: ListQuery<'a>) -> BoxFuture<'a, Result<Listed, ReadError>>;
 
+    /// How many runs of a tenant are in a state.
+    fn count<'a>(&'a self, tenant: &'a str, state: State) -> BoxFuture<'a, Result<u64, ReadError>> {
+        const PART: usize = 1000;
+        Box::pin(async move {
+            let (mut count, mut after) = (0, None);
+            loop {
+                let state = Some(state);
+                let query = ListQuery { tenant, state, after: after.as_ref(), most: PART };
+                let listed = self.list(query).await?;
+                count += listed.rows.len() as u64;
+                after = listed.next;
+                if after.is_none() {
+                    return Ok(count);
+                }
+            }
+        })
+    }
+
     /// Runs of any tenant that want somebody to work on them: oldest first.
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>>;
 

@@ -9,12 +9,15 @@
 //!   the one thing to do now. Going on after a crash is the same as going on.
 //! - [`Journal`]: where events are kept, with leases as fences. [`Directory`] is one
 //!   for a laptop, without any service; `crates/store` has the one in PostgreSQL.
+//!
+//! Beside them, [`FigureStore`]: sums of what runs did, for tables of the last day.
 
 mod blob;
 mod directory;
 mod error;
 mod essence;
 pub mod event;
+mod figures;
 mod journal;
 mod key;
 pub mod rules;
@@ -28,6 +31,7 @@ pub use error::{
 };
 pub use essence::essence;
 pub use event::{Body, Event, FORMAT};
+pub use figures::{FigureFile, FigureStore, SpanSums, Sums, span_of};
 pub use journal::{
     Address, Appended, Created, First, Journal, Lease, ListQuery, Listed, NewEvent, NewRun, Page,
     Parent, RunRow, State, read_all,

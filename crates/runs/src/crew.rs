@@ -60,6 +60,17 @@ struct Crew<'r> {
 impl Runs {
     /// Works on runs until `stop`; then gives those back that are under way.
     pub async fn work(&self, stop: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.crew(stop) => {}
+            () = self.0.signals.keep_on() => {}
+        }
+        if let Err(error) = self.0.signals.keep().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot keep the figures of runs");
+        }
+    }
+
+    async fn crew(&self, stop: impl Future<Output = ()>) {
         let (stopping, stopped) = watch::channel(false);
         let mut crew = Crew {
             runs: self,
@@ -107,6 +118,7 @@ impl Runs {
             prices,
             settings,
         );
+        let worker = worker.observed_by(self.0.signals.clone());
         let stopped = async {
             // Whoever could say so is gone: that is the end as well.
             let _ = stop.wait_for(|is| *is).await;

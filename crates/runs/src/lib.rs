@@ -17,7 +17,9 @@ mod create;
 mod crew;
 mod data;
 mod describe;
+mod figures;
 mod models;
+mod signals;
 mod steer;
 
 use std::fmt;
@@ -26,13 +28,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
-use belljar_journal::Journal;
+use belljar_journal::{FigureStore, Journal};
 use tokio::sync::{Notify, Semaphore};
+
+use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{MANIFEST, PlanError};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
 pub use describe::DescribeError;
+pub use figures::{FigureWindow, RunStats, StatsError};
 pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
 pub use steer::SteerError;
 
@@ -43,6 +48,8 @@ const READ_AT_ONCE: usize = 2;
 /// What the process that runs live in has to offer.
 pub struct Parts {
     pub journal: Arc<dyn Journal>,
+    /// Where sums of what runs do are kept, beside the journal.
+    pub figures: Arc<dyn FigureStore>,
     pub data: Data,
     /// The API as the tenant of this name has it.
     pub clients: Box<dyn Fn(&str) -> Client + Send + Sync>,
@@ -94,12 +101,16 @@ struct Inner {
     /// Rung when there may be something to work on.
     bell: Notify,
     reading: Arc<Semaphore>,
+    /// Sees what workers here write.
+    signals: Arc<SignalRecorder>,
 }
 
 impl Runs {
     pub fn new(parts: Parts, settings: Settings) -> Self {
-        let reading = Arc::new(Semaphore::new(READ_AT_ONCE));
-        Self(Arc::new(Inner { parts, settings, bell: Notify::new(), reading }))
+        let (bell, reading) = (Notify::new(), Arc::new(Semaphore::new(READ_AT_ONCE)));
+        let signals = SignalRecorder::new(parts.figures.clone(), &settings.owner);
+        let signals = Arc::new(signals);
+        Self(Arc::new(Inner { parts, settings, bell, reading, signals }))
     }
 
     /// Where runs are read. What changes them has functions of its own.

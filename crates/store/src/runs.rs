@@ -20,7 +20,7 @@ use belljar_journal::event::ControlRequested;
 use belljar_journal::{
     Address, AppendError, Appended, Bells, BlobError, BlobRef, Body, ClaimError, CreateError,
     Created, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun,
-    ReadError, RequestError, RunRow, rules,
+    ReadError, RequestError, RunRow, State, rules,
 };
 use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
@@ -63,6 +63,10 @@ impl Journal for Runs {
 
     fn list<'a>(&'a self, query: ListQuery<'a>) -> BoxFuture<'a, Result<Listed, ReadError>> {
         Box::pin(self.rows(query))
+    }
+
+    fn count<'a>(&'a self, tenant: &'a str, state: State) -> BoxFuture<'a, Result<u64, ReadError>> {
+        Box::pin(self.number_of(tenant, state))
     }
 
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {

@@ -22,7 +22,7 @@ mod traces;
 mod trail;
 
 pub use fields::Value;
-pub use metrics::{Described, Metrics, Spent, Timer, metrics};
+pub use metrics::{Described, Metrics, RunMetrics, Spent, Timer, metrics};
 pub use requests::{Route, name_sandbox, observe, pass_on};
 pub use start::{Format, Role, Settings, StartError, Telemetry, start};
 pub use traces::{Context, EndpointError, Past, Whose, here, recall, record, remember};

@@ -7,6 +7,7 @@
 mod family;
 mod listen;
 mod process;
+mod runs;
 mod scrape;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use family::{Metric, Seconds, SecondsSpent};
 
 pub use family::Described;
 pub(crate) use listen::listen;
+pub use runs::RunMetrics;
 pub(crate) use scrape::Scrape;
 
 /// What this process counts.
@@ -60,6 +62,7 @@ pub struct Metrics {
     spans_sent: Metric<0, Counter>,
     spans_dropped: Metric<1, Counter>,
     log_lines: Metric<1, Counter>,
+    runs: RunMetrics,
     hooks: Mutex<Vec<Hook>>,
 }
 
@@ -230,6 +233,7 @@ impl Metrics {
             spans_sent: Metric::new("spans_sent", "Spans accepted by the trace receiver", &[]),
             spans_dropped: Metric::new("spans_dropped", "Dropped spans by reason", &["reason"]),
             log_lines: Metric::new("log_lines", "Warnings and errors in the log", &["level"]),
+            runs: RunMetrics::new(),
             hooks: Mutex::default(),
         }
     }
@@ -272,9 +276,10 @@ impl Metrics {
             spans_sent,
             spans_dropped,
             log_lines,
+            runs,
             hooks: _,
         } = self;
-        vec![
+        let mut all = vec![
             requests.enter(registry),
             request_seconds.enter(registry),
             requests_running.enter(registry),
@@ -309,7 +314,14 @@ impl Metrics {
             spans_sent.enter(registry),
             spans_dropped.enter(registry),
             log_lines.enter(registry),
-        ]
+        ];
+        all.extend(runs.enter(registry));
+        all
+    }
+
+    /// Those of runs.
+    pub fn runs(&self) -> &RunMetrics {
+        &self.runs
     }
 
     /// What there is, for the test of its documentation.

@@ -22,6 +22,7 @@ mod quota;
 mod replicas;
 mod reuse;
 mod secrets;
+mod stats;
 mod strangers;
 mod streams;
 mod surface;
@@ -80,6 +81,8 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),
     case!("API-04", "a cursor of another tenant", cursors::are_ones_own),
+    case!("API-04/stats", "figures of another tenant's runs", stats::are_ones_own),
+    case!("API-04/stats/platform", "the same, by control", stats::are_ones_own_by_control),
     case!(warm "API-05", "undescribed fields", bodies::unknown_fields),
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-07", "SQL in every text field", database::texts_stay_texts),

@@ -297,7 +297,8 @@ async fn enrol(
 /// As a replica of the executable does it.
 fn offer_runs(control: &Control, store: &Store, place: &Path) {
     let inside = control.inside();
-    let runs = runs(Arc::new(store.runs()), place, move |tenant| {
+    let (journal, figures) = (Arc::new(store.runs()), Arc::new(store.figures()));
+    let runs = runs(journal, figures, place, move |tenant| {
         let (inside, tenant) = (inside.clone(), tenant.to_owned());
         belljar_client::Client::new(Within::new(move |request| {
             let (inside, tenant) = (inside.clone(), tenant.clone());

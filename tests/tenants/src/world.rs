@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use belljar_actions::{Actions, Ceiling, Config, Keys, Tenant};
 use belljar_client::Within;
-use belljar_journal::{Directory, Journal};
+use belljar_journal::{Directory, FigureFile, FigureStore, Journal};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, FixedRules, Parts, Runs};
@@ -49,12 +49,14 @@ pub(crate) struct World {
 /// Runs that nobody works on, so that each stays as it is.
 pub(crate) fn runs(
     journal: Arc<dyn Journal>,
+    figures: Arc<dyn FigureStore>,
     place: &Path,
     clients: impl Fn(&str) -> belljar_client::Client + Send + Sync + 'static,
 ) -> Runs {
     let (data, scratch) = (Place::Directory(place.join("data")), place.join("scratch"));
     let parts = Parts {
         journal,
+        figures,
         data: Data::new(data, scratch, DataLimits::default()),
         clients: Box::new(clients),
         models: Box::new(FixedRules),
@@ -122,7 +124,8 @@ impl World {
         let inside = Inside::new(actions.clone(), Tenant::new("nobody"));
         let place = directory.path().join("served");
         let journal = Directory::open(&place.join("runs"))?;
-        let runs = runs(Arc::new(journal), &place, move |tenant| {
+        let figures = FigureFile::open(&place.join("figures.json"));
+        let runs = runs(Arc::new(journal), Arc::new(figures), &place, move |tenant| {
             let inside = inside.of(Tenant::new(tenant));
             belljar_client::Client::new(Within::new(move |request| {
                 let inside = inside.clone();

@@ -25,11 +25,13 @@ impl Work<'_> {
         let Closing { outcome, error, message, .. } = closing;
         let finished = Finished { outcome, error, message, result: Some(result) };
         self.append(NewEvent::new(finished).seen(self.story.view.head)).await?;
+        // The run counts as ended before its sandbox has.
+        let seen = self.catch_up().await;
         if let Some(id) = &self.story.view.sandbox {
             // It would end by itself, only later.
             let _ = self.worker.rooms.at(id, self.lease.generation).end().await;
         }
-        Ok(())
+        seen
     }
 
     /// A run that was not answered still has what it came to: the file that it was

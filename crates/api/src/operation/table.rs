@@ -4,7 +4,7 @@ use super::Access::{Key, Public};
 use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
 use crate::{
-    call, checkpoint, context, data, event, file, network, run, sandbox, service, template,
+    call, checkpoint, context, data, event, file, network, run, sandbox, service, stats, template,
 };
 
 macro_rules! shape {
@@ -261,6 +261,9 @@ operations! {
     };
     ReadRunFile: Get "/v1/runs/{run}/files/{file}" "runs" "Reads a file that a run made." {
         answers: &[Answer::Bytes],
+    };
+    GetStats: Get "/v1/stats" "runs" "Shows what your runs did within the last minute, hour and day." {
+        answers: &[Answer::Json(200, shape!(stats::Stats))], also: &[404],
     };
 
     CreateData: Post "/v1/data" "data" "Uploads a file for runs. Equal content is stored once." {

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use belljar_actions::{Actions, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
-use belljar_journal::{Directory, Journal};
+use belljar_journal::{Directory, FigureFile, Journal};
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, Runs, Settings};
 use belljar_server::Inside;
@@ -50,6 +50,7 @@ pub(super) async fn of_server(
     };
     let parts = Parts {
         journal,
+        figures: Arc::new(FigureFile::open(&place.join("figures.json"))),
         data: Data::new(
             Place::Directory(place.join("data")),
             place.join("scratch"),
@@ -93,6 +94,7 @@ pub(super) async fn of_platform(
     };
     let parts = Parts {
         journal,
+        figures: Arc::new(store.figures()),
         // Nodes remove what no template names, where they keep templates.
         data: Data::new(place.below("runs"), scratch.join("scratch"), limits(options)),
         clients: Box::new(clients),

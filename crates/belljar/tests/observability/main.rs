@@ -5,6 +5,7 @@
 
 mod openmetrics;
 mod receiver;
+mod runs;
 mod server;
 
 use std::time::Instant;
@@ -73,7 +74,7 @@ fn metrics_follow_a_sandbox_from_its_beginning_to_its_end() {
 }
 
 /// Whatever is shown has the type and the labels that it is described with.
-fn all_is_described(scraped: &Scraped) {
+pub(crate) fn all_is_described(scraped: &Scraped) {
     let described = Metrics::described();
     assert!(scraped.families.len() > 10);
     for (name, family) in &scraped.families {

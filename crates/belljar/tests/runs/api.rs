@@ -155,6 +155,10 @@ impl<'w> Api<'w> {
     async fn run(&self, run: &str) -> Value {
         self.get(&format!("/v1/runs/{run}")).await.json(200)
     }
+
+    async fn stats(&self) -> Value {
+        self.get("/v1/stats").await.json(200)
+    }
 }
 
 pub(crate) async fn a_question_is_answered_and_nobody_else_sees_it(world: &World) {
@@ -386,4 +390,51 @@ pub(crate) async fn fixed_rules_answer_where_there_is_no_model(world: &World) {
     for part in ["north", "5", "south", "2"] {
         assert!(result.contains(part), "no {part} in {result}");
     }
+}
+
+/// O4: a tenant's figures are made of the events of its own runs.
+pub(crate) async fn figures_are_of_ones_own_runs(world: &World) {
+    const SCRIPT: &str = r#"
+        [[turn]]
+        call = [{ tool = "shell", input = { command = "exit 3" } }]
+        usage = { input = 1000, output = 50, cached = 3000 }
+        [[turn]]
+        call = [{ tool = "finish", input = { answer = "done" } }]
+        usage = { input = 1000, output = 50, cached = 3000 }
+    "#;
+    let _model = world.scripts.add("figures", SCRIPT).await;
+    let (one, two) = (Api::new(world), Api::stranger(world));
+    let before = one.stats().await["day"]["ended"]["answered"].as_u64().unwrap();
+    let id = one.ask("figures").await;
+    one.events(&id, "").await.rest().await;
+    while one.stats().await["day"]["ended"]["answered"].as_u64().unwrap() == before {
+        tokio::task::yield_now().await;
+    }
+    let none = two.stats().await;
+    assert_eq!((&none["alive"]["total"], &none["day"]["started"]), (&0.into(), &0.into()));
+    assert_eq!((&none["day"]["turns"], none["day"].get("cache_share")), (&0.into(), None));
+
+    let id = two.ask("figures").await;
+    two.events(&id, "").await.rest().await;
+    let stats = loop {
+        let stats = two.stats().await;
+        if stats["day"]["ended"]["answered"] == 1 {
+            break stats;
+        }
+        tokio::task::yield_now().await;
+    };
+    let run = two.run(&id).await;
+    let used = &run["used"];
+    assert_eq!(stats["alive"], json!({ "total": 0, "waiting": 0, "running": 0, "paused": 0 }));
+    let day = &stats["day"];
+    assert_eq!((&day["started"], &day["turns"], &day["calls"]), (&1.into(), &2.into(), &2.into()));
+    assert_eq!((&day["turns"], &day["calls"]), (&used["turns"], &used["calls"]));
+    assert_eq!(day["faults"], json!({ "exit": 1 }));
+    assert_eq!((&day["failures"], &day["guards"]), (&json!({}), &json!({})));
+    let tokens = day["tokens"].as_object().unwrap().values();
+    assert_eq!(tokens.filter_map(Value::as_u64).sum::<u64>(), used["tokens"].as_u64().unwrap());
+    assert_eq!((&day["nano_dollars"], &day["cache_share"]), (&used["nano_dollars"], &0.75.into()));
+    assert!(day["sandbox_ms"].as_u64().unwrap() > 0, "{stats}");
+    assert!(day["started_per_second"].as_f64().unwrap() > 0.0, "{stats}");
+    assert_eq!(stats["hour"]["turns"], day["turns"]);
 }

@@ -16,6 +16,7 @@ mod ask;
 mod crash;
 mod described;
 mod ends;
+mod figures;
 mod fit;
 mod forms;
 mod inside;
@@ -25,6 +26,7 @@ mod offered;
 mod replicas;
 mod resumed;
 mod rules;
+mod signals;
 mod steer;
 mod terminal;
 mod trouble;
@@ -112,6 +114,9 @@ const CASES: &[(&str, Case)] = cases![
     api::fixed_rules_answer_where_there_is_no_model,
     described::a_file_is_described_to_its_owner_alone,
     described::any_replica_describes_a_file_and_forgets_it_with_the_file,
+    api::figures_are_of_ones_own_runs,
+    signals::each_event_is_told_once_also_if_the_worker_is_stopped,
+    figures::each_replica_tells_what_all_of_them_did,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];

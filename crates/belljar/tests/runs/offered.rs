@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use belljar_actions::Tenant;
 use belljar_agent::Prices;
 use belljar_client::{Client, Within};
-use belljar_journal::{Address, Journal};
+use belljar_journal::{Address, FigureStore, Journal};
 use belljar_llm::Dialect;
 use belljar_runs::{
     Choice, Data, DataLimits, FixedRules, Models, NoModel, NoProvider, Parts, Priced, Runs,
@@ -24,6 +24,7 @@ use crate::world::{MODEL, provider};
 pub(crate) fn runs(
     inside: &Inside,
     journal: Arc<dyn Journal>,
+    figures: Arc<dyn FigureStore>,
     place: &Path,
     models: Scripts,
     settings: Settings,
@@ -44,6 +45,7 @@ pub(crate) fn runs(
     );
     let parts = Parts {
         journal,
+        figures,
         data,
         clients: Box::new(clients),
         models: Box::new(models),

@@ -41,7 +41,8 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
             ..Settings::default()
         };
         let (inside, scripts) = (world.served.inside("one"), world.scripts.clone());
-        offered::runs(&inside, Arc::new(store.runs()), place.path(), scripts, settings)
+        let (journal, figures) = (Arc::new(store.runs()), Arc::new(store.figures()));
+        offered::runs(&inside, journal, figures, place.path(), scripts, settings)
     };
     let (first, second) = (replica("first"), replica("second"));
     let wanted = Wanted {

@@ -11,7 +11,7 @@ use belljar_client::{Client, Dial, Trust};
 use belljar_journal::event::{
     Body, Budget, ControlRequested, Event, Finished, Request, RunCreated,
 };
-use belljar_journal::{Address, Directory, First, Journal, NewRun, RunView, read_all};
+use belljar_journal::{Address, Directory, FigureFile, First, Journal, NewRun, RunView, read_all};
 use belljar_llm::Dialect;
 use belljar_model::RunId;
 use belljar_objects::Shelf;
@@ -54,12 +54,13 @@ impl World {
         let models = scripts.clone();
         let served = Served::with_runs(belljar_testkit::store(), |inside, place| {
             let journal = Directory::open(&place.join("runs")).unwrap();
+            let figures = Arc::new(FigureFile::open(&place.join("figures.json")));
             let settings = belljar_runs::Settings {
                 owner: "served".into(),
                 template: TEMPLATE.into(),
                 ..belljar_runs::Settings::default()
             };
-            runs(inside, Arc::new(journal), place, models, settings)
+            runs(inside, Arc::new(journal), figures, place, models, settings)
         });
         Self { served: served.await.unwrap(), scripts, directory: tempfile::tempdir().unwrap() }
     }

@@ -232,6 +232,19 @@ pub enum ErrorCategory {
     Internal,
 }
 
+impl ErrorCategory {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Sandbox => "sandbox",
+            Self::Data => "data",
+            Self::NoResult => "no_result",
+            Self::RuntimeCrash => "runtime_crash",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// The last event: nothing follows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {

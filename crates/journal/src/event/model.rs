@@ -121,6 +121,18 @@ pub enum LlmTrouble {
     OutOfBudget,
 }
 
+impl LlmTrouble {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Refused => "refused",
+            Self::Overloaded => "overloaded",
+            Self::Broken => "broken",
+            Self::OutOfBudget => "out_of_budget",
+        }
+    }
+}
+
 /// A request came to nothing, and is settled: it may be made again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LlmFailed {

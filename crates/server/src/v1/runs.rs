@@ -5,6 +5,7 @@ mod follow;
 mod list;
 mod read_file;
 mod show;
+mod stats;
 mod steer;
 
 use axum::extract::FromRequestParts;
@@ -24,6 +25,7 @@ pub(super) use follow::follow;
 pub(super) use list::list;
 pub(super) use read_file::read_file;
 pub(super) use show::get;
+pub(super) use stats::stats;
 pub(super) use steer::{cancel, change, pause, resume};
 
 /// What this process offers, if anything; beside every request.

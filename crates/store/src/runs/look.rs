@@ -52,6 +52,18 @@ impl Runs {
         Ok(Listed { rows, next })
     }
 
+    pub(super) async fn number_of(&self, tenant: &str, state: State) -> Result<u64, ReadError> {
+        let number = sqlx::query_scalar::<_, i64>(
+            "select count(*) from run where tenant = $1 and state = $2",
+        )
+        .bind(tenant)
+        .bind(state.as_str())
+        .fetch_one(&self.store.pool)
+        .await
+        .map_err(failed)?;
+        Ok(number.unsigned_abs())
+    }
+
     pub(super) async fn wanted(&self, most: usize) -> Result<Vec<Address>, ReadError> {
         let rows = sqlx::query(
             "select tenant, id from run

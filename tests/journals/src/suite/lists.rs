@@ -55,6 +55,15 @@ pub async fn lists_are_newest_first_and_in_parts(place: &impl Place) -> anyhow::
     let rows = journal.list(running).await?.rows;
     assert_eq!(rows.len(), 1);
     assert_eq!((&rows[0].address, rows[0].owner.as_deref()), (&taken.address, Some("w")));
+    for (tenant, state, count) in [
+        ("ann", State::Waiting, 4),
+        ("ann", State::Running, 1),
+        ("ann", State::Finished, 0),
+        ("bob", State::Waiting, 1),
+        ("nobody", State::Waiting, 0),
+    ] {
+        assert_eq!(journal.count(tenant, state).await?, count, "{tenant} {state:?}");
+    }
     Ok(())
 }
 

@@ -114,6 +114,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v1/runs/{run}/cancel", ChangeSandboxes),
     ("GET", "/v1/runs/{run}/events", LookSandboxes),
     ("GET", "/v1/runs/{run}/files/{file}", LookSandboxes),
+    ("GET", "/v1/stats", LookSandboxes),
     ("POST", "/v1/data", ChangeSandboxes),
     ("GET", "/v1/data", LookSandboxes),
     ("GET", "/v1/data/{data}/description", LookSandboxes),
