@@ -19,6 +19,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (7, "node identity", include_str!("../migrations/0007_node_identity.sql")),
     (8, "bounded charges", include_str!("../migrations/0008_bounded_charges.sql")),
     (9, "forgotten nodes", include_str!("../migrations/0009_forgotten_nodes.sql")),
+    (10, "node limits", include_str!("../migrations/0010_node_limits.sql")),
 ];
 
 pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {

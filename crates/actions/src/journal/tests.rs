@@ -19,6 +19,8 @@ fn facts() -> Facts {
         traffic_token: None,
         mask_host: None,
         tier: Tier::GVISOR,
+        profile: belljar_model::SecurityProfile::default(),
+        limits: belljar_model::ChosenLimits::default(),
         data: belljar_model::Data::default(),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::SandboxId;
+use belljar_model::{ChosenLimits, SandboxId};
 
 use super::Taken;
 use crate::clock::now;
@@ -39,6 +39,8 @@ impl Actions {
         self.require_ids(ids, count)?;
         let sandbox = self.registry().find(tenant, id)?;
         self.keep_tier(tenant, None, sandbox.facts().tier)?;
+        let Facts { limits, .. } = sandbox.facts();
+        self.keep_limits(ChosenLimits::default(), *limits, sandbox.template())?;
         let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
         let (taken, _room) = self.take(&sandbox, PauseMode::Full, None).await?;
         let mut copies = Vec::new();

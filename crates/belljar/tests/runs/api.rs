@@ -13,12 +13,12 @@ use belljar_testkit::Served;
 use crate::world::{TEMPLATE, World};
 
 /// One tenant, and how it talks to the server.
-struct Api<'w> {
+pub(crate) struct Api<'w> {
     world: &'w World,
     key: &'static str,
 }
 
-struct Answer {
+pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
@@ -26,20 +26,20 @@ struct Answer {
 
 impl Answer {
     #[track_caller]
-    fn json(&self, status: u16) -> Value {
+    pub(crate) fn json(&self, status: u16) -> Value {
         let text = String::from_utf8_lossy(&self.body);
         assert_eq!(self.status.as_u16(), status, "{text}");
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
     }
 
     #[track_caller]
-    fn refused(&self, status: u16, code: &str) {
+    pub(crate) fn refused(&self, status: u16, code: &str) {
         assert_eq!(self.json(status)["code"], code);
     }
 }
 
 /// Events of a run, as they come.
-struct Events {
+pub(crate) struct Events {
     body: Incoming,
     text: String,
 }
@@ -73,7 +73,7 @@ impl Events {
         }
     }
 
-    async fn rest(mut self) -> Vec<Value> {
+    pub(crate) async fn rest(mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
             all.push(event);
@@ -83,7 +83,7 @@ impl Events {
 }
 
 impl<'w> Api<'w> {
-    fn new(world: &'w World) -> Self {
+    pub(crate) fn new(world: &'w World) -> Self {
         Self { world, key: Served::KEYS[0] }
     }
 
@@ -110,7 +110,7 @@ impl<'w> Api<'w> {
         sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap()
     }
 
-    async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
         self.send_with(method, path, &[], body).await
     }
 
@@ -126,11 +126,11 @@ impl<'w> Api<'w> {
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, "").await
     }
 
-    async fn events(&self, run: &str, query: &str) -> Events {
+    pub(crate) async fn events(&self, run: &str, query: &str) -> Events {
         let path = format!("/v1/runs/{run}/events{query}");
         let response = self.open("GET", &path, &[], "").await;
         assert_eq!(response.status(), 200);
@@ -144,7 +144,7 @@ impl<'w> Api<'w> {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    async fn run(&self, run: &str) -> Value {
+    pub(crate) async fn run(&self, run: &str) -> Value {
         self.get(&format!("/v1/runs/{run}")).await.json(200)
     }
 }
@@ -331,6 +331,20 @@ pub(crate) async fn what_cannot_be_a_run_is_refused(world: &World) {
         (json!({ "question": "?", "operation": "none" }), 422, "model_not_offered"),
         (json!({ "question": "?", "model": "large" }), 422, "model_not_offered"),
         (json!({ "question": "?", "template": "none" }), 404, "template_not_found"),
+        (json!({ "question": "?", "tier": "process" }), 422, "invalid_body"),
+        (json!({ "question": "?", "limits": { "gpus": 1 } }), 422, "invalid_body"),
+        (json!({ "question": "?", "limits": { "pids": "8" } }), 422, "invalid_body"),
+        (json!({ "question": "?", "limits": { "pids": 0 } }), 422, "limit_out_of_range"),
+        (
+            json!({ "question": "?", "limits": { "disk_bytes": 1_u64 << 50 } }),
+            422,
+            "limit_out_of_range",
+        ),
+        (
+            json!({ "question": "?", "limits": { "wall_ms": 86_400_001 } }),
+            422,
+            "limit_out_of_range",
+        ),
         (json!({ "question": "?", "data": [{ "name": "a.csv" }] }), 422, "invalid"),
         (
             json!({ "question": "?", "data": [{ "name": "a", "sha256": none }] }),

@@ -15,6 +15,7 @@ mod api;
 mod ask;
 mod crash;
 mod ends;
+mod environment;
 mod fit;
 mod forms;
 mod inside;
@@ -109,6 +110,10 @@ const CASES: &[(&str, Case)] = cases![
     api::a_run_is_cancelled,
     api::what_cannot_be_a_run_is_refused,
     api::fixed_rules_answer_where_there_is_no_model,
+    environment::a_run_has_the_tier_and_the_limits_that_it_chose,
+    environment::ask_has_the_tier_and_the_limits_of_its_options,
+    environment::no_call_of_a_run_takes_longer_than_its_owner_said,
+    environment::a_tier_is_never_replaced_by_another,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];

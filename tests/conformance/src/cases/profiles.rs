@@ -164,7 +164,9 @@ async fn a_fork_has_the_profile_of_its_original(f: &Fixture) -> anyhow::Result<(
     Ok(())
 }
 
-async fn a_sandbox_that_waited_has_the_profile_that_is_asked_for(f: &Fixture) -> anyhow::Result<()> {
+async fn a_sandbox_that_waited_has_the_profile_that_is_asked_for(
+    f: &Fixture,
+) -> anyhow::Result<()> {
     let node = f.another_node().await?;
     let template = f.warm_template()?;
     let spec = f.warm_spec()?;
@@ -200,7 +202,8 @@ async fn a_return_from_disk_only_takes_rights_away(f: &Fixture) -> anyhow::Resul
         let spec = Spec { profile, ..f.spec() };
         f.node.resume_from(&dir.path().join(saved), spec).await
     };
-    for (saved, profile, want) in [("full", Full, FULL), ("full", Strict, 0), ("strict", Strict, 0)] {
+    for (saved, profile, want) in [("full", Full, FULL), ("full", Strict, 0), ("strict", Strict, 0)]
+    {
         let sandbox = back(saved, profile).await?;
         for set in ["CapPrm", "CapEff"] {
             let of_root = capabilities(&sandbox, as_root(status()), set).await?;
