@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::SecurityProfile;
+use belljar_model::{MaxLimits, SecurityProfile};
 use belljar_node::PoolSize;
 use belljar_template::measure::Amount;
 
@@ -25,8 +25,6 @@ pub struct Config {
     /// Whether there is a template `host`, of the machine's own programs. Whoever
     /// makes a sandbox of it sees what any user of the machine can read in `/usr`.
     pub offers_host: bool,
-    /// Of each sandbox, whatever its template says; `None`: as the template says.
-    pub memory_bytes: Option<u64>,
     /// Makes sandboxes whose limits this host cannot keep.
     pub allow_weak_limits: bool,
     /// How many sandboxes of a warm template wait.
@@ -46,6 +44,9 @@ pub struct Config {
     /// The most rights that root may have in one. Clients of E2B's API get these; others have
     /// to ask.
     pub max_profile: SecurityProfile,
+    /// The largest limits that a client may choose, for a sandbox or for a template that it
+    /// builds.
+    pub max_limits: MaxLimits,
     /// What they may reach.
     pub networks: Networks,
     /// Under which name this server is reached, for hosts like `8080-<id>.<domain>`.
@@ -87,9 +88,6 @@ pub struct BuildLimits {
     pub at_once: usize,
     /// Builds that one tenant may have running or waiting.
     pub per_tenant: usize,
-    /// The most that sandboxes of a built template have.
-    pub cpus: u32,
-    pub memory_mb: u64,
     pub step: Duration,
     pub whole: Duration,
     /// What one step may write.
@@ -121,8 +119,6 @@ impl Default for BuildLimits {
         Self {
             at_once: 2,
             per_tenant: 20,
-            cpus: 8,
-            memory_mb: 8192,
             step: Duration::from_secs(600),
             whole: Duration::from_secs(1800),
             written: Amount { bytes: 4 << 30, entries: 500_000 },
@@ -161,7 +157,6 @@ impl Config {
             store,
             aliases: aliases.map(|(name, to)| (name.to_owned(), to)).into(),
             offers_host: false,
-            memory_bytes: None,
             allow_weak_limits: false,
             pool: PoolSize { least: 4, most: 128, rate: 100 },
             quota: Quota::default(),
@@ -171,6 +166,7 @@ impl Config {
             builds: BuildLimits::default(),
             tiers: Tiers::default(),
             max_profile: SecurityProfile::Full,
+            max_limits: MaxLimits::default(),
             networks: Networks::default(),
             domain: None,
             direct: None,

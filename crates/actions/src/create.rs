@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{Data, SandboxId, SecurityProfile, Tier};
+use belljar_model::{ChosenLimits, Data, SandboxId, SecurityProfile, Tier};
 use belljar_node::Claimant;
 use belljar_objects::Digest;
 
@@ -41,6 +41,8 @@ pub struct Create {
     pub tier: Option<Tier>,
     /// The rights of root in it; `None`: those of its snapshot, or else none.
     pub profile: Option<SecurityProfile>,
+    /// Its limits; those that are absent are its template's, or its snapshot's.
+    pub limits: ChosenLimits,
     /// What it reaches; `None`: what its snapshot reached, or what the server gives.
     pub network: Option<NetworkWish>,
     /// Operations of the gateway that its tokens can be given; none: its
@@ -58,6 +60,7 @@ struct Begun {
     template: Arc<Known>,
     tier: Tier,
     profile: SecurityProfile,
+    limits: ChosenLimits,
     network: Network,
     data: Data,
     /// What its template starts with does not run yet.
@@ -103,7 +106,7 @@ impl Actions {
         let place =
             self.registry().reserve(tenant, self.config().quota.sandboxes, self.config().slots)?;
         belljar_fault::point("node.creating");
-        let Begun { machine, template, tier, profile, network, data, is_new } =
+        let Begun { machine, template, tier, profile, limits, network, data, is_new } =
             self.machine(tenant, wish).await?;
         belljar_fault::point("node.made");
         let id = wish.id.clone().unwrap_or_else(|| machine.id().clone());
@@ -125,6 +128,7 @@ impl Actions {
             mask_host: wish.mask_host.clone(),
             tier,
             profile,
+            limits,
             data,
         };
         let sandbox = self.enter(id, machine, facts, template, life, (network, rows), place)?;
@@ -224,24 +228,27 @@ impl Actions {
             let processes = if is_whole { Processes::RunOn } else { Processes::Gone };
             let profile = self.keep_profile(wish.profile, snapshot.profile, processes)?;
             let template = snapshot.template.clone();
+            let limits = self.keep_limits(wish.limits, snapshot.limits, &template)?;
             let network = self.plan_network(wish, Some(&snapshot.network), &template).await?;
             let data = snapshot.data.clone();
-            let spec = template.spec(tier, profile, &data);
+            let spec = template.spec(tier, profile, &limits, &data);
             self.wait_until_warm(&template, tier).await;
             let machine = self.make_from(&snapshot.taken, spec).await?;
             let is_new = !is_whole;
-            return Ok(Begun { machine, template, tier, profile, network, data, is_new });
+            return Ok(Begun { machine, template, tier, profile, limits, network, data, is_new });
         }
         let template = self.find_template(tenant, &wish.template).await?;
         let tier = self.choose_tier(tenant, wish.tier, template.tier())?;
         let profile = self.choose_profile(wish.profile)?;
+        let limits = self.choose_limits(wish.limits, &template)?;
         let network = self.plan_network(wish, None, &template).await?;
         let whose = Claimant::new(tenant.as_str());
         let data = self.shown(tier, &wish.data).await?;
         self.wait_until_warm(&template, tier).await;
-        let made = self.node().create_for(&template.spec(tier, profile, &data), whose).await;
+        let spec = template.spec(tier, profile, &limits, &data);
+        let made = self.node().create_for(&spec, whose).await;
         let machine = made.map_err(|error| not_made(&error))?;
-        Ok(Begun { machine, template, tier, profile, network, data, is_new: true })
+        Ok(Begun { machine, template, tier, profile, limits, network, data, is_new: true })
     }
 
     /// Puts a machine that runs on the books.

@@ -18,7 +18,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Data, EndReason, SandboxId, SecurityProfile, Spec, Tier};
+use belljar_model::{
+    ChosenLimits, Data, EndReason, Limits, SandboxId, SecurityProfile, Spec, Tier,
+};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -67,6 +69,9 @@ pub struct Facts {
     /// The rights of root in it.
     #[serde(default)]
     pub profile: SecurityProfile,
+    /// The limits that its client chose in place of the template's.
+    #[serde(default)]
+    pub limits: ChosenLimits,
     /// What it is shown, however often it comes back.
     #[serde(default)]
     pub data: Data,
@@ -179,7 +184,13 @@ impl Sandbox {
 
     /// What a machine of it is, in this tier.
     pub(crate) fn spec(&self, tier: Tier) -> Spec {
-        self.template.spec(tier, self.facts.profile, &self.facts.data)
+        let Facts { profile, limits, data, .. } = &self.facts;
+        self.template.spec(tier, *profile, limits, data)
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        self.facts.limits.over(self.template.limits.clone())
     }
 
     pub fn facts(&self) -> &Facts {

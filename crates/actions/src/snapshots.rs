@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::{Data, SecurityProfile, Tier};
+use belljar_model::{ChosenLimits, Data, SecurityProfile, Tier};
 use serde::{Deserialize, Serialize};
 
 pub use fork::MOST_FORKS;
@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub tier: Tier,
     /// The rights of root in its sandbox.
     pub(crate) profile: SecurityProfile,
+    /// The limits that its sandbox's client chose.
+    pub(crate) limits: ChosenLimits,
     /// What its sandbox reached.
     pub(crate) network: Network,
     /// What its sandbox was shown.
@@ -75,6 +77,8 @@ pub(crate) struct Record {
     tier: Tier,
     #[serde(default)]
     profile: SecurityProfile,
+    #[serde(default)]
+    limits: ChosenLimits,
     #[serde(default)]
     network: Network,
     #[serde(default)]
@@ -273,6 +277,7 @@ impl Actions {
             mode: taken.mode(),
             tier: sandbox.facts().tier,
             profile: sandbox.facts().profile,
+            limits: sandbox.facts().limits,
             network: (*sandbox.network()).clone(),
             data: sandbox.facts().data.clone(),
             taken,
@@ -298,6 +303,7 @@ impl Actions {
             template: Reference::from(&*snapshot.template),
             tier: snapshot.tier,
             profile: snapshot.profile,
+            limits: snapshot.limits,
             network: snapshot.network.clone(),
             data: snapshot.data.clone(),
         };
@@ -308,8 +314,19 @@ impl Actions {
     /// Knows a snapshot of the last server again. Its files may be gone: then it is too. What it
     /// stood on may be gone: then it is set aside.
     pub(crate) fn know_snapshot(&self, record: Record) -> io::Result<()> {
-        let Record { id, tenant, name, sandbox, taken_at, template, tier, profile, network, data } =
-            record;
+        let Record {
+            id,
+            tenant,
+            name,
+            sandbox,
+            taken_at,
+            template,
+            tier,
+            profile,
+            limits,
+            network,
+            data,
+        } = record;
         let taken = self.snapshots().saved(&id);
         let template = self.templates().exactly(&template);
         let Some(taken) = taken else { return self.snapshots().remove_from_disk(&id) };
@@ -334,6 +351,7 @@ impl Actions {
             mode: taken.mode(),
             tier,
             profile,
+            limits,
             network,
             data,
             taken,

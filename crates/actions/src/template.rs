@@ -6,7 +6,7 @@ mod own;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use belljar_model::{Data, Limits, SecurityProfile, Spec, Tier, User};
+use belljar_model::{ChosenLimits, Data, Limits, SecurityProfile, Spec, Tier, User};
 use belljar_node::{ContextOptions, Language};
 use belljar_template::store::StoreError;
 use belljar_template::{Lease, Store, Template, host};
@@ -45,9 +45,16 @@ impl Known {
         self.template.defaults.tier
     }
 
-    /// The spec of a sandbox of it, in this tier and with these datasets.
-    pub(crate) fn spec(&self, tier: Tier, profile: SecurityProfile, data: &Data) -> Spec {
-        let (limits, data) = (self.limits.clone(), data.clone());
+    /// The spec of a sandbox of it, in this tier and with these datasets. `chosen` limits take the
+    /// place of the template's.
+    pub(crate) fn spec(
+        &self,
+        tier: Tier,
+        profile: SecurityProfile,
+        chosen: &ChosenLimits,
+        data: &Data,
+    ) -> Spec {
+        let (limits, data) = (chosen.over(self.limits.clone()), data.clone());
         Spec { profile, limits, data, ..Spec::new(tier, self.template.root.clone()) }
     }
 
@@ -96,7 +103,6 @@ pub(crate) struct Templates {
     shared: Option<Shared>,
     aliases: BTreeMap<String, Vec<String>>,
     offers_host: bool,
-    memory_bytes: Option<u64>,
     /// Those in use. Whoever uses one holds it, and with it its files.
     known: Mutex<HashMap<(String, String), Weak<Known>>>,
     /// Everybody's stay: waiting sandboxes stand on them, too.
@@ -117,7 +123,6 @@ impl Templates {
             shared,
             aliases,
             offers_host: config.offers_host,
-            memory_bytes: config.memory_bytes,
             known: Mutex::default(),
             kept: Mutex::default(),
             warming: Warming::default(),
@@ -226,8 +231,7 @@ impl Templates {
         }
         let lease =
             template.lease().map_err(|error| Problem::internal("use a template", &error))?;
-        let mut limits = template.limits.over(Limits::default());
-        limits.memory_bytes = self.memory_bytes.unwrap_or(limits.memory_bytes);
+        let limits = template.limits.over(Limits::default());
         let everybodys = template.defaults.owner.is_none();
         let new = Arc::new(Known { template, limits, id, _lease: lease });
         known.retain(|_, known| known.strong_count() > 0);

@@ -191,6 +191,11 @@ impl Tiers {
         }
     }
 
+    /// Returns true if a tier may be named by a tenant with this floor.
+    fn can_be_named(&self, tier: Tier, floor: Option<Tier>) -> bool {
+        self.allow(tier, By::Session, floor).is_ok()
+    }
+
     /// The tier of a copy, or of what was on disk: that of its original, if one
     /// of that kind may be made now.
     pub(crate) fn copy(
@@ -277,8 +282,8 @@ const WITHOUT_COMMANDS: &str = "copy files instead of running commands, or ask t
     build the template (`belljar template build`) or to allow a tier for builds (`--build-tier`)";
 
 /// What to do where a limit cannot be kept.
-const WITH_WEAK_LIMITS: &str = "build the template with whole cores, or ask the operator to run \
-    the server with cgroups or with `--allow-weak-limits`";
+const WITH_WEAK_LIMITS: &str = "use whole cores in the request or the template, or ask the \
+    operator to run the server with cgroups or with `--allow-weak-limits`";
 
 /// What its owner is told of a machine that could not be made. Why a host cannot
 /// run a tier names what is the host's: that is for the log.
@@ -307,6 +312,14 @@ impl Actions {
         template: Option<Tier>,
     ) -> Result<Tier, Problem> {
         Ok(self.config().tiers.choose(asked, template, self.keys().floor(tenant))?)
+    }
+
+    /// The tiers that a tenant may name.
+    pub fn choosable_tiers(&self, tenant: &Tenant) -> Vec<Tier> {
+        let floor = self.keys().floor(tenant);
+        let mut tiers = self.startable_tiers();
+        tiers.retain(|tier| self.config().tiers.can_be_named(*tier, floor));
+        tiers
     }
 
     /// The tier in which a command of a template build runs.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Data, SecurityProfile, Tier};
+use belljar_model::{ChosenLimits, Data, SecurityProfile, Tier};
 use belljar_node::{Node, NodeError, PoolSize, Warmth};
 use belljar_template::Template;
 use tokio::sync::watch;
@@ -285,7 +285,8 @@ async fn warm(
         Tier::Jail => node.warm_up(warmth, Some((pool, known.limits.clone()))).await?,
         tier if tier.can_be_saved() => {
             // A return from disk takes rights away from root; it cannot add any.
-            let spec = known.spec(tier, SecurityProfile::Full, &Data::default());
+            let (chosen, data) = (ChosenLimits::default(), Data::default());
+            let spec = known.spec(tier, SecurityProfile::Full, &chosen, &data);
             node.warm_up_saved(warmth, spec).await?;
         }
         _ => return Ok(false),

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use belljar_api::bounds::OutOfBounds;
 use belljar_api::call::User;
-use belljar_api::sandbox::{ChangeSandbox, CreateSandbox, ShownDataset};
+use belljar_api::sandbox::{self, ChangeSandbox, CreateSandbox, NotServed, ShownDataset, TierName};
 use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
 use belljar_journal::Address;
-use belljar_journal::event::Brought;
+use belljar_journal::event::{Brought, Environment};
 use belljar_model::data::{FOLDER, MOST_FILES};
-use belljar_model::{Generation, SandboxId};
+use belljar_model::{ChosenLimits, Generation, SandboxId};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::io::AsyncReadExt as _;
@@ -32,8 +32,19 @@ pub(crate) enum RoomError {
     Put { name: String, source: Error },
     #[error(transparent)]
     Data(#[from] DataError),
+    #[error(transparent)]
+    Tier(#[from] NotServed),
     #[error("the sandbox has no id that can be used")]
     Id,
+}
+
+/// A sandbox that was made.
+#[derive(Debug, Clone)]
+pub(crate) struct MadeRoom {
+    pub(crate) id: SandboxId,
+    pub(crate) data: Brought,
+    /// The tier and the limits that it has.
+    pub(crate) environment: Environment,
 }
 
 /// Makes sandboxes.
@@ -53,13 +64,17 @@ impl Rooms {
         run: &Address,
         number: u32,
         template: &str,
+        environment: &Environment,
         data: &[Item],
-    ) -> Result<(SandboxId, Brought), RoomError> {
+    ) -> Result<MadeRoom, RoomError> {
         let failed = |source| RoomError::Make { template: template.to_owned(), source };
         let template = template.to_owned().try_into();
         let template = template.map_err(|bounds| failed(Error::from(bounds)))?;
         let mut wish = CreateSandbox::of(template);
         wish.timeout_seconds = LIFE.as_secs().try_into().ok();
+        wish.tier = environment.tier.map(TierName::try_from).transpose()?;
+        let limits = sandbox::ChosenLimits::try_from(environment.limits);
+        wish.limits = limits.map_err(|bounds| failed(Error::from(bounds)))?;
         // `load_data` finds the manifest there.
         wish.env.insert("BELLJAR_DATA".to_owned(), FOLDER.to_owned());
         wish.metadata.insert("run".to_owned(), run.run.to_string());
@@ -79,11 +94,13 @@ impl Rooms {
         }
         let made = made.map_err(failed)?;
         let id: SandboxId = made.id.parse().map_err(|_| RoomError::Id)?;
+        let environment =
+            Environment { tier: Some(made.tier), limits: ChosenLimits::from(&made.limits) };
         if !wish.data.is_empty() {
-            return Ok((id, Brought::Mounted));
+            return Ok(MadeRoom { id, data: Brought::Mounted, environment });
         }
         self.fill(&self.client.sandbox(id.as_str()).by(User::Root), data).await?;
-        Ok((id, Brought::Copied))
+        Ok(MadeRoom { id, data: Brought::Copied, environment })
     }
 
     /// Puts data in. It belongs to the template's owner, so the code can read and not

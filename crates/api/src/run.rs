@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use belljar_model::Question;
+use belljar_model::{Question, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::bounds::{DateTime, Name, Number, PageSize, Text};
+use crate::bounds::{Count, DateTime, Name, Number, PageSize, Text};
 use crate::data::Sha256;
 use crate::network::OperationName;
-
-/// What JavaScript can tell apart.
-type Count = Number<0, 9_007_199_254_740_991>;
+use crate::sandbox::{ChosenLimits, TierName};
 
 /// A run to create.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -27,6 +25,13 @@ pub struct CreateRun {
     /// Template of the run's sandboxes. Default: the server's.
     #[serde(default)]
     pub template: Option<Name>,
+    /// Isolation tier of the run's sandboxes. Default: the template's, or else the server's. A
+    /// tier that the server does not offer, or that is below your floor, is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<TierName>,
+    /// Limits of the run's sandboxes. Default: the template's.
+    #[serde(default, skip_serializing_if = "ChosenLimits::is_empty")]
+    pub limits: ChosenLimits,
     /// Gateway operation that reaches the model. Default: the only one. Without any
     /// operation, fixed rules answer.
     #[serde(default)]
@@ -144,6 +149,14 @@ pub struct Run {
     pub data: Vec<RunFile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// Isolation tier of the run's sandbox; before there is one, the tier of the request, if it
+    /// named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::sandbox::tiers")]
+    pub tier: Option<Tier>,
+    /// Limits of the run's sandbox; before there is one, those of the request.
+    #[serde(default)]
+    pub limits: ChosenLimits,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     pub model: String,

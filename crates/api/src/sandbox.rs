@@ -4,7 +4,9 @@ use belljar_model::{EndReason, Runtime, SecurityProfile, Tier};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::{DateTime, Name, Number, PageSize, Pairs, Seconds, Text, pairs};
+use crate::bounds::{
+    Count, DateTime, Name, Number, OutOfBounds, PageSize, Pairs, Seconds, Text, pairs,
+};
 use crate::network::{Network, OperationName};
 use crate::problem::Envelope;
 
@@ -44,6 +46,9 @@ pub struct CreateSandbox {
     /// the server does not offer is refused.
     #[serde(default)]
     pub profile: Option<ProfileName>,
+    /// Limits of the sandbox. Default: the template's. A fork has those of its checkpoint.
+    #[serde(default, skip_serializing_if = "ChosenLimits::is_empty")]
+    pub limits: ChosenLimits,
     /// Network policy. Default: the checkpoint's, or else the server's.
     #[serde(default)]
     pub network: Option<Network>,
@@ -80,6 +85,7 @@ impl CreateSandbox {
             private_traffic: false,
             tier: None,
             profile: None,
+            limits: ChosenLimits::default(),
             network: None,
             operations: Vec::new(),
             data: Vec::new(),
@@ -123,6 +129,26 @@ pub enum TierName {
     Gvisor,
     /// A virtual machine with its own kernel.
     Microvm,
+}
+
+/// A tier that no sandbox of a server can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("sandboxes of a server cannot have the tier `{0}`")]
+pub struct NotServed(Tier);
+
+impl TryFrom<Tier> for TierName {
+    type Error = NotServed;
+
+    fn try_from(tier: Tier) -> Result<Self, NotServed> {
+        match tier {
+            Tier::Process => Err(NotServed(tier)),
+            Tier::Jail => Ok(Self::Jail),
+            Tier::Oci(Runtime::Crun) => Ok(Self::Crun),
+            Tier::Oci(Runtime::Runc) => Ok(Self::Runc),
+            Tier::Oci(Runtime::Runsc) => Ok(Self::Runsc),
+            Tier::Microvm => Ok(Self::Microvm),
+        }
+    }
 }
 
 impl From<TierName> for Tier {
@@ -318,6 +344,101 @@ pub struct Limits {
     pub wall_ms: u64,
 }
 
+impl From<&Limits> for belljar_model::ChosenLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            memory_bytes: Some(limits.memory_bytes),
+            cpu_millis: Some(limits.cpu_millis.into()),
+            pids: Some(limits.pids.into()),
+            disk_bytes: Some(limits.disk_bytes),
+            wall_ms: Some(limits.wall_ms),
+        }
+    }
+}
+
+/// Limits to choose. An absent field is the template's. A value above the server's maximum
+/// (`max_limits` of `GET /v1/templates`) is refused with `limit_out_of_range`, and never lowered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChosenLimits {
+    /// Memory of all processes and of the writable disk together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<Count>,
+    /// Thousandths of a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<Count>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<Count>,
+    /// Size of the writable disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<Count>,
+    /// Default wall-clock limit of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<Count>,
+}
+
+impl ChosenLimits {
+    /// Returns true if nothing is chosen.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<ChosenLimits> for belljar_model::ChosenLimits {
+    fn from(limits: ChosenLimits) -> Self {
+        let ChosenLimits { memory_bytes, cpu_millis, pids, disk_bytes, wall_ms } = limits;
+        Self {
+            memory_bytes: memory_bytes.map(Count::get),
+            cpu_millis: cpu_millis.map(Count::get),
+            pids: pids.map(Count::get),
+            disk_bytes: disk_bytes.map(Count::get),
+            wall_ms: wall_ms.map(Count::get),
+        }
+    }
+}
+
+impl TryFrom<belljar_model::ChosenLimits> for ChosenLimits {
+    type Error = OutOfBounds;
+
+    fn try_from(limits: belljar_model::ChosenLimits) -> Result<Self, OutOfBounds> {
+        let count = |limit: Option<u64>| limit.map(Count::try_from).transpose();
+        let belljar_model::ChosenLimits { memory_bytes, cpu_millis, pids, disk_bytes, wall_ms } =
+            limits;
+        Ok(Self {
+            memory_bytes: count(memory_bytes)?,
+            cpu_millis: count(cpu_millis)?,
+            pids: count(pids)?,
+            disk_bytes: count(disk_bytes)?,
+            wall_ms: count(wall_ms)?,
+        })
+    }
+}
+
+/// The largest limits that a client may choose. Templates of the operator can have more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MaxLimits {
+    pub memory_bytes: u64,
+    /// Thousandths of a core.
+    pub cpu_millis: u32,
+    pub pids: u32,
+    pub disk_bytes: u64,
+}
+
+impl From<belljar_model::MaxLimits> for MaxLimits {
+    fn from(max: belljar_model::MaxLimits) -> Self {
+        let belljar_model::MaxLimits { memory_bytes, cpu_millis, pids, disk_bytes } = max;
+        Self { memory_bytes, cpu_millis, pids, disk_bytes }
+    }
+}
+
+impl From<MaxLimits> for belljar_model::MaxLimits {
+    fn from(max: MaxLimits) -> Self {
+        let MaxLimits { memory_bytes, cpu_millis, pids, disk_bytes } = max;
+        Self { memory_bytes, cpu_millis, pids, disk_bytes }
+    }
+}
+
 /// A page of sandboxes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxPage {
@@ -369,4 +490,34 @@ pub struct Ended {
     #[schemars(schema_with = "tiers")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tier_of_a_server_has_a_name() {
+        for tier in Tier::ALL {
+            let named = TierName::try_from(tier).map(Tier::from);
+            assert_eq!(named.ok(), (tier != Tier::Process).then_some(tier));
+        }
+    }
+
+    #[test]
+    fn chosen_limits_are_the_same_in_a_request_and_in_the_model() {
+        let text = r#"{"memory_bytes":0,"cpu_millis":1,"pids":2,"disk_bytes":3,"wall_ms":4}"#;
+        let read: ChosenLimits = serde_json::from_str(text).unwrap();
+        let model = belljar_model::ChosenLimits::from(read);
+        assert_eq!(serde_json::to_string(&model).unwrap(), text);
+        assert_eq!(ChosenLimits::try_from(model), Ok(read));
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        // What JavaScript cannot tell apart is not told it.
+        let large = belljar_model::ChosenLimits { memory_bytes: Some(1 << 60), ..model };
+        assert!(ChosenLimits::try_from(large).is_err());
+        for text in [r#"{"gpus":1}"#, r#"{"pids":-1}"#, r#"{"pids":"8"}"#, r#"{"pids":1.5}"#] {
+            assert!(serde_json::from_str::<ChosenLimits>(text).is_err(), "{text}");
+        }
+        assert!(serde_json::from_str::<ChosenLimits>(r#"{"pids":null}"#).unwrap().is_empty());
+    }
 }

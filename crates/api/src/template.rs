@@ -1,10 +1,10 @@
 //! Templates.
 
 use belljar_model::Tier;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::Limits;
+use crate::sandbox::{Limits, MaxLimits};
 
 /// A base for sandboxes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -25,4 +25,15 @@ pub struct Template {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateList {
     pub items: Vec<Template>,
+    /// The largest limits that a request may choose. On a platform, the largest of all nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_limits: Option<MaxLimits>,
+    /// Isolation tiers that a request may name. A host may lack what one of them takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "tier_list")]
+    pub tiers: Option<Vec<Tier>>,
+}
+
+fn tier_list(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": crate::sandbox::tiers(generator) })
 }

@@ -384,13 +384,18 @@ fn parse_pair(text: &str) -> Result<(String, String), &'static str> {
     }
 }
 
+const NO_CORES: &str = "expected a number of cores, such as 0.5 or 2";
+
 /// Cores to thousandths of a core.
 fn parse_cores(text: &str) -> Result<u32, &'static str> {
-    let wrong = "expected a number of cores, such as 0.5 or 2";
-    let cores: f64 = text.parse().map_err(|_| wrong)?;
+    cores(text.parse().map_err(|_| NO_CORES)?)
+}
+
+/// The same of a number.
+pub(crate) fn cores(number: f64) -> Result<u32, &'static str> {
     // A duration counts exact thousandths and refuses what is no such number.
-    let exact = Duration::try_from_secs_f64(cores).map_err(|_| wrong)?;
-    u32::try_from(exact.as_millis()).map_err(|_| wrong)
+    let exact = Duration::try_from_secs_f64(number).map_err(|_| NO_CORES)?;
+    u32::try_from(exact.as_millis()).map_err(|_| NO_CORES)
 }
 
 #[cfg(test)]

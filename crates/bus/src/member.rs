@@ -4,7 +4,7 @@
 //! whether a node lives. Which node speaks is in its certificate; what a message says
 //! about that is compared with it.
 
-use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
+use belljar_model::{EndReason, MaxLimits, NodeNumber, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::enrolment::Trust;
@@ -20,6 +20,10 @@ pub struct Register {
     pub address: String,
     pub tiers: Vec<Tier>,
     pub slots: u32,
+    /// The largest limits that a client may choose there. `None`: an older version, which takes
+    /// no request that chooses any.
+    #[serde(default)]
+    pub max_limits: Option<MaxLimits>,
     /// What it still has of an earlier life.
     pub has: Vec<SandboxId>,
 }
@@ -91,6 +95,9 @@ pub struct Load {
     pub tiers: Vec<Tier>,
     /// Templates that it can start at once.
     pub warm: Vec<String>,
+    /// As in [`Register`].
+    #[serde(default)]
+    pub max_limits: Option<MaxLimits>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
+use belljar_model::{ChosenLimits, EndReason, NodeNumber, SandboxId, Tier};
 use belljar_store::{Admitted, NewSandbox, Requested, SandboxRow, SandboxState};
 use http::StatusCode;
 use serde_json::Value;
@@ -27,6 +27,26 @@ const BASE: &str = "base";
 const ATTEMPTS: usize = 4;
 /// A template has an id and a few names; a node that says more is not believed.
 const MAX_TEMPLATE_NAMES: usize = 8;
+
+/// What a sandbox takes of the node that makes it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Demand {
+    tier: Option<Tier>,
+    limits: ChosenLimits,
+}
+
+impl Demand {
+    /// Reads a request. What makes no sense is left out: the node that is asked says so.
+    fn of(surface: Surface, body: &Value) -> Self {
+        let tier = body["tier"].as_str().and_then(|tier| tier.parse().ok());
+        let limits = match surface {
+            Surface::Own => serde_json::from_value(body["limits"].clone()).unwrap_or_default(),
+            // E2B's clients have no word for them.
+            Surface::E2b => ChosenLimits::default(),
+        };
+        Self { tier, limits }
+    }
+}
 
 impl Control {
     pub(crate) async fn create(
@@ -52,14 +72,14 @@ impl Control {
             let answer = self.forward_for(caller, &[], node, held.request()).await;
             return Ok(crate::route::passed(answer, surface));
         };
-        let tier = body["tier"].as_str().and_then(|tier| tier.parse().ok());
+        let demand = Demand::of(surface, &body);
         // What is warm somewhere is everybody's; the rest may be on one node only.
         let only = if self.roster().is_warm(&template) {
             None
         } else {
             self.only_at(caller, &template).await?
         };
-        self.create_at(surface, caller, held, &template, tier, only).await
+        self.create_at(surface, caller, held, &template, demand, only).await
     }
 
     /// The one node that has what a sandbox is to be made from, if it is so.
@@ -80,7 +100,7 @@ impl Control {
         caller: &Caller,
         held: Held,
         template: &str,
-        tier: Option<Tier>,
+        demand: Demand,
         only: Option<NodeNumber>,
     ) -> Result<Response, Refusal> {
         let patience = self.settings().patience;
@@ -94,12 +114,8 @@ impl Control {
             let (node, placement) = match only {
                 Some(node) => (node, None),
                 None => {
-                    let placement = self.place(
-                        template,
-                        tier,
-                        &tried,
-                        patience.saturating_sub(began.elapsed()),
-                    );
+                    let left = patience.saturating_sub(began.elapsed());
+                    let placement = self.place(template, demand, &tried, left);
                     let placement = placement.await.inspect_err(|_| came_to(&span, "no_place"))?;
                     let node = NodeNumber::new(placement.node);
                     (node.ok_or_else(Refusal::database)?, Some(placement))
@@ -111,7 +127,7 @@ impl Control {
                 id: &id,
                 tenant: &caller.proven.tenant,
                 template,
-                tier,
+                tier: demand.tier,
                 facts: &Value::Null,
                 request,
             };
@@ -196,22 +212,41 @@ impl Control {
     async fn place(
         &self,
         template: &str,
-        tier: Option<Tier>,
+        Demand { tier, limits }: Demand,
         not: &[u16],
         patience: std::time::Duration,
     ) -> Result<crate::placement::Placement, Refusal> {
         let until = Instant::now() + patience;
         loop {
-            match self.roster().place(Wish { tier, template, not }, Instant::now()) {
+            match self.roster().place(Wish { tier, limits, template, not }, Instant::now()) {
                 Ok(placement) => return Ok(placement),
                 Err(NoNode::Tier) if tier.is_some() && !self.roster().is_empty(Instant::now()) => {
                     let message = "no node offers this tier";
                     return Err(Refusal::new(StatusCode::CONFLICT, "tier_unavailable", message));
                 }
+                Err(NoNode::Limits) => return Err(self.limits_refused(&limits)),
                 Err(_) if Instant::now() >= until => {
                     return Err(self.no_node().unwrap_or_else(no_place));
                 }
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    /// Says which limit no node gives, in the words of a node.
+    fn limits_refused(&self, limits: &ChosenLimits) -> Refusal {
+        let max = self.roster().max_limits(Instant::now());
+        match max.map(|max| limits.check(&max)) {
+            Some(Err(error)) => {
+                let message = format!("limits.{error}");
+                Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "limit_out_of_range", message)
+                    .hint("GET /v1/templates has the largest values in `max_limits`")
+            }
+            // Each is given by some node; or no node knows limits that a client chooses.
+            Some(Ok(())) | None => {
+                let message = "no node that takes this sandbox allows these limits together";
+                Refusal::new(StatusCode::CONFLICT, "limits_unavailable", message)
+                    .hint("ask for less, or for another tier")
             }
         }
     }

@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 use crate::answer::{as_long_as_the_key, cleared};
 use crate::believe::asked_for;
 use crate::control::Control;
+use crate::create::Demand;
 use crate::forward::{Held, Unreached};
 use crate::keys::{self, Caller, Proof, ShownKey};
 use crate::refuse::{Refusal, Surface};
@@ -193,7 +194,10 @@ pub(crate) async fn serve(
             let (control, caller, held) = (control.clone(), caller.clone(), hold(request).await?);
             let id = id.to_owned();
             unhurried(
-                async move { control.create_at(surface, &caller, held, &id, None, node).await },
+                // Its node is known, and checks the checkpoint's tier and limits.
+                async move {
+                    control.create_at(surface, &caller, held, &id, Demand::default(), node).await
+                },
             )
             .await
         }
@@ -211,12 +215,16 @@ pub(crate) async fn serve(
         Wants::Runs if surface == Surface::Own => control.answer_runs(caller, request).await,
         Wants::Home | Wants::Runs => {
             let node = control.home(caller).await?;
-            let is_new = request.method() == Method::POST && path.ends_with("/templates");
+            let method = request.method().clone();
             let response = to(control, surface, caller, node, request).await;
-            if is_new {
-                control.remember_template(caller, node, response).await
-            } else {
-                Ok(response)
+            match method {
+                Method::POST if path.ends_with("/templates") => {
+                    control.remember_template(caller, node, response).await
+                }
+                Method::GET if path == "/v1/templates" => {
+                    control.add_offers(caller, response).await
+                }
+                _ => Ok(response),
             }
         }
     }

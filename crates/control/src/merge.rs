@@ -5,10 +5,13 @@
 //! the last of those stands is where the next begins, on every node.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use axum::Json;
+use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::behalf::KEYS;
+use belljar_model::Tier;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use http::response::Parts;
@@ -19,7 +22,7 @@ use serde_json::{Value, json};
 use crate::believe::{agreed, own_items};
 use crate::control::Control;
 use crate::forward::Held;
-use crate::keyed::LONGEST;
+use crate::keyed::{LONGEST, whole};
 use crate::keys::Caller;
 use crate::refuse::{REQUEST_ID, Refusal, Surface};
 
@@ -108,6 +111,33 @@ impl Control {
             response.headers_mut().insert(INCOMPLETE, HeaderValue::from(silent));
         }
         Ok(response)
+    }
+
+    /// Says in a list of templates what all nodes offer, not only the one that answered.
+    pub(crate) async fn add_offers(
+        &self,
+        caller: &Caller,
+        response: Response,
+    ) -> Result<Response, Refusal> {
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        let (mut parts, body) = whole(response).await.ok_or_else(Refusal::unknown_outcome)?;
+        let body = match serde_json::from_slice::<Value>(&body) {
+            Ok(Value::Object(mut list)) => {
+                let now = Instant::now();
+                let floor = |tier: &Tier| caller.floor.is_none_or(|floor| tier.is_at_least(floor));
+                let tiers = self.roster().tiers(now).into_iter().filter(floor);
+                list.insert("tiers".to_owned(), json!(tiers.collect::<Vec<_>>()));
+                if let Some(max) = self.roster().max_limits(now) {
+                    list.insert("max_limits".to_owned(), json!(max));
+                }
+                parts.headers.remove(header::CONTENT_LENGTH);
+                Bytes::from(Value::Object(list).to_string())
+            }
+            _ => body,
+        };
+        Ok(Response::from_parts(parts, Body::from(body)))
     }
 }
 

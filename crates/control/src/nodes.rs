@@ -162,6 +162,7 @@ impl Control {
             address: &register.address,
             tiers: &register.tiers,
             slots: register.slots,
+            max_limits: register.max_limits,
             lease,
         };
         let Some(me) = self.leases().register(&registration).await? else {
@@ -191,6 +192,7 @@ impl Control {
             // Its first word, right after this, says whether it is warm.
             is_warming: true,
             tiers: register.tiers.clone(),
+            max_limits: register.max_limits,
             ..Load::default()
         };
         self.roster().hear(self.heard(number, me.epoch, load), Instant::now());
@@ -308,6 +310,7 @@ impl Control {
             is_warming: load.is_warming,
             tiers: load.tiers.into_iter().take(MAX_TIERS).collect(),
             warm: warm.collect(),
+            max_limits: load.max_limits,
         }
     }
 

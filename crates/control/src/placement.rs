@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{NodeNumber, Tier};
+use belljar_model::{ChosenLimits, MaxLimits, NodeNumber, Tier};
 
 use crate::random::Random;
 
@@ -37,6 +37,15 @@ pub struct Heard {
     pub tiers: Vec<Tier>,
     /// Templates that it can start at once.
     pub warm: BTreeSet<String>,
+    /// The largest limits that it gives; `None`: it knows no limits that a client chooses.
+    pub max_limits: Option<MaxLimits>,
+}
+
+impl Heard {
+    /// Returns true if a sandbox may have these limits there, and fits.
+    fn allows(&self, limits: &ChosenLimits) -> bool {
+        limits.is_empty() || self.max_limits.is_some_and(|max| limits.check(&max).is_ok())
+    }
 }
 
 impl From<&belljar_store::Node> for Heard {
@@ -50,6 +59,7 @@ impl From<&belljar_store::Node> for Heard {
             is_warming: false,
             tiers: node.tiers.clone(),
             warm: BTreeSet::new(),
+            max_limits: node.max_limits,
         }
     }
 }
@@ -59,6 +69,8 @@ impl From<&belljar_store::Node> for Heard {
 pub struct Wish<'a> {
     /// None: whichever a node gives.
     pub tier: Option<Tier>,
+    /// Those that the client chose.
+    pub limits: ChosenLimits,
     pub template: &'a str,
     /// Nodes that were asked and could not.
     pub not: &'a [u16],
@@ -69,6 +81,8 @@ pub struct Wish<'a> {
 pub enum NoNode {
     #[error("no node offers this tier")]
     Tier,
+    #[error("no node that offers this tier allows these limits")]
+    Limits,
     #[error("every node that offers this tier is full")]
     Full,
 }
@@ -95,6 +109,14 @@ struct Known {
     under_way: u32,
     /// Given to it, answered, and not in what it said last.
     since: u32,
+}
+
+impl Shared {
+    /// What the nodes say that are heard of.
+    fn heard(&self, now: Instant, patience: Duration) -> impl Iterator<Item = &Heard> {
+        let lately = move |known: &&Known| now.saturating_duration_since(known.at) <= patience;
+        self.nodes.values().filter(lately).map(|known| &known.heard)
+    }
 }
 
 impl Known {
@@ -168,10 +190,9 @@ impl Roster {
                 if known.heard.epoch == heard.epoch
                     && now.saturating_duration_since(known.at) < RECENT => {}
             Some(known) if known.heard.epoch == heard.epoch => {
-                let Heard { free, is_draining, is_warming, tiers, .. } = heard;
+                // What is warm there, only the node itself says.
                 let warm = std::mem::take(&mut known.heard.warm);
-                let Heard { number, epoch, .. } = known.heard;
-                known.heard = Heard { number, epoch, free, is_draining, is_warming, tiers, warm };
+                known.heard = Heard { warm, ..heard };
                 (known.at, known.since) = (now, 0);
             }
             _ => {
@@ -203,6 +224,10 @@ impl Roster {
         let mut offering: Vec<_> = nodes.values_mut().filter(offers).collect();
         if offering.is_empty() {
             return Err(if wish.not.is_empty() { NoNode::Tier } else { NoNode::Full });
+        }
+        offering.retain(|known| known.heard.allows(&wish.limits));
+        if offering.is_empty() {
+            return Err(if wish.not.is_empty() { NoNode::Limits } else { NoNode::Full });
         }
         // One that is not warm yet is better than none.
         if offering.iter().any(|known| !known.heard.is_warming) {
@@ -243,6 +268,20 @@ impl Roster {
         shared.nodes.values().any(|Known { heard, at, .. }| {
             heard.is_warming && now.saturating_duration_since(*at) <= self.patience
         })
+    }
+
+    /// The largest of each limit that some node that is heard of gives.
+    pub fn max_limits(&self, now: Instant) -> Option<MaxLimits> {
+        let shared = self.shared();
+        shared.heard(now, self.patience).filter_map(|heard| heard.max_limits).reduce(MaxLimits::max)
+    }
+
+    /// The tiers that some node that is heard of offers, from the weakest to the strongest.
+    pub fn tiers(&self, now: Instant) -> Vec<Tier> {
+        let shared = self.shared();
+        let offered: Vec<_> =
+            shared.heard(now, self.patience).flat_map(|heard| heard.tiers.clone()).collect();
+        Tier::ALL.into_iter().filter(|tier| offered.contains(tier)).collect()
     }
 
     /// Whether nobody is heard of.

@@ -7,7 +7,7 @@ use belljar_bus::encoded::Encoded;
 use belljar_bus::member::Load;
 use belljar_bus::platform::{Beat, SignedBeat, Told};
 use belljar_doorbell::{Doorbell, Heard, OutboxError, Stream, Waiting};
-use belljar_model::{NodeNumber, SandboxId, Tier};
+use belljar_model::{MaxLimits, NodeNumber, SandboxId, Tier};
 use belljar_testkit::Nats;
 use futures_util::FutureExt as _;
 use serde::de::DeserializeOwned;
@@ -23,6 +23,7 @@ fn beat(epoch: u64) -> SignedBeat {
         is_draining: false,
         tiers: vec![Tier::Jail, Tier::GVISOR],
         warm: vec!["base".to_owned()],
+        max_limits: Some(MaxLimits::default()),
     };
     let number = NodeNumber::new(9).unwrap();
     let beat = Beat { number, epoch, load, hits: 40, misses: 2, at: 0 };

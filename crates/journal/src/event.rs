@@ -26,9 +26,9 @@ pub use control::{
     Request, Resumed,
 };
 pub use life::{
-    Artifact, ArtifactAdded, Budget, Dataset, ErrorCategory, Finished, ForkedFrom, GuardReported,
-    Lack, LeaseTaken, Limit, LimitHit, Origin, Outcome, Prompt, Retry, RunCreated, StageChanged,
-    Wish,
+    Artifact, ArtifactAdded, Budget, Dataset, Environment, ErrorCategory, Finished, ForkedFrom,
+    GuardReported, Lack, LeaseTaken, Limit, LimitHit, Origin, Outcome, Prompt, Retry, RunCreated,
+    StageChanged, Wish,
 };
 pub use model::{Block, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt, Tokens};
 pub use tool::{
@@ -36,8 +36,9 @@ pub use tool::{
     ToolFinished, ToolIntended, ToolStarted, Used,
 };
 
-/// The newest format that this version reads and writes.
-pub const FORMAT: u32 = 1;
+/// The newest format that this version reads and writes. 2 brought the environment of a run: who
+/// does not know it would execute the run's code behind another wall, and may not claim it.
+pub const FORMAT: u32 = 2;
 
 /// One line of a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +97,7 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
+                    Self::RunCreated(created) if created.has_environment() => 2,
                     $(Self::$name(_) => $version,)*
                     Self::Unknown(unknown) => unknown.version,
                 }
@@ -119,7 +121,7 @@ macro_rules! kinds {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match self {
                     $(Self::$name(fields) => {
-                        Tagged { kind: $kind, v: $version, fields }.serialize(serializer)
+                        Tagged { kind: $kind, v: self.version(), fields }.serialize(serializer)
                     })*
                     Self::Unknown(unknown) => unknown.content.serialize(serializer),
                 }

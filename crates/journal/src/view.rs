@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use belljar_model::{ExecId, Generation, SandboxId, Sequence};
 
 use crate::event::{
-    Artifact, Block, Body, Budget, CallRef, ControlRequested, Event, Finished, ForkedFrom,
-    Injected, Limit, Prompt, Request, Retry, RunCreated, SnapshotTaken, StageChanged,
+    Artifact, Block, Body, Budget, CallRef, ControlRequested, Environment, Event, Finished,
+    ForkedFrom, Injected, Limit, Prompt, Request, Retry, RunCreated, SnapshotTaken, StageChanged,
 };
 use crate::journal::State;
 
@@ -31,6 +31,9 @@ pub struct RunView {
     pub model: String,
     pub prompt: Option<Prompt>,
     pub budget: Budget,
+    /// The tier and the limits that its sandboxes are to have: as they were chosen at its
+    /// creation, except for memory that a further attempt was given.
+    pub environment: Environment,
     /// Which attempt at its question it is, if it is not the first.
     pub retry: Option<Retry>,
     /// Model answers so far, those before a fork included: the last turn's number.
@@ -53,6 +56,8 @@ pub struct RunView {
     pub limits: BTreeSet<Limit>,
     pub sandbox: Option<SandboxId>,
     pub sandboxes: u32,
+    /// The tier and the limits of the last sandbox.
+    pub given: Option<Environment>,
     pub snapshot: Option<SnapshotTaken>,
     pub artifacts: Vec<Artifact>,
     /// Of the last lease, and whose it was.
@@ -148,6 +153,8 @@ impl RunView {
                 self.model.clone_from(&created.model);
                 self.prompt = Some(created.prompt.clone());
                 self.budget = created.budget;
+                let wish = created.wish.as_ref();
+                self.environment = wish.map(|wish| wish.environment).unwrap_or_default();
                 self.created = Some(created.clone());
             }
             Body::ForkedFrom(forked) => {
@@ -156,6 +163,9 @@ impl RunView {
                     forked.model.clone().unwrap_or_else(|| std::mem::take(&mut self.model));
                 self.prompt = forked.prompt.clone().or(self.prompt.take());
                 self.budget = forked.budget.unwrap_or(self.budget);
+                if let Some(bytes) = forked.retry.as_ref().and_then(|retry| retry.memory_bytes) {
+                    self.environment.limits.memory_bytes = Some(bytes);
+                }
                 self.retry.clone_from(&forked.retry);
             }
             Body::LeaseTaken(taken) => {
@@ -187,6 +197,7 @@ impl RunView {
             Body::SandboxAttached(attached) => {
                 self.sandbox = Some(attached.sandbox.clone());
                 self.sandboxes = attached.number;
+                self.given = attached.environment;
             }
             Body::ToolIntended(it) => self.set(&it.call, CallState::Intended),
             Body::ToolStarted(it) => {
@@ -235,6 +246,7 @@ impl RunView {
         self.attempts = 0;
         self.sandbox = None;
         self.sandboxes = 0;
+        self.given = None;
         self.limits.clear();
         // Warnings are about a budget, and with another one they come anew.
         let is_warning =

@@ -17,7 +17,7 @@ pub mod units;
 pub use data::Data;
 pub use end::{End, EndReason, Usage};
 pub use id::{NodeNumber, SandboxId};
-pub use limits::Limits;
+pub use limits::{ChosenLimits, Limits, MaxLimits, OutOfRange};
 pub use question::Question;
 pub use run::{ExecId, Generation, RunId, Sequence};
 pub use spec::{

@@ -57,6 +57,8 @@ pub struct PoolFigures {
 pub(crate) struct Pool {
     size: PoolSize,
     spec: Spec,
+    /// Without cgroups, resource limits of the interpreter bound its memory.
+    can_raise_memory: bool,
     waiting: Mutex<VecDeque<Sandbox>>,
     demand: Mutex<Demand>,
     hits: AtomicU64,
@@ -77,6 +79,7 @@ impl Pool {
         let pool = Arc::new(Self {
             size,
             spec,
+            can_raise_memory: maker.engine().has_groups(),
             waiting: Mutex::default(),
             demand: Mutex::default(),
             hits: AtomicU64::new(0),
@@ -130,6 +133,7 @@ impl Pool {
             && asked.disk_bytes <= given.disk_bytes
             && asked.open_files <= given.open_files
             && asked.pids <= given.pids
+            && (self.can_raise_memory || asked.memory_bytes <= given.memory_bytes)
     }
 
     fn demand(&self) -> std::sync::MutexGuard<'_, Demand> {

@@ -10,12 +10,12 @@ use std::thread;
 use belljar_agent::{DataError, Depot as _, Format, Item, MANIFEST, Plan, PlanError, Room, Texts};
 use belljar_dataset::Description;
 use belljar_dataset::worker::describe_those_that_can_be;
-use belljar_journal::event::{Body, Brought, Budget, Dataset, RunCreated, Wish};
+use belljar_journal::event::{Body, Brought, Budget, Dataset, Environment, RunCreated, Wish};
 use belljar_journal::{
     Address, BlobError, BlobRef, CreateError, Created, Event, First, ListQuery, NewRun, ReadError,
     State,
 };
-use belljar_model::{Question, RunId, Sequence};
+use belljar_model::{MaxLimits, OutOfRange, Question, RunId, Sequence, Tier};
 use belljar_objects::{Digest, ObjectsError};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
@@ -31,6 +31,8 @@ pub struct Wanted {
     /// Names of files, and what they hold.
     pub data: Vec<(String, Source)>,
     pub template: Option<String>,
+    /// The tier and the limits of its sandboxes.
+    pub environment: Environment,
     pub operation: Option<String>,
     pub model: Option<String>,
     pub budget: Budget,
@@ -63,6 +65,10 @@ pub enum CreateRunError {
     Mismatch,
     #[error("there is no template `{0}`")]
     NoTemplate(String),
+    #[error("limits.{0}")]
+    Limits(OutOfRange),
+    #[error("this server does not offer you the tier `{0}`")]
+    Tier(Tier),
     #[error("you have no data {0}")]
     NoData(Digest),
     #[error(transparent)]
@@ -75,7 +81,7 @@ pub enum CreateRunError {
     Kept(#[from] KeptError),
     #[error("what is kept cannot be read")]
     Open(#[source] DataError),
-    #[error("cannot ask for the template")]
+    #[error("cannot ask for the templates")]
     Templates(#[source] belljar_client::Error),
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -112,7 +118,8 @@ impl Runs {
         let choice = self.models().choose(wanted.operation.as_deref(), wanted.model.as_deref())?;
         self.check_quota(tenant).await?;
         let template = wanted.template.clone().unwrap_or_else(|| self.settings().template.clone());
-        let room = self.room(tenant, &template).await?;
+        self.check_environment(tenant, &wanted.environment).await?;
+        let room = self.room(tenant, &template, &wanted.environment).await?;
         let belongings = self.data().of(tenant)?;
         let items = self.items(tenant, &belongings, &wanted.data).await?;
         let profile = self.profile(&belongings, &items).await?;
@@ -130,6 +137,7 @@ impl Runs {
             now: wanted.now.unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template,
+                environment: wanted.environment,
                 operation: choice.operation,
                 request: wanted.key.as_ref().map(|(_, request)| *request),
             }),
@@ -158,7 +166,33 @@ impl Runs {
         if unfinished < most { Ok(()) } else { Err(CreateRunError::TooMany(most)) }
     }
 
-    async fn room(&self, tenant: &str, template: &str) -> Result<Room, CreateRunError> {
+    /// Refuses what no sandbox would be given, before anything is paid for.
+    async fn check_environment(
+        &self,
+        tenant: &str,
+        environment: &Environment,
+    ) -> Result<(), CreateRunError> {
+        if environment.is_default() {
+            return Ok(());
+        }
+        let offers = self.client(tenant).templates().await.map_err(CreateRunError::Templates)?;
+        // A node that says no maximum knows no limits that are chosen: it refuses them itself.
+        let max = offers.max_limits.map_or(MaxLimits::UNBOUNDED, Into::into);
+        environment.limits.check(&max).map_err(CreateRunError::Limits)?;
+        match (environment.tier, offers.tiers) {
+            (Some(tier), Some(offered)) if !offered.contains(&tier) => {
+                Err(CreateRunError::Tier(tier))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn room(
+        &self,
+        tenant: &str,
+        template: &str,
+        environment: &Environment,
+    ) -> Result<Room, CreateRunError> {
         let found = self.client(tenant).template(template).await;
         let limits = found.map(|template| template.limits).map_err(|error| match error.code() {
             Some("template_not_found" | "not_found") => {
@@ -166,7 +200,9 @@ impl Runs {
             }
             _ => CreateRunError::Templates(error),
         })?;
-        let (memory_bytes, disk_bytes) = (limits.memory_bytes, limits.disk_bytes);
+        let chosen = &environment.limits;
+        let memory_bytes = chosen.memory_bytes.unwrap_or(limits.memory_bytes);
+        let disk_bytes = chosen.disk_bytes.unwrap_or(limits.disk_bytes);
         Ok(Room { memory_bytes, disk_bytes, data: Brought::Copied })
     }
 

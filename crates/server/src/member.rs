@@ -188,6 +188,7 @@ async fn register(
             address: me.address.clone(),
             tiers: actions.startable_tiers(),
             slots: me.slots,
+            max_limits: Some(actions.max_limits()),
             has: actions.roster().into_iter().map(|has| has.id).collect(),
         };
         let asked = Instant::now();
@@ -295,5 +296,6 @@ pub fn load(actions: &Actions, me: &Me) -> Load {
         is_warming: actions.is_warming_up(),
         tiers: actions.startable_tiers(),
         warm: actions.warm(),
+        max_limits: Some(actions.max_limits()),
     }
 }

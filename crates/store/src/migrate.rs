@@ -20,6 +20,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (8, "bounded charges", include_str!("../migrations/0008_bounded_charges.sql")),
     (9, "forgotten nodes", include_str!("../migrations/0009_forgotten_nodes.sql")),
     (10, "run figures", include_str!("../migrations/0010_run_figures.sql")),
+    (11, "node limits", include_str!("../migrations/0011_node_limits.sql")),
 ];
 
 pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use belljar_model::{NodeNumber, SandboxId, Tier};
+use belljar_model::{MaxLimits, NodeNumber, SandboxId, Tier};
+use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 
 use crate::change::Change;
 use crate::error::{StoreError, of};
@@ -42,6 +44,8 @@ pub struct Registration<'a> {
     pub tiers: &'a [Tier],
     /// Sandboxes that it can have at once.
     pub slots: u32,
+    /// The largest limits that a client may choose there. `None`: it knows no such choice.
+    pub max_limits: Option<MaxLimits>,
     pub lease: Duration,
 }
 
@@ -74,6 +78,8 @@ pub struct Node {
     pub state: NodeState,
     pub tiers: Vec<Tier>,
     pub slots: u32,
+    /// As in [`Registration`].
+    pub max_limits: Option<MaxLimits>,
     /// Rows of sandboxes on it that have not ended.
     pub taken: u32,
     /// Until its lease runs out, on the database's clock; less than nothing once it did.
@@ -98,7 +104,8 @@ impl Store {
         let tiers: Vec<_> = new.tiers.iter().map(|tier| tier.as_str()).collect();
         let row = sqlx::query(
             "update node set epoch = epoch + 1, sequence = 0, address = $4, state = 'up',
-                    tiers = $5, slots = $6, lease_until = now() + $7 * interval '1 second'
+                    tiers = $5, slots = $6, lease_until = now() + $7 * interval '1 second',
+                    max_limits = $8
              where number = $1 and public_key = $2 and name = $3 and revoked_at is null
              returning number, epoch",
         )
@@ -109,6 +116,7 @@ impl Store {
         .bind(&tiers)
         .bind(i32::try_from(new.slots).unwrap_or(i32::MAX))
         .bind(new.lease.as_secs_f64())
+        .bind(new.max_limits.map(Json))
         .fetch_optional(&self.pool)
         .await
         .map_err(of)?;
@@ -168,7 +176,7 @@ impl Store {
 
     pub async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let rows = sqlx::query(
-            "select number, epoch, name, address, state, tiers, slots, public_key,
+            "select number, epoch, name, address, state, tiers, slots, max_limits, public_key,
                     revoked_at is not null as is_revoked,
                     coalesce((extract(epoch from certificate_until - now()) * 1000)::bigint, 0)
                       as certificate_left,
@@ -292,6 +300,7 @@ fn node(row: &PgRow) -> Result<Node, StoreError> {
     let state: String = row.try_get("state")?;
     let known = NodeState::ALL.into_iter().find(|known| known.as_str() == state);
     let tiers: Vec<String> = row.try_get("tiers")?;
+    let max_limits: Option<Json<Value>> = row.try_get("max_limits")?;
     Ok(Node {
         number: number(row)?,
         epoch: read::number(row, "epoch")?,
@@ -301,6 +310,8 @@ fn node(row: &PgRow) -> Result<Node, StoreError> {
         // A tier that this version does not know is none that it can choose.
         tiers: tiers.iter().filter_map(|tier| tier.parse().ok()).collect(),
         slots: read::count(row, "slots")?,
+        // Those of another version are none that this one can compare with.
+        max_limits: max_limits.and_then(|Json(max)| serde_json::from_value(max).ok()),
         taken: read::count(row, "taken")?,
         lease_left: time::Duration::milliseconds(row.try_get("lease_left")?),
         enrolment: enrolment(row)?,

@@ -12,6 +12,7 @@ mod floods;
 mod hosts;
 mod identity;
 mod ids;
+mod limits;
 mod links;
 mod network;
 mod nodes;
@@ -101,6 +102,8 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-10", "operator pages on the public port", surface::operators_pages_are_elsewhere),
     case!("API-11", "cookies and other origins", surface::browsers_carry_no_rights),
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
+    case!("API-12/limits", "more than the operator's maximum", limits::hold),
+    case!("API-12/limits/platform", "the same, by control", limits::hold_on_a_platform),
     case!("API-13", "a key that is taken away", streams::cut_with_the_key),
     case!("API-13/platform", "a key of a platform's", authorization::streams_end_with_their_key),
     case!("API-13/closed", "a tenant that is closed", books::close_with_their_tenant),

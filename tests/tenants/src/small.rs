@@ -54,14 +54,15 @@ pub(crate) struct SmallServer {
 }
 
 impl SmallServer {
-    /// Starts one below `dir`; `adapt` changes its settings.
+    /// Starts one below `dir`; `adapt` changes its settings. One of the same name takes over what
+    /// the last one left.
     pub(crate) async fn start(
         dir: &Path,
         name: &str,
         adapt: impl FnOnce(&Path, &mut Config) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let own = dir.join(name);
-        std::fs::create_dir(&own)?;
+        std::fs::create_dir_all(&own)?;
         std::fs::set_permissions(&own, Permissions::from_mode(0o711))?;
         let keys = own.join("keys");
         std::fs::write(&keys, format!("{KEY_A} a\n{KEY_B} b\n"))?;
@@ -136,7 +137,12 @@ impl Client {
 
     /// Asks for a build, and answers its template and the path to start it.
     pub(crate) async fn ask_build(&self, name: &str) -> anyhow::Result<(String, String)> {
-        let asked = self.json("POST", "/v3/templates", &json!({ "name": name })).await?;
+        self.ask_build_of(&json!({ "name": name })).await
+    }
+
+    /// As [`Self::ask_build`], with a machine of another size.
+    pub(crate) async fn ask_build_of(&self, wish: &Value) -> anyhow::Result<(String, String)> {
+        let asked = self.json("POST", "/v3/templates", wish).await?;
         let asked = asked.expect(202)?.value()?;
         let text = |value: &Value| value.as_str().map(str::to_owned).context("no id");
         let (id, build) = (text(&asked["templateID"])?, text(&asked["buildID"])?);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use belljar_model::MaxLimits;
+
 use super::{MOST_WAITING, NewBuild, Requested};
 use crate::clock::now;
 use crate::keys::Tenant;
@@ -79,10 +81,16 @@ impl Actions {
 
     /// How many CPUs and how much memory sandboxes of the template get.
     fn machine_size(&self, wish: &NewBuild) -> Result<(u32, u64), Problem> {
-        let most = self.config().builds;
-        let cpus = wish.cpu_count.unwrap_or(2.min(most.cpus));
-        let memory = wish.memory_mb.unwrap_or(1024.min(most.memory_mb));
-        if (1..=most.cpus).contains(&cpus) && (LEAST_MEMORY_MB..=most.memory_mb).contains(&memory) {
+        let MaxLimits { memory_bytes, cpu_millis, disk_bytes, .. } = self.config().max_limits;
+        let (most_cpus, most_memory, most_disk) =
+            (cpu_millis / 1000, memory_bytes >> 20, disk_bytes >> 20);
+        let cpus = wish.cpu_count.unwrap_or(2.min(most_cpus));
+        let memory = wish.memory_mb.unwrap_or(1024.min(most_memory));
+        if let Some(disk) = wish.disk_mb.filter(|disk| *disk > most_disk) {
+            let message = format!("a template has at most {most_disk} MB of disk, not {disk}");
+            return Err(Problem::invalid(message));
+        }
+        if (1..=most_cpus).contains(&cpus) && (LEAST_MEMORY_MB..=most_memory).contains(&memory) {
             // Files that a sandbox writes are in its memory.
             if wish.disk_mb.is_some_and(|disk| disk > memory) {
                 let message = format!("{memory} MB of memory are too little for so many files");
@@ -91,8 +99,8 @@ impl Actions {
             return Ok((cpus, memory));
         }
         Err(Problem::invalid(format!(
-            "a template has 1 to {} CPUs and {LEAST_MEMORY_MB} to {} MB of memory",
-            most.cpus, most.memory_mb
+            "a template has 1 to {most_cpus} CPUs and {LEAST_MEMORY_MB} to {most_memory} MB of \
+             memory, not {cpus} and {memory}"
         )))
     }
 }

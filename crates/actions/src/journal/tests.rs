@@ -20,6 +20,7 @@ fn facts() -> Facts {
         mask_host: None,
         tier: Tier::GVISOR,
         profile: belljar_model::SecurityProfile::Full,
+        limits: belljar_model::ChosenLimits::default(),
         data: belljar_model::Data::default(),
     }
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use belljar_model::{ChosenLimits, Tier};
 use belljar_node::ContextError;
 
 use crate::problem::Problem;
 use crate::profile::Processes;
-use crate::sandbox::{Live, Paused, Sandbox};
+use crate::sandbox::{Facts, Live, Paused, Sandbox};
 use crate::snapshots::{Taken, cannot_copy, save};
 use crate::start::Actions;
 use crate::tier::not_made;
@@ -38,11 +39,19 @@ impl Actions {
             Paused::Suspended(dir) => return self.awaken(sandbox, &dir).await,
             Paused::Frozen(live) => return Ok(live),
         };
-        let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
-        self.keep_profile(None, sandbox.facts().profile, Processes::Gone)?;
+        let tier = self.allow_return(sandbox)?;
         self.wait_until_warm(sandbox.template(), tier).await;
         let machine = self.make_from(&saved, sandbox.spec(tier)).await?;
         self.reconnect(sandbox, machine).await
+    }
+
+    /// The tier of a sandbox that comes back from disk. Refused if its tier, its profile or its
+    /// limits are not offered any more.
+    fn allow_return(&self, sandbox: &Sandbox) -> Result<Tier, Problem> {
+        let Facts { tenant, tier, profile, limits, .. } = sandbox.facts();
+        self.keep_profile(None, *profile, Processes::RunOn)?;
+        self.keep_limits(ChosenLimits::default(), *limits, sandbox.template())?;
+        self.keep_tier(tenant, None, *tier)
     }
 
     /// Gives a new machine of a sandbox the way out that the last one had.
@@ -81,8 +90,7 @@ impl Actions {
         sandbox: &Arc<Sandbox>,
         dir: &Path,
     ) -> Result<Arc<Live>, Problem> {
-        let tier = self.keep_tier(&sandbox.facts().tenant, None, sandbox.facts().tier)?;
-        self.keep_profile(None, sandbox.facts().profile, Processes::RunOn)?;
+        let tier = self.allow_return(sandbox)?;
         let made = self.node().resume_from(dir, sandbox.spec(tier)).await;
         let machine = made.map_err(|error| not_made(&error))?;
         self.reconnect(sandbox, machine).await

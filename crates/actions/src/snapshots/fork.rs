@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::SandboxId;
+use belljar_model::{ChosenLimits, SandboxId};
 
 use super::Taken;
 use crate::clock::now;
@@ -40,7 +40,9 @@ impl Actions {
         self.require_ids(ids, count)?;
         let sandbox = self.registry().find(tenant, id)?;
         self.keep_tier(tenant, None, sandbox.facts().tier)?;
-        self.keep_profile(None, sandbox.facts().profile, Processes::RunOn)?;
+        let Facts { profile, limits, .. } = sandbox.facts();
+        self.keep_profile(None, *profile, Processes::RunOn)?;
+        self.keep_limits(ChosenLimits::default(), *limits, sandbox.template())?;
         let life = self.life(Some(life.unwrap_or(FORK_LIFE)))?;
         let (taken, _room) = self.take(&sandbox, PauseMode::Full, None).await?;
         let mut copies = Vec::new();

@@ -153,10 +153,7 @@ impl Snapshots {
 
 /// Half of the host's memory: the rest is for sandboxes that run.
 pub(super) fn default_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
-    kilobytes.map_or(u64::MAX, |kilobytes: u64| kilobytes.saturating_mul(1024) / 2)
+    crate::host::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2)
 }
 
 #[cfg(test)]

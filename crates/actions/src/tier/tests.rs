@@ -72,6 +72,18 @@ fn what_somebody_named_is_never_replaced() {
 }
 
 #[test]
+fn a_tenant_is_told_of_the_tiers_that_it_may_name_and_of_no_other() {
+    let some = tiers(JAIL, JAIL, &[JAIL, GVISOR]);
+    let named = |floor: Option<Tier>| {
+        let all = Tier::ALL.into_iter().filter(|tier| some.can_be_named(*tier, floor));
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!(named(None), [JAIL, GVISOR]);
+    assert_eq!(named(Some(GVISOR)), [GVISOR]);
+    assert!(named(Some(MICROVM)).is_empty());
+}
+
+#[test]
 fn a_tenants_floor_above_the_offer_is_refused_and_not_lowered() {
     let weak = tiers(JAIL, JAIL, &[JAIL, GVISOR]);
     let chosen = weak.choose(None, None, Some(MICROVM));

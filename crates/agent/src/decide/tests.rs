@@ -221,6 +221,7 @@ fn a_template_that_cannot_run_python_is_not_tried_a_third_time() {
         template: "host".into(),
         restored: None,
         data: None,
+        environment: None,
     });
     let missing = Some("this interpreter cannot be a context: IPython cannot be imported");
     for why in [missing, None, missing] {

@@ -12,16 +12,23 @@ impl Work<'_> {
     pub(super) async fn attach(&mut self) -> Result<(), WorkError> {
         let number = self.story.view.sandboxes + 1;
         let (run, template) = (&self.lease.address, self.template.clone());
-        let made = self.worker.rooms.make(run, number, &template, &self.data).await;
-        let (sandbox, brought) = match made {
+        let wanted = self.story.view.environment;
+        let made = self.worker.rooms.make(run, number, &template, &wanted, &self.data).await;
+        let made = match made {
             Ok(made) => made,
             Err(error) => {
                 let closing = Closing::failed(category(&error), &chain(&error));
                 return self.close(closing).await;
             }
         };
-        let data = (!self.data.is_empty()).then_some(brought);
-        let attached = SandboxAttached { sandbox, number, template, restored: None, data };
+        let attached = SandboxAttached {
+            sandbox: made.id,
+            number,
+            template,
+            restored: None,
+            data: (!self.data.is_empty()).then_some(made.data),
+            environment: Some(made.environment),
+        };
         self.append(NewEvent::new(attached)).await?;
         self.is_seen = true;
         if number > 1 {
@@ -38,6 +45,6 @@ impl Work<'_> {
 fn category(error: &RoomError) -> ErrorCategory {
     match error {
         RoomError::Data(_) | RoomError::Put { .. } => ErrorCategory::Data,
-        RoomError::Make { .. } | RoomError::Id => ErrorCategory::Sandbox,
+        RoomError::Make { .. } | RoomError::Tier(_) | RoomError::Id => ErrorCategory::Sandbox,
     }
 }

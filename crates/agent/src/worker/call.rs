@@ -61,16 +61,15 @@ impl Work<'_> {
         self.append(NewEvent::new(started)).await.map(drop)
     }
 
-    /// How long a call may take: what was asked for, and no longer than the run.
+    /// How long a call may take: what was asked for, and no longer than the run or than its
+    /// owner lets a call take.
     fn time_for(&self, asked: &Asked) -> Option<u64> {
         if !matches!(asked, Asked::Python(_) | Asked::Shell(_)) {
             return None;
         }
-        let time = match (asked.timeout(), self.time_left()) {
-            (Some(asked), Some(left)) => asked.min(left),
-            (asked, left) => asked.or(left)?,
-        };
-        Some(millis(time.min(LONGEST)).max(1))
+        let bound = self.story.view.environment.limits.wall_ms.map(Duration::from_millis);
+        let time = [asked.timeout(), self.time_left(), bound].into_iter().flatten().min()?;
+        Some(millis(time.min(bound.unwrap_or(LONGEST))).max(1))
     }
 
     /// How much it may compute: what is left for the run.

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use belljar_model::Question;
+use belljar_journal::event::Environment;
 use belljar_model::units::{parse_size, parse_time};
+use belljar_model::{ChosenLimits, Question, Tier};
 use clap::{Args, Subcommand, ValueEnum};
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{Date, OffsetDateTime};
 
 use super::agent::parse_dollars;
+use super::{parse_cores, parse_tier};
 
 /// Answer a question about files with code that runs in a sandbox
 ///
@@ -31,7 +33,7 @@ pub(crate) struct Ask {
     pub(crate) out: Option<PathBuf>,
     /// Resume an interrupted run, or wait for a paused one. It keeps its options; `belljar runs
     /// budget` changes its budget
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["Allowance", "now"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["Allowance", "Confines", "now"])]
     pub(crate) resume: Option<RunName>,
     /// Number of retries if there is no answer; each one doubles the turns or the memory that was
     /// not enough
@@ -56,6 +58,8 @@ pub(crate) struct Ask {
     pub(crate) budget: Allowance,
     #[command(flatten)]
     pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) confines: Confines,
 }
 
 const EXAMPLES: &str = "\
@@ -146,13 +150,49 @@ pub(crate) struct Place {
     /// URL of a server that runs the sandboxes [default: run them locally]
     #[arg(long, value_name = "URL", help_heading = "Sandbox")]
     pub(crate) server: Option<String>,
-    /// Memory limit of the sandbox [default: the template's]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "server")]
-    #[arg(help_heading = "Sandbox")]
-    pub(crate) memory: Option<u64>,
     /// File with the API key for --server [env: E2B_API_KEY]
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Sandbox")]
     pub(crate) server_key: Option<PathBuf>,
+}
+
+/// The tier and the limits of the run's sandboxes. A resumed run keeps its own.
+#[derive(Debug, Args)]
+pub(crate) struct Confines {
+    /// Isolation tier: jail, oci/crun, oci/runc, gvisor or microvm [default: the template's, or
+    /// jail]
+    #[arg(long, value_parser = parse_tier, help_heading = "Sandbox")]
+    pub(crate) tier: Option<Tier>,
+    /// Memory limit for all processes and the writable disk together [default: the template's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) memory: Option<u64>,
+    /// CPU cores, such as 0.5 [default: the template's]
+    #[arg(long, value_name = "CORES", value_parser = parse_cores, help_heading = "Limits")]
+    pub(crate) cpus: Option<u32>,
+    /// Size of the writable disk [default: the template's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) disk: Option<u64>,
+    /// Maximum number of processes and threads [default: the template's]
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    pub(crate) pids: Option<u32>,
+    /// Wall-clock limit for each call of the model; --time limits the whole run [default: the
+    /// template's]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
+    pub(crate) call_time: Option<Duration>,
+}
+
+impl Confines {
+    /// As a run has them; what is not said is none.
+    pub(crate) fn environment(&self) -> Environment {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let limits = ChosenLimits {
+            memory_bytes: self.memory,
+            cpu_millis: self.cpus.map(Into::into),
+            pids: self.pids.map(Into::into),
+            disk_bytes: self.disk,
+            wall_ms: self.call_time.map(millis),
+        };
+        Environment { tier: self.tier, limits }
+    }
 }
 
 /// List, inspect and control runs

@@ -8,7 +8,7 @@ use belljar_model::units::{parse_size, parse_time};
 use belljar_model::{SecurityProfile, Tier};
 use clap::Args;
 
-use super::{Observe, Preset, Sharing, parse_tier};
+use super::{Observe, Preset, Sharing, parse_cores, parse_tier};
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Server")]
@@ -43,6 +43,19 @@ pub(crate) struct Hosting {
     /// get these; clients of /v1 get strict unless they ask for more [default: full]
     #[arg(long, value_name = "PROFILE", help_heading = "Tiers")]
     pub(crate) max_profile: Option<SecurityProfile>,
+    /// Maximum memory that a client may choose for a sandbox, or for a template that it builds; no
+    /// more than the host has [default: 8G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) max_memory: Option<u64>,
+    /// Maximum CPU cores, such as 0.5 [default: 8]
+    #[arg(long, value_name = "CORES", value_parser = parse_cores, help_heading = "Limits")]
+    pub(crate) max_cpus: Option<u32>,
+    /// Maximum size of the writable disk [default: 8G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) max_disk: Option<u64>,
+    /// Maximum number of processes and threads [default: 1024]
+    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
+    pub(crate) max_pids: Option<u32>,
     /// Default network access: none, packages or open [default: none]
     #[arg(long, value_name = "WHAT", value_enum, help_heading = "Network")]
     pub(crate) network: Option<Preset>,
@@ -60,7 +73,8 @@ pub(crate) struct Hosting {
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) gateway: Option<PathBuf>,
     /// Configuration file (TOML) with `tier`, `floor`, `tiers`, `build_tier`, `max_profile`,
-    /// `network`, `build_network`, `network_most` and `gateway`; flags override it
+    /// `max_memory`, `max_cpus`, `max_disk`, `max_pids`, `network`, `build_network`,
+    /// `network_most` and `gateway`; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Time for requests in progress to finish at shutdown

@@ -59,6 +59,7 @@ fn flags_are_in_the_groups_where_a_reader_looks() {
         ("serve", "data", Some("Server")),
         ("serve", "runs", Some("Runs")),
         ("serve", "tier", Some("Tiers")),
+        ("serve", "max-memory", Some("Limits")),
         ("serve", "max-network", Some("Network")),
         ("serve", "objects", Some("Objects")),
         ("serve", "metrics", Some("Observability")),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
-use belljar_journal::event::{Body, Finished, Outcome};
+use belljar_journal::event::{Body, Environment, Finished, Outcome};
 use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Shelf;
@@ -63,14 +63,13 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
     };
     printer.note(format_args!("run {}", first.run));
     let mut attempt = Attempt {
-        memory_bytes: asking.memory(&first).await?.or(options.place.memory),
+        environment: asking.environment(&first).await?,
         is_new: options.resume.is_none(),
         address: first,
     };
     let mut best: Option<(Address, Finished)> = None;
     loop {
-        let sandboxes =
-            Sandboxes::open(&options.place, attempt.memory_bytes, config, &asking.shelf).await?;
+        let sandboxes = Sandboxes::open(&options.place, config, &asking.shelf).await?;
         let worked = tokio::select! {
             worked = asking.work(&attempt, &sandboxes) => worked,
             () = interrupt.wait() => {
@@ -82,7 +81,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
                 return Ok(INTERRUPTED);
             }
         };
-        let room = sandboxes.room(&asking.template).await;
+        let room = sandboxes.room(&asking.template, &attempt.environment).await;
         let memory_bytes = room.ok().and_then(|room| sandboxes.larger(room.memory_bytes));
         sandboxes.close().await;
         let finished = worked?;
@@ -91,11 +90,8 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         }
         let more = More { attempts: options.retries.saturating_add(1), memory_bytes };
         let Some(next) = try_again(&*asking.journal, &attempt.address, more).await? else { break };
-        attempt = Attempt {
-            memory_bytes: asking.memory(&next).await?.or(attempt.memory_bytes),
-            is_new: false,
-            address: next,
-        };
+        attempt =
+            Attempt { environment: asking.environment(&next).await?, is_new: false, address: next };
     }
     let (address, finished) = best.context("no attempt was made")?;
     if !printer.is_json() {
@@ -148,8 +144,8 @@ struct Asking<'a> {
 /// One run.
 struct Attempt {
     address: Address,
-    /// Of its sandboxes, if that is not the template's.
-    memory_bytes: Option<u64>,
+    /// The tier and the limits of its sandboxes.
+    environment: Environment,
     /// Whether nobody has written anything of it down.
     is_new: bool,
 }
@@ -165,25 +161,25 @@ fn worth(finished: &Finished) -> u8 {
 }
 
 impl Asking<'_> {
-    /// How much memory the sandboxes of a run were given because less was not enough.
-    async fn memory(&self, run: &Address) -> anyhow::Result<Option<u64>> {
-        let retry = match read_all(&*self.journal, run).await {
-            Ok(events) => belljar_journal::RunView::of(&events).retry,
-            Err(ReadError::NoRun) => None,
-            Err(error) => return Err(error.into()),
-        };
-        Ok(retry.and_then(|retry| retry.memory_bytes))
+    /// The environment that a run was begun with, and for one that is new, the one that is asked
+    /// for.
+    async fn environment(&self, run: &Address) -> anyhow::Result<Environment> {
+        match read_all(&*self.journal, run).await {
+            Ok(events) => Ok(belljar_journal::RunView::of(&events).environment),
+            Err(ReadError::NoRun) => Ok(self.options.confines.environment()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Works on a run until it is over.
     async fn work(&self, attempt: &Attempt, sandboxes: &Sandboxes) -> anyhow::Result<Finished> {
         let Self { options, printer, journal, .. } = self;
         let address = &attempt.address;
-        let room = sandboxes.room(&self.template).await?;
+        let room = sandboxes.room(&self.template, &attempt.environment).await?;
         let choice = self.begun.choice(&options.model);
         let chosen = Chosen::open(&choice, self.config, address, journal).await?;
         if attempt.is_new {
-            self.begin(address, &chosen, room).await?;
+            self.begin(attempt, &chosen, room).await?;
         }
         let settings = Settings {
             owner: format!("ask-{}", std::process::id()),

@@ -1,6 +1,7 @@
 //! `belljar serve`: sandboxes over HTTP.
 
 mod file;
+mod limits;
 pub(super) mod network;
 pub(super) mod tiers;
 
@@ -77,6 +78,7 @@ pub(super) fn settings(
     settings.tiers = tiers::read(options, &file)?;
     let max_profile = options.max_profile.or(file.max_profile);
     settings.max_profile = max_profile.unwrap_or(settings.max_profile);
+    settings.max_limits = limits::read(options, &file)?;
     settings.networks = network::read(options, &file, config)?;
     Ok(settings)
 }

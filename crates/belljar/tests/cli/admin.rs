@@ -64,6 +64,7 @@ async fn register(store: &Store, name: &str, lease: Duration) {
         address: "https://10.0.0.1:3100",
         tiers: &[Tier::Jail],
         slots: 8,
+        max_limits: None,
         lease,
     };
     store.register(&new).await.unwrap().expect("it is enrolled");

@@ -119,4 +119,15 @@ pub(crate) async fn ask_tries_again_with_more_memory(world: &World) {
     assert_eq!(asked.stdout.trim(), "Held: 629145600", "{}", asked.stderr);
     let now = "ran out of turns and memory: now 4 turns, 1024 MB of memory";
     assert!(asked.stderr.contains(now), "{}", asked.stderr);
+    // Each run says what its sandbox had.
+    let listed = belljar(place, &["runs", "list", "--json"]).await;
+    let rows: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    for (nth, memory) in [(0, 1 << 30), (1, 512 << 20)] {
+        let run = rows[nth]["run"].as_str().unwrap();
+        let shown = belljar(place, &["runs", "show", run, "--json"]).await;
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        let environment = &shown["environment"];
+        assert_eq!(environment["limits"]["memory_bytes"], memory, "{shown}");
+        assert_eq!(environment["tier"], "jail", "{shown}");
+    }
 }

@@ -49,7 +49,7 @@ impl Answer {
 }
 
 /// Events of a run, as they come.
-struct Events {
+pub(crate) struct Events {
     body: Incoming,
     text: String,
 }
@@ -83,7 +83,7 @@ impl Events {
         }
     }
 
-    async fn rest(mut self) -> Vec<Value> {
+    pub(crate) async fn rest(mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
             all.push(event);
@@ -138,7 +138,7 @@ impl<'w> Api<'w> {
         self.send("GET", path, "").await
     }
 
-    async fn events(&self, run: &str, query: &str) -> Events {
+    pub(crate) async fn events(&self, run: &str, query: &str) -> Events {
         let path = format!("/v1/runs/{run}/events{query}");
         let response = self.open("GET", &path, &[], "").await;
         assert_eq!(response.status(), 200);
@@ -152,7 +152,7 @@ impl<'w> Api<'w> {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    async fn run(&self, run: &str) -> Value {
+    pub(crate) async fn run(&self, run: &str) -> Value {
         self.get(&format!("/v1/runs/{run}")).await.json(200)
     }
 
@@ -343,6 +343,20 @@ pub(crate) async fn what_cannot_be_a_run_is_refused(world: &World) {
         (json!({ "question": "?", "operation": "none" }), 422, "model_not_offered"),
         (json!({ "question": "?", "model": "large" }), 422, "model_not_offered"),
         (json!({ "question": "?", "template": "none" }), 404, "template_not_found"),
+        (json!({ "question": "?", "tier": "process" }), 422, "invalid_body"),
+        (json!({ "question": "?", "limits": { "gpus": 1 } }), 422, "invalid_body"),
+        (json!({ "question": "?", "limits": { "pids": "8" } }), 422, "invalid_body"),
+        (json!({ "question": "?", "limits": { "pids": 0 } }), 422, "limit_out_of_range"),
+        (
+            json!({ "question": "?", "limits": { "disk_bytes": 1_u64 << 50 } }),
+            422,
+            "limit_out_of_range",
+        ),
+        (
+            json!({ "question": "?", "limits": { "wall_ms": 86_400_001 } }),
+            422,
+            "limit_out_of_range",
+        ),
         (json!({ "question": "?", "data": [{ "name": "a.csv" }] }), 422, "invalid"),
         (
             json!({ "question": "?", "data": [{ "name": "a", "sha256": none }] }),

@@ -17,6 +17,7 @@ mod crash;
 mod described;
 mod ends;
 mod figures;
+mod environment;
 mod fit;
 mod forms;
 mod inside;
@@ -117,6 +118,10 @@ const CASES: &[(&str, Case)] = cases![
     api::figures_are_of_ones_own_runs,
     signals::each_event_is_told_once_also_if_the_worker_is_stopped,
     figures::each_replica_tells_what_all_of_them_did,
+    environment::a_run_has_the_tier_and_the_limits_that_it_chose,
+    environment::ask_has_the_tier_and_the_limits_of_its_options,
+    environment::no_call_of_a_run_takes_longer_than_its_owner_said,
+    environment::a_tier_is_never_replaced_by_another,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];

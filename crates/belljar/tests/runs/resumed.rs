@@ -66,8 +66,12 @@ pub(crate) async fn a_run_goes_on_as_it_was_begun_or_not_at_all(world: &World) {
         assert_eq!(refused.status, Some(125), "{}", refused.stderr);
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
     }
-    let refused = belljar(place, &["ask", "--resume", short, "--turns", "9"]).await;
-    assert_eq!(refused.status, Some(2), "{}", refused.stderr);
+    // It keeps its budget, and the tier and the limits of its sandboxes.
+    for more in [["--turns", "9"], ["--memory", "1G"], ["--tier", "gvisor"], ["--call-time", "9s"]]
+    {
+        let refused = belljar(place, &[&["ask", "--resume", short][..], &more].concat()).await;
+        assert_eq!(refused.status, Some(2), "{}", refused.stderr);
+    }
     assert_eq!(model.record().all().len(), 1);
 
     let words = ["ask", "--resume", short, "--model-url", &url, "--model", MODEL];

@@ -15,10 +15,12 @@ fn heard(number: u16, free: u32) -> Heard {
         is_warming: false,
         tiers: vec![Tier::Jail],
         warm: BTreeSet::new(),
+        max_limits: Some(MaxLimits::default()),
     }
 }
 
-const WISH: Wish<'static> = Wish { tier: Some(Tier::Jail), template: "python", not: &[] };
+const WISH: Wish<'static> =
+    Wish { tier: Some(Tier::Jail), limits: ChosenLimits::NONE, template: "python", not: &[] };
 
 #[test]
 fn what_was_given_counts_before_the_node_says_so() {
@@ -52,6 +54,41 @@ fn only_nodes_that_would_do_are_asked() {
     assert_eq!(roster.place(again, now).unwrap_err(), NoNode::Full);
     let later = now + PATIENCE + Duration::from_millis(1);
     assert_eq!(roster.place(WISH, later).unwrap_err(), NoNode::Tier, "nobody has been heard of");
+}
+
+#[test]
+fn only_nodes_that_allow_the_chosen_limits_are_asked() {
+    const GIB: u64 = 1 << 30;
+    let (roster, now) = (roster(5), Instant::now());
+    let gives = |memory_bytes, cpu_millis| {
+        Some(MaxLimits { memory_bytes, cpu_millis, ..MaxLimits::default() })
+    };
+    let wants = |memory_bytes, cpu_millis| {
+        let (memory_bytes, cpu_millis) = (Some(memory_bytes), Some(cpu_millis));
+        Wish { limits: ChosenLimits { memory_bytes, cpu_millis, ..ChosenLimits::NONE }, ..WISH }
+    };
+    // An older one takes no request that chooses limits; the others give much of one each.
+    roster.hear(Heard { max_limits: None, ..heard(1, 90) }, now);
+    assert_eq!(roster.place(wants(GIB, 1000), now).unwrap_err(), NoNode::Limits);
+    assert_eq!(roster.max_limits(now), None);
+    roster.hear(Heard { max_limits: gives(2 * GIB, 8000), ..heard(2, 9) }, now);
+    roster.hear(Heard { max_limits: gives(64 * GIB, 1000), ..heard(3, 9) }, now);
+    for _ in 0..5 {
+        assert_eq!(roster.place(wants(GIB, 4000), now).unwrap().node, 2);
+        assert_eq!(roster.place(wants(32 * GIB, 1000), now).unwrap().node, 3);
+        // Without a choice, the emptiest of all.
+        assert_eq!(roster.place(WISH, now).unwrap().node, 1);
+    }
+    assert_eq!(roster.place(wants(32 * GIB, 4000), now).unwrap_err(), NoNode::Limits);
+    assert_eq!(roster.place(wants(65 * GIB, 1000), now).unwrap_err(), NoNode::Limits);
+    let full = Wish { not: &[2], ..wants(GIB, 4000) };
+    assert_eq!(roster.place(full, now).unwrap_err(), NoNode::Full);
+    assert_eq!(roster.max_limits(now), gives(64 * GIB, 8000));
+    assert_eq!(roster.tiers(now), [Tier::Jail]);
+    // What the database says of a node has them, too.
+    roster.learn(Heard { max_limits: gives(GIB, 8000), ..heard(2, 9) }, now + RECENT);
+    let later = now + RECENT;
+    assert_eq!(roster.place(wants(2 * GIB, 4000), later).unwrap_err(), NoNode::Limits);
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     fn new(sandbox: &Sandbox) -> Self {
-        let (facts, limits) = (sandbox.facts(), &sandbox.template().limits);
+        let (facts, limits) = (sandbox.facts(), sandbox.limits());
         Self {
             template: facts.template.clone(),
             id: sandbox.id().to_string(),

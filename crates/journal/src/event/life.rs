@@ -1,6 +1,6 @@
 //! How a run begins, who has it, and how it ends.
 
-use belljar_model::{Generation, RunId, Sequence};
+use belljar_model::{ChosenLimits, Generation, RunId, Sequence, Tier};
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -26,17 +26,45 @@ pub struct RunCreated {
     pub wish: Option<Wish>,
 }
 
+impl RunCreated {
+    /// Returns true if the run chose the tier or a limit of its sandboxes.
+    pub(super) fn has_environment(&self) -> bool {
+        self.wish.as_ref().is_some_and(|wish| !wish.environment.is_default())
+    }
+}
+
 /// What whoever made a run wants of those who work on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
     /// What its sandboxes are made of.
     pub template: String,
+    /// Logs of older versions have none.
+    #[serde(default, skip_serializing_if = "Environment::is_default")]
+    pub environment: Environment,
     /// The gateway's operation that reaches the model; none: no model is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// Of the whole request: a repetition that says something else is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Digest>,
+}
+
+/// The environment of a run's code: the tier and the limits of its sandboxes. The template, or
+/// else the server, has what is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    #[serde(skip_serializing_if = "ChosenLimits::is_empty")]
+    pub limits: ChosenLimits,
+}
+
+impl Environment {
+    /// Returns true if nothing is chosen.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Data that a run works on.

@@ -1,3 +1,4 @@
+use belljar_objects::Digest;
 use expect_test::expect;
 use serde_json::json;
 
@@ -38,6 +39,49 @@ fn an_unknown_kind_of_our_own_format_is_damage() {
 fn fields_that_are_new_are_passed_over() {
     let read = event(json!({"kind": "resumed", "v": 1, "answers": 3, "mood": "good"})).unwrap();
     assert_eq!(read.body, Body::Resumed(Resumed { answers: Sequence(3) }));
+}
+
+/// What older versions wrote is read, and what is as they knew it is written as they did.
+#[test]
+fn logs_of_older_versions_have_no_environment() {
+    let wish = json!({"template": "t"});
+    let read: Wish = serde_json::from_value(wish.clone()).unwrap();
+    assert!(read.environment.is_default());
+    assert_eq!(serde_json::to_value(&read).unwrap(), wish);
+    let environment = json!({"tier": "oci/runsc", "limits": {"memory_bytes": 5, "wall_ms": 6}});
+    let wish = json!({"template": "t", "environment": environment});
+    let read: Wish = serde_json::from_value(wish.clone()).unwrap();
+    assert_eq!(read.environment.limits.memory_bytes, Some(5));
+    assert_eq!(serde_json::to_value(&read).unwrap(), wish);
+
+    // An older worker reads a run that chose nothing, and leaves one alone that did.
+    let mut created = RunCreated {
+        question: "why?".into(),
+        datasets: vec![],
+        model: "m".into(),
+        prompt: Prompt { name: "p".into(), version: "1".into(), sha256: Digest::of(b"p") },
+        budget: Budget::default(),
+        now: OffsetDateTime::UNIX_EPOCH,
+        wish: None,
+    };
+    let written = |created: &RunCreated| serde_json::to_value(Body::from(created.clone())).unwrap();
+    assert_eq!(written(&created)["v"], 1);
+    created.wish = Some(Wish { environment: Environment::default(), ..read.clone() });
+    assert_eq!(written(&created)["v"], 1);
+    created.wish = Some(read);
+    assert_eq!(written(&created)["v"], 2);
+    assert_eq!(event(written(&created)).unwrap().body, Body::from(created));
+
+    let sandbox = belljar_model::SandboxId::from_random([1; 16]);
+    let old = json!({"kind": "sandbox_attached", "v": 1, "sandbox": sandbox, "number": 1,
+        "template": "t"});
+    let Body::SandboxAttached(read) = event(old.clone()).unwrap().body else { panic!() };
+    assert_eq!(read.environment, None);
+    assert_eq!(serde_json::to_value(Body::from(read)).unwrap(), old);
+    let mut new = old;
+    new["environment"] = environment;
+    let Body::SandboxAttached(read) = event(new.clone()).unwrap().body else { panic!() };
+    assert_eq!(read.environment.unwrap().tier, Some(belljar_model::Tier::GVISOR));
 }
 
 /// What is written today must be readable for ever: a change here is a new format.

@@ -6,6 +6,7 @@ use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::blob::BlobRef;
+use crate::event::Environment;
 
 /// Which call is meant. Models may use an id again in a later turn, so the turn is
 /// part of it.
@@ -41,6 +42,9 @@ pub struct SandboxAttached {
     /// How data came into it; none: there was none, or nobody wrote it down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Brought>,
+    /// The tier and the limits that it has; none: an older version wrote this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
 }
 
 /// How data comes into a sandbox.

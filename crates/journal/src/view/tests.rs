@@ -6,9 +6,9 @@ use super::*;
 use crate::event::{
     BudgetChanged, Cancelled, ForkedFrom, InjectedMessage, LeaseTaken, LlmFailed, LlmRequested,
     LlmResponded, LlmTrouble, Outcome, Paused, Resumed, Tokens, ToolFinished, ToolIntended,
-    ToolStarted, Unknown, Used,
+    ToolStarted, Unknown, Used, Wish,
 };
-use belljar_model::EndReason;
+use belljar_model::{ChosenLimits, EndReason, Tier};
 use belljar_objects::Digest;
 
 /// A transcript that grows by bodies.
@@ -302,6 +302,33 @@ fn a_fork_keeps_what_was_said_and_nothing_that_was_going_on() {
     assert!(view.pending.is_empty() && view.sandbox.is_none());
     assert_eq!((view.spent, view.inherited.nano_dollars), (Spent::default(), 100));
     assert!(matches!(view.next(), Next::Intend(_)) && is_about(&view.next(), "b"));
+}
+
+#[test]
+fn a_run_and_its_forks_keep_the_environment_that_was_chosen() {
+    let mut tale = Tale::new();
+    assert!(tale.view.environment.is_default(), "an older version wrote down none");
+    let limits = ChosenLimits { memory_bytes: Some(1 << 30), pids: Some(64), ..ChosenLimits::NONE };
+    let chosen = Environment { tier: Some(Tier::GVISOR), limits };
+    let mut created = tale.view.created.clone().unwrap();
+    created.wish =
+        Some(Wish { template: "t".into(), environment: chosen, operation: None, request: None });
+    tale.add(created);
+    assert_eq!(tale.view.environment, chosen);
+    let fork = |tale: &Tale, memory_bytes| ForkedFrom {
+        parent: run(),
+        after: tale.view.head,
+        model: None,
+        prompt: None,
+        budget: None,
+        retry: Some(Retry { attempt: 2, lacked: vec![], memory_bytes }),
+    };
+    tale.add(fork(&tale, Some(2 << 30)));
+    let larger = ChosenLimits { memory_bytes: Some(2 << 30), ..limits };
+    assert_eq!(tale.view.environment, Environment { limits: larger, ..chosen });
+    // An attempt after that one has no less.
+    tale.add(fork(&tale, None));
+    assert_eq!(tale.view.environment.limits, larger);
 }
 
 #[test]

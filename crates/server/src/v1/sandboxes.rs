@@ -44,7 +44,7 @@ pub(super) fn view(actions: &Actions, sandbox: &Sandbox) -> api::Sandbox {
         auto_resume: facts.auto_resume,
         tier: facts.tier,
         profile: facts.profile.into(),
-        limits: limits(&sandbox.template().limits),
+        limits: limits(&sandbox.limits()),
         traffic_token: facts.traffic_token.as_ref().map(|token| token.expose().to_owned()),
         access_token: Some(facts.token.expose().to_owned()),
         direct_url: actions.config().direct.clone(),

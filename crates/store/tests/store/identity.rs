@@ -22,6 +22,7 @@ fn registration<'a>(number: NodeNumber, name: &'a str, key: &'a [u8; 32]) -> Reg
         address: "https://10.0.0.9:3100",
         tiers: &[Tier::Jail],
         slots: 5,
+        max_limits: None,
         lease: LEASE,
     }
 }

@@ -12,7 +12,7 @@ mod who;
 
 use std::time::Duration;
 
-use belljar_model::{NodeNumber, SandboxId, Tier};
+use belljar_model::{MaxLimits, NodeNumber, SandboxId, Tier};
 use belljar_store::{
     EnrolOutcome, NewSandbox, Quota, Registered, Registration, Requested, SandboxRow, Store,
 };
@@ -69,6 +69,7 @@ async fn node(store: &Store, name: &str, lease: Duration) -> Registered {
         address: "https://10.0.0.1:3100",
         tiers: &[Tier::Jail],
         slots: 5,
+        max_limits: Some(MaxLimits::default()),
         lease,
     };
     store.register(&new).await.unwrap().expect("it is enrolled")

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use belljar_model::EndReason;
+use belljar_model::{EndReason, MaxLimits};
 use belljar_store::{Change, NodeState, SandboxState};
 
 use super::{LEASE, LIFE, id, made, node, running, store};
@@ -21,6 +21,7 @@ async fn a_node_that_comes_again_is_another() {
     let nodes = store.nodes().await.unwrap();
     let states: Vec<_> = nodes.iter().map(|node| node.state).collect();
     assert_eq!(states, [NodeState::Draining, NodeState::Up]);
+    assert!(nodes.iter().all(|node| node.max_limits == Some(MaxLimits::default())));
 }
 
 #[tokio::test]

@@ -11,15 +11,17 @@ use crate::client::{Client, HANG_LIMIT};
 use crate::world::World;
 
 /// What is tried below, for each field of a request that makes a sandbox.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 13] = [
     "auto_resume",
     "data",
     "env",
+    "limits",
     "metadata",
     "network",
     "on_timeout",
     "operations",
     "private_traffic",
+    "profile",
     "template",
     "tier",
     "timeout_seconds",
@@ -39,6 +41,8 @@ pub(crate) async fn each_field_is_kept(world: &World) -> anyhow::Result<String> 
     network::policies_hold(a).await?;
     network::operations_hold(a).await?;
     datasets(a).await?;
+    profiles(a).await?;
+    limits(a).await?;
     call_limits(a).await?;
     Ok(format!("{} fields of a sandbox, 4 of a call", FIELDS.len()))
 }
@@ -89,6 +93,47 @@ async fn datasets(a: &Client) -> anyhow::Result<()> {
     let refused = a.json("POST", "/v1/sandboxes", &weaker).await?;
     ensure!((400..500).contains(&refused.status), "gvisor: {}", refused.status);
     ensure!(count().await? == before, "a sandbox was made without its data");
+    Ok(())
+}
+
+/// Root has the rights of the profile, and no others.
+async fn profiles(a: &Client) -> anyhow::Result<()> {
+    let mut rights = Vec::new();
+    for profile in ["strict", "full"] {
+        let sandbox = a.sandbox(&json!({ "profile": profile })).await?;
+        let shown = a.get(&format!("/v1/sandboxes/{sandbox}")).await?.expect(200)?.value()?;
+        ensure!(shown["profile"] == profile, "{shown}");
+        let path = format!("/v1/sandboxes/{sandbox}/calls");
+        let call = json!({ "argv": ["grep", "CapEff", "/proc/self/status"], "user": "root" });
+        let seen = a.json("POST", &path, &call).await?.expect(200)?.value()?;
+        rights.push(seen["stdout"]["data"].clone());
+    }
+    ensure!(rights[0] == "CapEff:\t0000000000000000\n", "strict: {}", rights[0]);
+    ensure!(rights[0] != rights[1], "full: {}", rights[1]);
+    Ok(())
+}
+
+/// A limit that is chosen is in force, and the others are the template's.
+async fn limits(a: &Client) -> anyhow::Result<()> {
+    let plain = a.json("POST", "/v1/sandboxes", &json!({})).await?.expect(201)?.value()?;
+    let chosen = json!({ "pids": 40, "wall_ms": 700 });
+    let made = a.json("POST", "/v1/sandboxes", &json!({ "limits": chosen })).await?;
+    let made = made.expect(201)?.value()?;
+    let mut want = plain["limits"].clone();
+    (want["pids"], want["wall_ms"]) = (json!(40), json!(700));
+    ensure!(made["limits"] == want, "{made}");
+    let slow = json!({ "argv": ["sleep", "30"] });
+    let path = format!("/v1/sandboxes/{}/calls", made["id"].as_str().context("no id")?);
+    let late = a.json("POST", &path, &slow).await?.expect(200)?.value()?;
+    ensure!(late["end"]["reason"] == "timeout_wall", "{late}");
+    let script = "for n in $(seq 80); do sleep 1 & done; wait";
+    let many = json!({ "script": script, "timeout_ms": 60_000 });
+    let few = a.json("POST", &path, &many).await?.expect(200)?.value()?;
+    ensure!(few["end"]["reason"] != "done", "{few}");
+    // The control: the same where nothing was chosen.
+    let path = format!("/v1/sandboxes/{}/calls", plain["id"].as_str().context("no id")?);
+    let all = a.json("POST", &path, &many).await?.expect(200)?.value()?;
+    ensure!(all["end"]["reason"] == "done", "{all}");
     Ok(())
 }
 

@@ -13,6 +13,10 @@ use crate::builds::sandboxed::{self, Job, Stream, Watch};
 use crate::builds::{StepError, begin, blocking};
 use crate::logs::Level;
 
+/// What installing packages takes.
+const STEP_MEMORY_BYTES: u64 = 2 << 30;
+const STEP_PIDS: u32 = 1024;
+
 impl Work<'_> {
     /// Who a name is inside. Only two can run anything.
     pub(super) async fn user(&self, stand: &Stand, name: &str) -> Result<User, StepError> {
@@ -146,12 +150,14 @@ impl Work<'_> {
     }
 
     /// What a step may use: as much as sandboxes of the template, and what
-    /// installing takes.
+    /// installing takes if the operator's maximum allows it.
     fn limits(&self) -> Limits {
+        let max = self.actions.config().max_limits;
+        let template_bytes = self.build.memory_mb << 20;
         Limits {
-            memory_bytes: self.build.memory_mb.max(2048) << 20,
+            memory_bytes: template_bytes.max(STEP_MEMORY_BYTES.min(max.memory_bytes)),
             cpu_millis: self.build.cpu_count.saturating_mul(1000),
-            pids: 1024,
+            pids: STEP_PIDS.min(max.pids),
             output_bytes: 1 << 30,
             wall: self.actions.config().builds.step,
             open_files: 4096,

@@ -3,12 +3,12 @@
 use anyhow::{Context as _, anyhow};
 use belljar_agent::{MANIFEST, Plan, PlanError, Room, Texts, shelve_bytes, shelve_files};
 use belljar_journal::event::{Budget, Dataset, RunCreated, Wish};
-use belljar_journal::{Address, BlobRef, Created, First, NewRun};
+use belljar_journal::{BlobRef, Created, First, NewRun};
 use time::OffsetDateTime;
 
 use super::super::dataset;
-use super::Asking;
 use super::model::Chosen;
+use super::{Asking, Attempt};
 use crate::output::{Hint as _, hinted};
 
 /// What a run may use when nobody says otherwise.
@@ -19,10 +19,11 @@ impl Asking<'_> {
     /// it.
     pub(super) async fn begin(
         &self,
-        address: &Address,
+        attempt: &Attempt,
         chosen: &Chosen,
         room: Room,
     ) -> anyhow::Result<()> {
+        let address = &attempt.address;
         let plan = self.planned(room).await?;
         let text = plan.describe().into_bytes();
         let mut datasets = plan.datasets(BlobRef::of(&text));
@@ -48,6 +49,7 @@ impl Asking<'_> {
             now: options.now.unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template: self.template.clone(),
+                environment: attempt.environment,
                 operation: chosen.operation.clone(),
                 request: None,
             }),

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use belljar_actions::{Actions, Keys, Tenant};
 use belljar_agent::Room;
 use belljar_client::{Client, Dial, Trust, Within};
-use belljar_journal::event::Brought;
-use belljar_model::Tier;
+use belljar_journal::event::{Brought, Environment};
+use belljar_model::{MaxLimits, Tier};
 use belljar_node::PoolSize;
 use belljar_objects::Shelf;
 use belljar_server::Inside;
@@ -31,16 +31,14 @@ struct Own {
 }
 
 impl Sandboxes {
-    /// With so much memory each, if that is ours to say.
     pub(super) async fn open(
         place: &Place,
-        memory_bytes: Option<u64>,
         config: &Config,
         shelf: &Shelf,
     ) -> anyhow::Result<Self> {
         match &place.server {
             Some(url) => Self::dial(url, place, config),
-            None => Self::make(memory_bytes, config, shelf).await,
+            None => Self::make(config, shelf).await,
         }
     }
 
@@ -60,11 +58,7 @@ impl Sandboxes {
         Ok(Self { client: Client::new(dial), own: None })
     }
 
-    async fn make(
-        memory_bytes: Option<u64>,
-        config: &Config,
-        shelf: &Shelf,
-    ) -> anyhow::Result<Self> {
+    async fn make(config: &Config, shelf: &Shelf) -> anyhow::Result<Self> {
         let state = tempfile::Builder::new().prefix("belljar-ask-").tempdir();
         let state = state.context("cannot create a directory for sandboxes")?;
         // The user ids of sandboxes must be able to pass through.
@@ -73,7 +67,8 @@ impl Sandboxes {
             belljar_actions::Config::new(state.path().to_owned(), config.store.clone());
         settings.engine_state.clone_from(&config.state);
         settings.offers_host = true;
-        settings.memory_bytes = memory_bytes;
+        // Whoever asks owns the host, as with `belljar run`.
+        settings.max_limits = MaxLimits::UNBOUNDED;
         settings.shelf = Some(shelf.clone());
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
@@ -88,8 +83,13 @@ impl Sandboxes {
         Ok(Self { client, own: Some(Own { actions, _state: state }) })
     }
 
-    /// What sandboxes of a template have.
-    pub(super) async fn room(&self, template: &str) -> anyhow::Result<Room> {
+    /// What sandboxes of a template have in this environment. An environment that no sandbox
+    /// would be given is refused.
+    pub(super) async fn room(
+        &self,
+        template: &str,
+        environment: &Environment,
+    ) -> anyhow::Result<Room> {
         let known = self.client.templates().await.context("cannot list the server's templates")?;
         let found = known.items.iter().find(|one| one.name == template);
         let found = found.with_context(|| format!("there is no template `{template}`"));
@@ -102,11 +102,25 @@ impl Sandboxes {
             );
             hinted(error, hint)
         })?;
-        let (memory_bytes, disk_bytes) = (found.limits.memory_bytes, found.limits.disk_bytes);
-        Ok(Room { memory_bytes, disk_bytes, data: self.data(found.tier) })
+        let (tier, chosen) = (environment.tier, environment.limits);
+        let max = known.max_limits.map_or(MaxLimits::UNBOUNDED, Into::into);
+        let checked = chosen.check(&max).context("the sandbox cannot have these limits");
+        checked.hint("see --memory, --cpus, --disk, --pids and --call-time")?;
+        if let (Some(tier), Some(offered)) = (tier, &known.tiers)
+            && !offered.contains(&tier)
+        {
+            let names: Vec<_> = offered.iter().map(|tier| tier.as_str()).collect();
+            let error = anyhow::anyhow!("runs cannot use the tier `{tier}` here");
+            return Err(hinted(error, format!("choose one with --tier: {}", names.join(", "))));
+        }
+        Ok(Room {
+            memory_bytes: chosen.memory_bytes.unwrap_or(found.limits.memory_bytes),
+            disk_bytes: chosen.disk_bytes.unwrap_or(found.limits.disk_bytes),
+            data: self.data(tier.or(found.tier)),
+        })
     }
 
-    /// How data comes into sandboxes of a template that asks for this tier. A server
+    /// How data comes into sandboxes for which the run or the template names this tier. A server
     /// has no shelf of ours.
     fn data(&self, tier: Option<Tier>) -> Brought {
         let shows = |own: &Own| {

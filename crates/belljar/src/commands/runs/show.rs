@@ -58,9 +58,10 @@ pub(super) async fn show(
     if printer.is_json() {
         let view = RunView::of(&events);
         let state = view.state().map(belljar_journal::State::as_str);
+        let environment = view.given.unwrap_or(view.environment);
         let document = serde_json::json!({
-            "id": address.run, "run": address.run, "state": state, "turns": turns, "finished": view.finished,
-            "retry": view.retry, "next_attempt": next,
+            "id": address.run, "run": address.run, "state": state, "environment": environment,
+            "turns": turns, "finished": view.finished, "retry": view.retry, "next_attempt": next,
         });
         return printer.document(&document);
     }

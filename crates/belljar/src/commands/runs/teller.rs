@@ -1,9 +1,11 @@
 //! A run, told as it happens: a few lines for each event that people care about.
 
 use belljar_journal::event::{
-    Block, Body, Brought, Dataset, Event, ForkedFrom, Injected, Lack, Limit, Request, ToolFinished,
+    Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit, Request,
+    ToolFinished,
 };
 use belljar_journal::{Call, RunView};
+use belljar_model::units::format_size;
 use serde_json::Value;
 
 use crate::page::{Page, separated};
@@ -68,7 +70,9 @@ impl Teller {
                     Some(Brought::Copied) => ", data copied",
                     None => "",
                 };
-                format!("sandbox {} of {}{data}", attached.sandbox, attached.template)
+                let given = attached.environment.filter(|_| self.detail == Detail::Full);
+                let given = given.as_ref().map(environment).unwrap_or_default();
+                format!("sandbox {} of {}{given}{data}", attached.sandbox, attached.template)
             }
             Body::LlmResponded(answer) => {
                 let tokens = &answer.tokens;
@@ -163,6 +167,26 @@ impl Teller {
         }
         text
     }
+}
+
+/// The tier and the limits of a sandbox, each after a comma.
+fn environment(environment: &Environment) -> String {
+    let Environment { tier, limits } = environment;
+    let parts = [
+        tier.map(|tier| tier.to_string()),
+        limits.memory_bytes.map(|bytes| format!("{} of memory", format_size(bytes))),
+        limits.cpu_millis.map(|millis| format!("{} CPU", cores(millis))),
+        limits.disk_bytes.map(|bytes| format!("{} of disk", format_size(bytes))),
+        limits.pids.map(|pids| format!("{} processes", separated(pids))),
+        limits.wall_ms.map(|millis| format!("{} for a call", seconds(millis.saturating_mul(1000)))),
+    ];
+    parts.into_iter().flatten().map(|part| format!(", {part}")).collect()
+}
+
+/// Thousandths of a core, as `--cpus` takes them.
+fn cores(millis: u64) -> String {
+    let text = format!("{}.{:03}", millis / 1000, millis % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn dataset(data: &Dataset) -> String {

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, Create, NetworkWish, OnTimeout, PauseMode, Problem, Tenant};
+use belljar_model::ChosenLimits;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
@@ -155,6 +156,7 @@ impl NewSandbox {
             // Clients have no word for it: the template's, or the server's.
             tier: None,
             profile: None,
+            limits: ChosenLimits::default(),
             network: reached,
             // Nor for operations and datasets.
             operations: Vec::new(),

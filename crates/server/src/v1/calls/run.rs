@@ -109,7 +109,7 @@ fn translate(sandbox: &Sandbox, wish: api::RunCall) -> Result<StartProcess, Prob
     let args = argv.split_off(1);
     let time = |millis: Millis| Duration::from_millis(millis.get());
     let asked = wish.timeout_ms.map(time);
-    let limit = sandbox.template().limits.wall;
+    let limit = sandbox.limits().wall;
     Ok(StartProcess {
         cmd: argv.pop().unwrap_or_default(),
         args,

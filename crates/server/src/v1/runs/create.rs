@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Kind, Problem};
 use belljar_api::run as api;
-use belljar_journal::event::Budget;
+use belljar_journal::event::{Budget, Environment};
 use belljar_model::Question;
 use belljar_objects::Digest;
 use belljar_runs::{CreateRunError, PlanError, Source, Wanted};
@@ -51,6 +51,7 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
         question,
         data: wish.data.into_iter().map(source).collect::<Result<_, _>>()?,
         template: wish.template.map(String::from),
+        environment: Environment { tier: wish.tier.map(Into::into), limits: wish.limits.into() },
         operation: wish.operation.map(String::from),
         model: wish.model.map(String::from),
         budget: budget(&wish.budget),
@@ -95,11 +96,15 @@ fn refused(error: &CreateRunError) -> Failure {
             Problem::new(Kind::NotFound, "template_not_found", message)
                 .hint("GET /v1/templates lists templates")
         }
+        CreateRunError::Limits(_) => Problem::new(Kind::Invalid, "limit_out_of_range", message)
+            .hint("GET /v1/templates has the largest values in `max_limits`"),
+        CreateRunError::Tier(_) => Problem::new(Kind::Unsupported, "tier_not_offered", message)
+            .hint("GET /v1/templates has the tiers that you can name in `tiers`"),
         CreateRunError::NoData(_) => Problem::new(Kind::NotFound, "data_not_found", message)
             .hint("upload the file with POST /v1/data"),
         CreateRunError::Plan(PlanError::TooLarge { .. }) => {
             Problem::new(Kind::Invalid, "data_too_large", message)
-                .hint("choose a template with more memory and disk, or less data")
+                .hint("choose more memory and disk with `limits`, another template, or less data")
         }
         CreateRunError::Model(_) => Problem::new(Kind::Invalid, "model_not_offered", message),
         CreateRunError::Name(_) => Problem::invalid(message),
@@ -110,7 +115,7 @@ fn refused(error: &CreateRunError) -> Failure {
             Problem::new(
                 Kind::Busy,
                 "sandboxes_unavailable",
-                "the limits of the run's sandbox cannot be read",
+                "the templates and limits of the run's sandbox cannot be read",
             )
         }
         error => return failed(error),

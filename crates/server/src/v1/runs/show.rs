@@ -27,6 +27,7 @@ pub(super) async fn shown(runs: &Runs, run: &Address) -> Result<api::Run, Failur
 }
 
 fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
+    let environment = view.given.unwrap_or(view.environment);
     let created = view.created.ok_or_else(unknown)?;
     let wish = created.wish;
     let spent = &view.spent;
@@ -37,6 +38,9 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         question: created.question,
         data: created.datasets.iter().filter(|data| data.name != MANIFEST).map(data).collect(),
         template: wish.as_ref().map(|wish| wish.template.clone()),
+        tier: environment.tier,
+        // Those of a run come from a request, or are a sandbox's: they fit.
+        limits: environment.limits.try_into().unwrap_or_default(),
         operation: wish.and_then(|wish| wish.operation),
         model: view.model,
         now: moment(created.now),

@@ -47,6 +47,7 @@ fn translate(wish: api::CreateSandbox) -> Result<Create, Problem> {
         private_traffic: wish.private_traffic,
         tier: wish.tier.map(Into::into),
         profile: wish.profile.map(Into::into),
+        limits: wish.limits.into(),
         network: wish.network.as_ref().map(network::wish).transpose()?,
         operations: wish.operations.into_iter().map(String::from).collect(),
         data: wish.data.into_iter().map(shown).collect::<Result<_, _>>()?,

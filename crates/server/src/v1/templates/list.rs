@@ -14,5 +14,7 @@ pub(in crate::v1) async fn list(
     Caller(tenant): Caller,
 ) -> Result<Json<api::TemplateList>, Failure> {
     let items = actions.offered(&tenant)?.iter().map(|known| view(known)).collect();
-    Ok(Json(api::TemplateList { items }))
+    let max_limits = Some(actions.max_limits().into());
+    let tiers = Some(actions.choosable_tiers(&tenant));
+    Ok(Json(api::TemplateList { items, max_limits, tiers }))
 }

@@ -48,6 +48,7 @@ impl Bench {
                 address: "https://127.0.0.1:9",
                 tiers: &[Tier::Jail],
                 slots: 100,
+                max_limits: None,
                 lease: LEASE,
             };
             nodes.push(store.register(&new).await?.context("it is enrolled")?);

@@ -64,6 +64,7 @@ fn register(name: &str, address: &str) -> anyhow::Result<Value> {
         address: address.to_owned(),
         tiers: Vec::new(),
         slots: 1,
+        max_limits: None,
         has: Vec::new(),
     };
     Ok(serde_json::to_value(register)?)
