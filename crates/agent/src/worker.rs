@@ -26,7 +26,7 @@ use belljar_journal::event::{
 };
 use belljar_journal::{
     Address, AppendError, Appended, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError,
-    NewEvent, ReadError,
+    NewEvent, ReadError, RunView,
 };
 use belljar_model::Sequence;
 use belljar_provider::Provider;
