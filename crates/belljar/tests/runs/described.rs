@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use belljar_actions::Tenant;
-use belljar_journal::Directory;
+use belljar_journal::{Directory, FigureFile};
 use belljar_objects::Digest;
 use belljar_runs::Settings;
 use belljar_server::Inside;
@@ -66,7 +66,9 @@ pub(crate) async fn any_replica_describes_a_file_and_forgets_it_with_the_file(wo
     let replica = |name: &str| {
         let journal = Arc::new(Directory::open(&place.path().join(name)).unwrap());
         let (inside, scripts) = (world.served.inside("one"), world.scripts.clone());
-        let runs = offered::runs(&inside, journal, place.path(), scripts, Settings::default());
+        let figures = Arc::new(FigureFile::open(&place.path().join(name).join("figures.json")));
+        let settings = Settings::default();
+        let runs = offered::runs(&inside, journal, figures, place.path(), scripts, settings);
         Inside::of_runs(runs, Tenant::new("nobody"))
     };
     let (first, second) = (replica("first"), replica("second"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_journal::Watch;
-use belljar_journal::event::Budget;
+use belljar_journal::event::{Budget, Environment};
 use belljar_model::Sequence;
 use belljar_runs::{RunStats, Runs, Settings, Wanted};
 use belljar_store::{Quota, Store};
@@ -82,6 +82,7 @@ fn wanted() -> Wanted {
         operation: Some("replicated".into()),
         model: None,
         budget: Budget::default(),
+        environment: Environment::default(),
         now: None,
         key: None,
     }

@@ -52,6 +52,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         operation: Some("replicas".into()),
         model: None,
         budget: Budget::default(),
+        environment: Environment::default(),
         now: None,
         key: None,
     };
