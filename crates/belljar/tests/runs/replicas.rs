@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_journal::event::{Body, Budget, Outcome};
+use belljar_journal::event::{Body, Budget, Environment, Outcome};
 use belljar_journal::{Journal, RunView, Watch, read_all};
 use belljar_model::Sequence;
 use belljar_runs::{Settings, Wanted};
