@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
 use crate::Runs;
+use crate::bounds::OverBudget;
 use crate::data::{Belongings, KeptError, PutError};
 use crate::models::NoModel;
 
@@ -69,6 +70,8 @@ pub enum CreateRunError {
     Limits(OutOfRange),
     #[error("this server does not offer you the tier `{0}`")]
     Tier(Tier),
+    #[error(transparent)]
+    Budget(#[from] OverBudget),
     #[error("you have no data {0}")]
     NoData(Digest),
     #[error(transparent)]
@@ -117,6 +120,8 @@ impl Runs {
         }
         let choice = self.models().choose(wanted.operation.as_deref(), wanted.model.as_deref())?;
         self.check_quota(tenant).await?;
+        let bounds = self.settings().bounds;
+        bounds.check(&wanted.budget)?;
         let template = wanted.template.clone().unwrap_or_else(|| self.settings().template.clone());
         self.check_environment(tenant, &wanted.environment).await?;
         let room = self.room(tenant, &template, &wanted.environment).await?;
@@ -133,7 +138,7 @@ impl Runs {
             datasets,
             model: choice.model,
             prompt: Texts::newest().prompt(),
-            budget: Budget { turns, ..wanted.budget },
+            budget: bounds.over(Budget { turns, ..wanted.budget }),
             now: wanted.now.unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template,

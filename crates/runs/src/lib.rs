@@ -13,6 +13,7 @@
 //! and worked on through its journal alone, so whoever answers a request need not be
 //! who works on the run.
 
+mod bounds;
 mod create;
 mod crew;
 mod data;
@@ -34,6 +35,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{MANIFEST, PlanError};
+pub use bounds::{OverBudget, RunBounds};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
 pub use describe::DescribeError;
@@ -75,6 +77,8 @@ pub struct Settings {
     pub template: String,
     /// Answers of the model when a run does not say.
     pub turns: u32,
+    /// The most time and money of one run.
+    pub bounds: RunBounds,
 }
 
 impl Default for Settings {
@@ -87,6 +91,7 @@ impl Default for Settings {
             unfinished: 100,
             template: "python-data".to_owned(),
             turns: 30,
+            bounds: RunBounds::default(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What people want of a run that is under way.
 
-use belljar_journal::event::{ControlRequested, Request};
+use belljar_journal::event::{BudgetPatch, ControlRequested, Request};
 use belljar_journal::{Address, ReadError, RequestError, RunView, read_all};
 
 use crate::Runs;
+use crate::bounds::OverBudget;
 
 /// Wishes of one run that nobody has acted on. Whoever says more does not wait for
 /// what comes of them.
@@ -18,6 +19,8 @@ pub enum SteerError {
     Finished,
     #[error("{MOST_PENDING} requests wait already")]
     TooMany,
+    #[error(transparent)]
+    Budget(#[from] OverBudget),
     #[error("cannot read the run")]
     Read(#[source] ReadError),
     #[error("cannot write the request down")]
@@ -27,6 +30,9 @@ pub enum SteerError {
 impl Runs {
     /// Writes a wish down; whoever works on the run does it next.
     pub async fn steer(&self, run: &Address, request: Request, by: &str) -> Result<(), SteerError> {
+        if let Request::Budget { change: BudgetPatch(budget) } = &request {
+            self.settings().bounds.check(budget)?;
+        }
         let events = read_all(&**self.journal(), run).await.map_err(|error| match error {
             ReadError::NoRun => SteerError::NoRun,
             error => SteerError::Read(error),

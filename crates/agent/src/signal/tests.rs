@@ -165,7 +165,7 @@ fn a_sandbox_is_used_until_the_run_has_another_one_or_ends() {
             template: "t".into(),
             restored: None,
             data: None,
-            environment: Environment::default(),
+            environment: None,
         });
         claim(&mut log, number.into());
     }

@@ -1,7 +1,11 @@
 //! What a server and a platform are told about runs.
 
-use belljar_model::units::parse_size;
+use std::time::Duration;
+
+use belljar_model::units::{parse_size, parse_time};
 use clap::Args;
+
+use super::agent::parse_dollars;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Runs")]
@@ -12,6 +16,13 @@ pub(crate) struct Running {
     /// Default template for the sandboxes of runs
     #[arg(long, value_name = "NAME", default_value = "python-data")]
     pub(crate) run_template: String,
+    /// Maximum time of one run since its creation, and the time of a run that names none
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) max_run_time: Option<Duration>,
+    /// Maximum cost of the model of one run in dollars, such as 0.50, and the cost of a run that
+    /// names none
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
+    pub(crate) max_run_cost: Option<u64>,
     /// Maximum size of all data that one tenant uploads for runs
     #[arg(long = "max-run-data", alias = "run-data", value_name = "SIZE")]
     #[arg(default_value = "10G", value_parser = parse_size)]

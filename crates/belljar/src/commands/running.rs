@@ -10,7 +10,7 @@ use belljar_client::{Client, Within};
 use belljar_control::Control;
 use belljar_journal::{Directory, FigureFile, Journal};
 use belljar_objects::Place;
-use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, Runs, Settings};
+use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, RunBounds, Runs, Settings};
 use belljar_server::Inside;
 use belljar_store::Store;
 
@@ -113,8 +113,11 @@ pub(super) async fn of_platform(
 }
 
 fn settings(options: &Running) -> Settings {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let bounds =
+        RunBounds { wall_ms: options.max_run_time.map(millis), nano_dollars: options.max_run_cost };
     let template = options.run_template.clone();
-    Settings { at_once: options.runs, template, ..Settings::default() }
+    Settings { at_once: options.runs, template, bounds, ..Settings::default() }
 }
 
 fn limits(options: &Running) -> DataLimits {

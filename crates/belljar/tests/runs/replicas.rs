@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_journal::event::{Body, Budget, Environment, Outcome};
+use belljar_journal::event::{Body, Budget, BudgetPatch, Environment, Outcome, Request};
 use belljar_journal::{Journal, RunView, Watch, read_all};
-use belljar_model::Sequence;
-use belljar_runs::{Settings, Wanted};
+use belljar_model::{ChosenLimits, Sequence, Tier};
+use belljar_runs::{CreateRunError, RunBounds, Settings, SteerError, Wanted};
 use belljar_store::{Quota, Store};
 use belljar_testkit::Postgres;
 
@@ -38,6 +38,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
             owner: owner.to_owned(),
             lease: LEASE,
             template: TEMPLATE.into(),
+            bounds: RunBounds { wall_ms: Some(3_600_000), nano_dollars: Some(1_000_000_000) },
             ..Settings::default()
         };
         let (inside, scripts) = (world.served.inside("one"), world.scripts.clone());
@@ -45,18 +46,29 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         offered::runs(&inside, journal, figures, place.path(), scripts, settings)
     };
     let (first, second) = (replica("first"), replica("second"));
+    // The run keeps it, whoever works on it; and the operator bounds what it does not name.
+    let limits = ChosenLimits { memory_bytes: Some(768 << 20), ..ChosenLimits::NONE };
+    let environment = Environment { tier: Some(Tier::Jail), limits };
     let wanted = Wanted {
         question: "How many lines?".parse().unwrap(),
         data: vec![],
         template: None,
+        environment,
         operation: Some("replicas".into()),
         model: None,
         budget: Budget::default(),
-        environment: Environment::default(),
         now: None,
         key: None,
     };
+    for (wall_ms, nano_dollars) in [(Some(3_600_001), None), (None, Some(1_000_000_001))] {
+        let budget = Budget { wall_ms, nano_dollars, ..Budget::default() };
+        let larger = first.create("one", Wanted { budget, ..wanted.clone() }).await;
+        assert!(matches!(larger, Err(CreateRunError::Budget(_))), "{larger:?}");
+    }
     let run = first.create("one", wanted).await.unwrap().run;
+    let more = BudgetPatch(Budget { wall_ms: Some(3_600_001), ..Budget::default() });
+    let more = first.steer(&run, Request::Budget { change: more }, "one").await;
+    assert!(matches!(more, Err(SteerError::Budget(_))), "{more:?}");
     let working = {
         let first = first.clone();
         tokio::spawn(async move { first.work(std::future::pending()).await })
@@ -101,6 +113,10 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
     assert_eq!(world::finished(&events).outcome, Outcome::Answered);
     let view = RunView::of(&events);
     assert_eq!((view.turns, view.sandboxes), (3, 1));
+    let budget = (view.budget.wall_ms, view.budget.nano_dollars);
+    assert_eq!(budget, (Some(3_600_000), Some(1_000_000_000)));
+    let given = view.given.unwrap();
+    assert_eq!((given.tier, given.limits.memory_bytes), (environment.tier, limits.memory_bytes));
     let count = view.artifacts.iter().find(|artifact| artifact.name == "count").unwrap();
     let count = journal.get_blob(&run, &count.content).await.unwrap();
     assert_eq!(String::from_utf8(count).unwrap(), "1\n2\n3\n");

@@ -7,7 +7,7 @@ use belljar_api::run as api;
 use belljar_journal::event::{Budget, Environment};
 use belljar_model::Question;
 use belljar_objects::Digest;
-use belljar_runs::{CreateRunError, PlanError, Source, Wanted};
+use belljar_runs::{CreateRunError, OverBudget, PlanError, Source, Wanted};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -84,6 +84,11 @@ pub(super) fn budget(wish: &api::RunBudget) -> Budget {
     }
 }
 
+pub(super) fn over_budget(error: &OverBudget) -> Problem {
+    Problem::new(Kind::Invalid, "budget_out_of_range", error.to_string())
+        .hint("name less, or leave the field out")
+}
+
 fn refused(error: &CreateRunError) -> Failure {
     let message = error.to_string();
     let problem = match error {
@@ -100,6 +105,7 @@ fn refused(error: &CreateRunError) -> Failure {
             .hint("GET /v1/templates has the largest values in `max_limits`"),
         CreateRunError::Tier(_) => Problem::new(Kind::Unsupported, "tier_not_offered", message)
             .hint("GET /v1/templates has the tiers that you can name in `tiers`"),
+        CreateRunError::Budget(error) => over_budget(error),
         CreateRunError::NoData(_) => Problem::new(Kind::NotFound, "data_not_found", message)
             .hint("upload the file with POST /v1/data"),
         CreateRunError::Plan(PlanError::TooLarge { .. }) => {

@@ -8,7 +8,7 @@ use belljar_journal::event::{BudgetPatch, Request};
 use belljar_runs::{Runs, SteerError};
 use http::StatusCode;
 
-use super::create::budget;
+use super::create::{budget, over_budget};
 use super::show::shown;
 use super::{Offering, address, failed, unknown};
 use crate::v1::authenticate::Caller;
@@ -65,6 +65,7 @@ fn refused(error: &SteerError) -> Failure {
         SteerError::TooMany => Problem::new(Kind::TooMany, "too_many_wishes", message)
             .hint("`asked` of the run lists pending requests")
             .into(),
+        SteerError::Budget(error) => over_budget(error).into(),
         SteerError::Read(_) | SteerError::Write(_) => failed(error),
     }
 }
