@@ -62,9 +62,12 @@ pub(super) fn puzzled(
             "it needs a column of numbers, and there is none to add up".to_owned()
         }
         Puzzle::Number(columns) => format!("which number? Did you mean {}", or(columns)),
-        Puzzle::Group(words) => match near(words, shapes) {
-            names if names.is_empty() => format!("nothing in the data is called \"{words}\""),
-            names => format!("nothing is called \"{words}\". Did you mean {}", or(&names)),
+        Puzzle::Group(words) => match (apart(words, shapes), near(words, shapes)) {
+            (Some(why), _) => why,
+            (None, names) if names.is_empty() => {
+                format!("nothing in the data is called \"{words}\"")
+            }
+            (None, names) => format!("nothing is called \"{words}\". Did you mean {}", or(&names)),
         },
         Puzzle::Doubt(names) => format!("it can mean several columns. Did you mean {}", or(names)),
         Puzzle::Measure(column) => format!(
@@ -124,6 +127,9 @@ fn between(output: &str) -> Option<&str> {
 
 /// Words that were not understood, and what they may be meant for.
 fn unclear(words: &[String], shapes: &[Shape]) -> String {
+    if let Some(why) = words.iter().find_map(|word| apart(word, shapes)) {
+        return why;
+    }
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     let mut names: Vec<String> = words.iter().flat_map(|word| near(word, shapes)).collect();
     names.dedup();
@@ -134,6 +140,20 @@ fn unclear(words: &[String], shapes: &[Shape]) -> String {
     } else {
         format!("{unknown}. Did you mean `{}`", names.join("` or `"))
     }
+}
+
+/// Says that a column of this very name does not go with the rest of the question.
+fn apart(words: &str, shapes: &[Shape]) -> Option<String> {
+    let is_called = |shape: &&Shape| {
+        shape.columns.iter().any(|column| column.0.eq_ignore_ascii_case(words.trim()))
+    };
+    let name = &shapes.iter().find(is_called)?.name;
+    let why =
+        format!("`{words}` is a column of `{name}`, and does not go with the rest of the question");
+    Some(match shapes {
+        [_] => why,
+        _ => format!("{why}. Two datasets are joined by a key that both have"),
+    })
 }
 
 /// Columns whose names are spelled like these words.

@@ -207,6 +207,17 @@ fn words_that_are_not_understood_are_named() {
 }
 
 #[test]
+fn a_column_that_no_key_leads_to_is_not_called_unknown() {
+    let orders = "order,customer,amount\n1,c1,5\n2,c2,7\n3,c1,9\n";
+    let files = [("orders.csv", orders), ("customers.csv", "customer_id,country\nc1,DE\nc2,FR\n")];
+    let why = "`country` is a column of `customers`, and does not go with the rest of the question. \
+               Two datasets are joined by a key that both have.";
+    for question in ["total amount by country", "total amount by customer country"] {
+        check_none(&files, question, &[why]);
+    }
+}
+
+#[test]
 fn rows_are_chosen_by_values_that_are_named() {
     check(
         "What is the total amount of won deals?",
