@@ -244,8 +244,11 @@ mod tests {
         assert_eq!(all.check(&MaxLimits::default()), Ok(()));
     }
 
-    /// One for each limit that can be chosen: its name, and a choice of so much.
-    const EACH: [(&str, fn(u64) -> ChosenLimits); 5] = [
+    /// Chooses so much of one limit, and nothing else.
+    type Choose = fn(u64) -> ChosenLimits;
+
+    /// One for each limit that can be chosen, by name.
+    const EACH: [(&str, Choose); 5] = [
         ("memory_bytes", |n| ChosenLimits { memory_bytes: Some(n), ..ChosenLimits::NONE }),
         ("cpu_millis", |n| ChosenLimits { cpu_millis: Some(n), ..ChosenLimits::NONE }),
         ("pids", |n| ChosenLimits { pids: Some(n), ..ChosenLimits::NONE }),
