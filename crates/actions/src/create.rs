@@ -234,7 +234,7 @@ impl Actions {
         let profile = self.choose_profile(wish.profile)?;
         let network = self.plan_network(wish, None, &template).await?;
         let whose = Claimant::new(tenant.as_str());
-        let data = self.shown(tier, &wish.data).await?;
+        let data = self.shown(tenant, tier, &wish.data).await?;
         self.wait_until_warm(&template, tier).await;
         let made = self.node().create_for(&template.spec(tier, profile, &data), whose).await;
         let machine = made.map_err(|error| not_made(&error))?;

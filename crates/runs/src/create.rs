@@ -160,14 +160,16 @@ impl Runs {
 
     async fn room(&self, tenant: &str, template: &str) -> Result<Room, CreateRunError> {
         let found = self.client(tenant).template(template).await;
-        let limits = found.map(|template| template.limits).map_err(|error| match error.code() {
+        let found = found.map_err(|error| match error.code() {
             Some("template_not_found" | "not_found") => {
                 CreateRunError::NoTemplate(template.to_owned())
             }
             _ => CreateRunError::Templates(error),
         })?;
-        let (memory_bytes, disk_bytes) = (limits.memory_bytes, limits.disk_bytes);
-        Ok(Room { memory_bytes, disk_bytes, data: Brought::Copied })
+        let (memory_bytes, disk_bytes) = (found.limits.memory_bytes, found.limits.disk_bytes);
+        let is_mounted = (self.0.parts.mounts)(tenant, found.tier);
+        let data = if is_mounted { Brought::Mounted } else { Brought::Copied };
+        Ok(Room { memory_bytes, disk_bytes, data })
     }
 
     /// Finds the files, or takes them.

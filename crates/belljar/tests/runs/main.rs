@@ -21,6 +21,7 @@ mod forms;
 mod inside;
 mod limits;
 mod money;
+mod mounted;
 mod offered;
 mod replicas;
 mod resumed;
@@ -112,6 +113,7 @@ const CASES: &[(&str, Case)] = cases![
     api::fixed_rules_answer_where_there_is_no_model,
     described::a_file_is_described_to_its_owner_alone,
     described::any_replica_describes_a_file_and_forgets_it_with_the_file,
+    mounted::a_tenant_mounts_its_own_files_alone,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];
