@@ -62,7 +62,7 @@ impl Shelves {
         })))
     }
 
-    /// The shelf of a tenant, with these files on it. Fetching goes on if nobody waits any more: the
+    /// The shelf of a tenant, with these files on it. Fetching goes on if the request gives up: the
     /// next sandbox finds what was fetched.
     pub(crate) async fn bring(
         &self,

@@ -23,7 +23,7 @@ use crate::output::Hint as _;
 /// A server is alone with its runs: nobody else makes work for it.
 const ALONE: Duration = Duration::from_secs(10);
 
-/// Where a server keeps its runs: not with those of `belljar ask`, which nobody is to take over.
+/// Where a server keeps its runs, apart from those of `belljar ask`: no server takes those over.
 fn served(data: &Path) -> PathBuf {
     data.join("served")
 }
