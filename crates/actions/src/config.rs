@@ -59,6 +59,9 @@ pub struct Config {
     /// Datasets that sandboxes can be shown; `None`: there are none. Who knows the
     /// digest of one gets it, so this is for a server that one tenant has alone.
     pub shelf: Option<belljar_objects::Shelf>,
+    /// Where tenants keep files for runs. A sandbox can mount those of its tenant: each is
+    /// fetched once, to a shelf of this tenant on this host. `None`: there are none.
+    pub datasets: Option<belljar_objects::Place>,
     /// Whether this is a node of a platform: control decides what is made here.
     pub is_member: bool,
     /// Sandboxes that there can be at once, of all tenants together.
@@ -172,6 +175,7 @@ impl Config {
             direct: None,
             objects: None,
             shelf: None,
+            datasets: None,
             is_member: false,
             slots: None,
         }

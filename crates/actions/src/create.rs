@@ -243,7 +243,7 @@ impl Actions {
         let limits = self.choose_limits(wish.limits, &template)?;
         let network = self.plan_network(wish, None, &template).await?;
         let whose = Claimant::new(tenant.as_str());
-        let data = self.shown(tier, &wish.data).await?;
+        let data = self.shown(tenant, tier, &wish.data).await?;
         self.wait_until_warm(&template, tier).await;
         let spec = template.spec(tier, profile, &limits, &data);
         let made = self.node().create_for(&spec, whose).await;

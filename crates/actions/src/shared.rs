@@ -54,7 +54,7 @@ pub(crate) struct View {
 
 /// What is being fetched, so that it is fetched once.
 #[derive(Debug, Default)]
-struct Fetching(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+pub(crate) struct Fetching(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Shared {
     pub(crate) fn open(config: &Config) -> Result<Option<Self>, OpenError> {
@@ -71,7 +71,7 @@ impl Shared {
 
 impl Fetching {
     /// Waits until nobody else fetches this.
-    async fn turn(&self, what: String) -> tokio::sync::OwnedMutexGuard<()> {
+    pub(crate) async fn turn(&self, what: String) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|_, lock| Arc::strong_count(lock) > 1);
@@ -101,7 +101,7 @@ fn claim_of(tenant: &Tenant, name: &str) -> String {
 
 /// The objects cannot be reached, and what depends on them has to wait; or they are
 /// not what they should be.
-fn away(attempted: &str, error: &ObjectsError) -> Problem {
+pub(crate) fn away(attempted: &str, error: &ObjectsError) -> Problem {
     // Logs all of it.
     let Problem { message, hint, .. } = Problem::internal(attempted, error);
     let problem = match error {

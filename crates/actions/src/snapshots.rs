@@ -177,6 +177,11 @@ impl Snapshots {
         by_id.or_else(|| named().max_by_key(|snapshot| snapshot.taken_at)).cloned()
     }
 
+    /// What the sandboxes of all tenants were shown.
+    pub(crate) fn data(&self) -> Vec<Data> {
+        self.lock().values().map(|snapshot| snapshot.data.clone()).collect()
+    }
+
     fn remove_from_disk(&self, id: &str) -> io::Result<()> {
         // The record last: whatever is left of the rest is known to be somebody's.
         private::remove(&self.files(id))?;

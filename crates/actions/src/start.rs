@@ -13,6 +13,7 @@ use belljar_template::store::StoreError;
 use crate::builds::Builds;
 use crate::config::Config;
 use crate::create::Idempotency;
+use crate::data::Shelves;
 use crate::events::{EventKind, Events};
 use crate::journal::{Ended, Journal, RECORD_VERSION, Written, outlives_the_server};
 use crate::keys::{Keys, Tenant};
@@ -59,6 +60,7 @@ struct Inner {
     idempotency: Idempotency,
     volumes: Volumes,
     secrets: Secrets,
+    shelves: Shelves,
     ways: Ways,
     draining: AtomicBool,
     /// Tiers that are offered and that this host has what it takes for, once that is known.
@@ -75,6 +77,7 @@ impl Actions {
         let kept = snapshots.left().map_err(state)?;
         let secrets = Secrets::open(&config.state).map_err(state)?;
         let volumes = Volumes::open(&config.state, config.quota.volume_bytes).map_err(state)?;
+        let shelves = Shelves::open(&config).map_err(state)?;
         let templates = Templates::open(&config)?;
         let builds = Builds::open(&config.state, &config.builds).map_err(state)?;
         let node = Node::start(config.engine_state.as_deref()).await.map_err(StartError::Node)?;
@@ -96,6 +99,7 @@ impl Actions {
             idempotency: Idempotency::default(),
             volumes,
             secrets,
+            shelves,
             ways: Ways::default(),
             draining: AtomicBool::new(false),
             startable: OnceLock::new(),
@@ -205,7 +209,12 @@ impl Actions {
 
     /// Looks after what takes no request: keys that change, figures.
     pub async fn look_after(&self) {
-        tokio::join!(self.follow_keys(), self.keep_figures(), self.follow_objects());
+        tokio::join!(
+            self.follow_keys(),
+            self.keep_figures(),
+            self.follow_objects(),
+            self.sweep_shelves()
+        );
     }
 
     async fn follow_keys(&self) {
@@ -277,6 +286,10 @@ impl Actions {
 
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.0.secrets
+    }
+
+    pub(crate) fn shelves(&self) -> &Shelves {
+        &self.0.shelves
     }
 
     pub(crate) fn journal(&self) -> &Journal {

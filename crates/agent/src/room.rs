@@ -132,7 +132,8 @@ fn shown(item: &Item) -> Result<ShownDataset, Error> {
 
 /// Whether data could come in all the same, as a copy.
 fn is_not_shown(error: &Error) -> bool {
-    matches!(error.code(), Some("dataset_not_found" | "datasets_not_shown"))
+    let codes = ["dataset_not_found", "dataset_not_ready", "datasets_not_shown"];
+    error.code().is_some_and(|code| codes.contains(&code))
 }
 
 /// Lets it live on.

@@ -56,7 +56,7 @@ pub struct CreateSandbox {
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub operations: Vec<OperationName>,
-    /// Datasets of the server to mount read-only in `/mnt/data`.
+    /// Uploaded files (`POST /v1/data`) to mount read-only in `/mnt/data`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub data: Vec<ShownDataset>,

@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 /// The directory of datasets inside a sandbox.
 pub const FOLDER: &str = "/mnt/data";
 
+/// The parts of a tenant's place among the objects: files that it uploaded for runs, and what was
+/// made of them.
+pub const UPLOADED: &str = "files";
+pub const PLANNED: &str = "plans";
+
 /// Each is a mount, and a descriptor on its way there.
 pub const MOST_FILES: usize = 32;
 

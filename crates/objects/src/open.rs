@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::digest::Digest;
 use crate::error::OpenError;
 use crate::name;
 
@@ -45,6 +46,12 @@ impl Place {
                 Self::S3 { bucket, prefix: format!("{prefix}{gap}{part}"), settings }
             }
         }
+    }
+
+    /// The place of one tenant within this one. A tenant's name may hold what a path cannot.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &str) -> Self {
+        self.below(&Digest::of(tenant.as_bytes()).to_string())
     }
 }
 
@@ -93,6 +100,10 @@ mod tests {
         for (place, below) in [("/a", "/a/b"), ("s3://b", "s3://b/b"), ("s3://b/p", "s3://b/p/b")] {
             assert_eq!(place.parse::<Place>().unwrap().below("b").to_string(), below);
         }
+        let tenants = Place::Directory("/a".into());
+        let (one, other) = (tenants.of_tenant("one"), tenants.of_tenant("../one"));
+        assert_ne!(one, other);
+        assert_eq!(other.to_string().len(), "/a/".len() + 64);
         assert_eq!("s3://b/p/".parse::<Place>().unwrap().to_string(), "s3://b/p");
         for bad in ["", "objects", "s3:/b", "s3://", "s3://b//x", "s3://b/../x", "http://x"] {
             assert!(bad.parse::<Place>().is_err(), "{bad}");

@@ -21,6 +21,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use belljar_model::data::{Data, Identity, Shown, Unfit};
 use rustix::fs::{Mode, OFlags, ioctl_ficlone};
@@ -89,6 +90,14 @@ impl Shelf {
                 }
             }
         }
+    }
+
+    /// Keeps what an open file holds from where it stands.
+    pub fn put(&self, content: &mut File) -> Result<Kept, ShelfError> {
+        let mut fresh = self.fresh()?;
+        let copied = io::copy(content, fresh.as_file_mut());
+        copied.map_err(|error| self.cannot(error))?;
+        self.take(fresh)
     }
 
     /// A file to be written and [taken](Self::take). It is gone if nobody takes it.
@@ -168,6 +177,51 @@ impl Shelf {
         let files = files.iter().map(show).collect::<Result<Vec<_>, _>>()?;
         let root = std::path::absolute(&self.root).map_err(|error| self.cannot(error))?;
         Data::new(root, files).map_err(ShelfError::Unfit)
+    }
+
+    /// Finds a file, and notes that it is wanted now.
+    pub fn touch(&self, digest: &Digest) -> Result<Kept, ShelfError> {
+        let kept = self.find(digest)?;
+        // Of the directory: the file's own times are part of its identity.
+        let noted = File::open(self.directory(digest));
+        let noted = noted.and_then(|directory| directory.set_modified(SystemTime::now()));
+        noted.map_err(|error| self.cannot(error))?;
+        Ok(kept)
+    }
+
+    /// The digests of all files that are kept.
+    pub fn list(&self) -> Result<Vec<Digest>, ShelfError> {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| self.cannot(error))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|error| self.cannot(error))?.file_name();
+            found.extend(name.to_str().and_then(|name| name.parse::<Digest>().ok()));
+        }
+        Ok(found)
+    }
+
+    /// Removes a file that was last [wanted](Self::touch) so long ago; answers whether it did. No
+    /// sandbox may have mounted it: one that was paused could not mount it again.
+    pub fn remove_unused(&self, digest: &Digest, age: Duration) -> Result<bool, ShelfError> {
+        let directory = self.directory(digest);
+        let wanted = match fs::symlink_metadata(&directory).and_then(|about| about.modified()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            wanted => wanted.map_err(|error| self.cannot(error))?,
+        };
+        if wanted.elapsed().is_ok_and(|elapsed| elapsed >= age) {
+            self.proven().remove(digest);
+            remove(&directory).map_err(|error| self.cannot(error))?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The directory in which a file is alone.
+    fn directory(&self, digest: &Digest) -> PathBuf {
+        self.root.join(digest.to_string())
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {

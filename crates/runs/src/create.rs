@@ -199,16 +199,18 @@ impl Runs {
         environment: &Environment,
     ) -> Result<Room, CreateRunError> {
         let found = self.client(tenant).template(template).await;
-        let limits = found.map(|template| template.limits).map_err(|error| match error.code() {
+        let found = found.map_err(|error| match error.code() {
             Some("template_not_found" | "not_found") => {
                 CreateRunError::NoTemplate(template.to_owned())
             }
             _ => CreateRunError::Templates(error),
         })?;
         let chosen = &environment.limits;
-        let memory_bytes = chosen.memory_bytes.unwrap_or(limits.memory_bytes);
-        let disk_bytes = chosen.disk_bytes.unwrap_or(limits.disk_bytes);
-        Ok(Room { memory_bytes, disk_bytes, data: Brought::Copied })
+        let memory_bytes = chosen.memory_bytes.unwrap_or(found.limits.memory_bytes);
+        let disk_bytes = chosen.disk_bytes.unwrap_or(found.limits.disk_bytes);
+        let is_mounted = (self.0.parts.mounts)(tenant, environment.tier.or(found.tier));
+        let data = if is_mounted { Brought::Mounted } else { Brought::Copied };
+        Ok(Room { memory_bytes, disk_bytes, data })
     }
 
     /// Finds the files, or takes them.

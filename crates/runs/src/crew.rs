@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_agent::{Left, WorkError, Worker};
-use belljar_journal::event::Body;
+use belljar_journal::event::{Body, Brought};
 use belljar_journal::{Address, ClaimError, ReadError};
 use belljar_model::Sequence;
 use tokio::sync::watch;
@@ -108,6 +108,7 @@ impl Runs {
             owner: self.settings().owner.clone(),
             lease: self.settings().lease,
             template: self.settings().template.clone(),
+            data: Brought::Mounted,
             ..belljar_agent::Settings::default()
         };
         let worker = Worker::new(

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use belljar_agent::{DataError, Depot, Item};
 use belljar_dataset::VERSION;
+use belljar_model::data::{PLANNED, UPLOADED};
 use belljar_objects::{BlobFacts, Digest, Objects, ObjectsError, OpenError, Place};
 use futures_util::future::BoxFuture;
 use tempfile::NamedTempFile;
@@ -101,10 +102,9 @@ impl Data {
     }
 
     pub(crate) fn of(&self, tenant: &str) -> Result<Belongings, KeptError> {
-        // A tenant's name may hold what a path cannot.
-        let place = self.place.below(&Digest::of(tenant.as_bytes()).to_string());
+        let place = self.place.of_tenant(tenant);
         let open = |part: &str| Objects::open(&place.below(part), &self.scratch);
-        Ok(Belongings { files: open("files")?, plans: open("plans")? })
+        Ok(Belongings { files: open(UPLOADED)?, plans: open(PLANNED)? })
     }
 
     /// Keeps a file; the same one again is one file.

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use belljar_client::Client;
 use belljar_journal::{FigureStore, Journal};
+use belljar_model::Tier;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::signals::SignalRecorder;
@@ -59,6 +60,9 @@ pub struct Parts {
     /// The program that becomes the sealed reader of data files; none: models are not
     /// told what is inside of them.
     pub describer: Option<PathBuf>,
+    /// Returns true if the sandboxes of a tenant, made of a template with this tier, are certain to
+    /// mount its files. Else a run's data is made to fit as a copy.
+    pub mounts: Box<dyn Fn(&str, Option<Tier>) -> bool + Send + Sync>,
 }
 
 #[derive(Debug, Clone)]

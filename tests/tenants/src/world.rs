@@ -61,6 +61,7 @@ pub(crate) fn runs(
         clients: Box::new(clients),
         models: Box::new(FixedRules),
         describer: None,
+        mounts: Box::new(|_, _| false),
     };
     let settings = belljar_runs::Settings {
         at_once: 0,

@@ -79,6 +79,8 @@ impl Served {
         config.aliases = BTreeMap::from([("base".to_owned(), vec!["host".to_owned()])]);
         config.offers_host = true;
         config.engine_state = Some(at("engine"));
+        // As runs have it that keep their data in `data` of their directory.
+        config.datasets = Some(at("served").join("data").to_string_lossy().parse()?);
         config.pool = PoolSize { least: 0, ..config.pool };
         let actions = Actions::start(config, Keys::read(&at("keys"))?).await?;
         let inside = Inside::new(actions.clone(), Tenant::new("one"));

@@ -12,7 +12,7 @@ use belljar_identity::{EnrolmentToken, NodeIdentity, private_file, sign_beat};
 use belljar_server::{Cluster, Listener, Me, Member, Server, Settings};
 use belljar_telemetry::Role;
 
-use super::serve;
+use super::{running, serve};
 use crate::cli;
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
@@ -51,6 +51,7 @@ pub(crate) async fn run(
     settings.quota.sandboxes = usize::MAX;
     settings.domain.clone_from(&options.domain);
     settings.direct.clone_from(&options.direct_url);
+    settings.datasets = settings.objects.as_ref().map(running::shared);
     let actions = Actions::start(settings, Keys::elsewhere()).await;
     let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     serve::tiers::try_default(&actions, printer).await?;

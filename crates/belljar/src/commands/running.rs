@@ -1,6 +1,6 @@
 //! Runs of a server, or of a platform: what their process has to offer to them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use belljar_actions::{Actions, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
 use belljar_journal::{Directory, FigureFile, Journal};
+use belljar_model::Tier;
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, RunBounds, Runs, Settings};
 use belljar_server::Inside;
@@ -22,14 +23,29 @@ use crate::output::Hint as _;
 /// A server is alone with its runs: nobody else makes work for it.
 const ALONE: Duration = Duration::from_secs(10);
 
+/// Where a server keeps its runs, apart from those of `belljar ask`: no server takes those over.
+fn served(data: &Path) -> PathBuf {
+    data.join("served")
+}
+
+/// Where a server keeps files of its tenants.
+pub(super) fn of_tenants(data: &Path) -> Place {
+    Place::Directory(served(data).join("data"))
+}
+
+/// Where a platform keeps files of its tenants, among its objects. Nodes remove what no template
+/// names, where they keep templates.
+pub(super) fn shared(objects: &Place) -> Place {
+    objects.below("runs")
+}
+
 /// With a journal in a directory, sandboxes of this process, and its gateway.
 pub(super) async fn of_server(
     options: &Running,
     actions: &Actions,
     data: &Path,
 ) -> anyhow::Result<Runs> {
-    // Not with those of `belljar ask`: nobody is to take those over.
-    let place = data.join("served");
+    let place = served(data);
     let journal = Directory::open(&place.join("runs"));
     let journal = journal.hint("choose a writable directory with --data")?;
     let journal: Arc<dyn Journal> = Arc::new(journal);
@@ -40,6 +56,9 @@ pub(super) async fn of_server(
         }
         None => Box::new(FixedRules),
     };
+    let own = actions.clone();
+    let mounts =
+        move |tenant: &str, tier: Option<Tier>| own.mounts_files(&Tenant::new(tenant), tier);
     let inside = Inside::new(actions.clone(), Tenant::new(super::runs::TENANT));
     let clients = move |tenant: &str| {
         let inside = inside.of(Tenant::new(tenant));
@@ -51,14 +70,11 @@ pub(super) async fn of_server(
     let parts = Parts {
         journal,
         figures: Arc::new(FigureFile::open(&place.join("figures.json"))),
-        data: Data::new(
-            Place::Directory(place.join("data")),
-            place.join("scratch"),
-            limits(options),
-        ),
+        data: Data::new(of_tenants(data), place.join("scratch"), limits(options)),
         clients: Box::new(clients),
         models,
         describer: Some(std::env::current_exe().context("cannot find this executable")?),
+        mounts: Box::new(mounts),
     };
     let owner = format!("serve-{}", std::process::id());
     Ok(Runs::new(parts, Settings { owner, look: ALONE, ..settings(options) }))
@@ -95,11 +111,12 @@ pub(super) async fn of_platform(
     let parts = Parts {
         journal,
         figures: Arc::new(store.figures()),
-        // Nodes remove what no template names, where they keep templates.
-        data: Data::new(place.below("runs"), scratch.join("scratch"), limits(options)),
+        data: Data::new(shared(place), scratch.join("scratch"), limits(options)),
         clients: Box::new(clients),
         models,
         describer: Some(std::env::current_exe().context("cannot find this executable")?),
+        // Which node a sandbox comes to, in which tier, is not known yet. It mounts what it can.
+        mounts: Box::new(|_, _| false),
     };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let owner = format!("control-{}-{}", host.trim(), std::process::id());

@@ -34,6 +34,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let mut settings = settings(&options.hosting, config, data)?;
     settings.quota.sandboxes = options.max_sandboxes;
     settings.domain.clone_from(&options.domain);
+    settings.datasets = Some(running::of_tenants(data));
     let actions = Actions::start(settings, keys).await;
     let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     tiers::try_default(&actions, printer).await?;

@@ -198,9 +198,9 @@ pub(crate) async fn a_question_is_answered_and_nobody_else_sees_it(world: &World
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
     let kinds: Vec<_> = events.iter().map(|event| event["kind"].as_str().unwrap()).collect();
     assert_eq!((kinds[0], kinds[kinds.len() - 1]), ("run_created", "finished"));
-    // A server has no shelf to show data from, and says that it did not.
+    // The files are those that the tenant uploaded, mounted from a shelf of its own.
     let attached = events.iter().find(|event| event["kind"] == "sandbox_attached").unwrap();
-    assert_eq!(attached["data"], "copied");
+    assert_eq!(attached["data"], "mounted");
     let later = api.events(id, "?from=4").await.rest().await;
     assert_eq!(later, events[3..]);
     let path = format!("/v1/runs/{id}/events");

@@ -23,6 +23,7 @@ mod forms;
 mod inside;
 mod limits;
 mod money;
+mod mounted;
 mod offered;
 mod replicas;
 mod resumed;
@@ -122,6 +123,7 @@ const CASES: &[(&str, Case)] = cases![
     environment::ask_has_the_tier_and_the_limits_of_its_options,
     environment::no_call_of_a_run_takes_longer_than_its_owner_said,
     environment::a_tier_is_never_replaced_by_another,
+    mounted::a_tenant_mounts_its_own_files_alone,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
 ];

@@ -50,6 +50,7 @@ pub(crate) fn runs(
         clients: Box::new(clients),
         models: Box::new(models),
         describer: Some(env!("CARGO_BIN_EXE_belljar").into()),
+        mounts: Box::new(|_, _| false),
     };
     Runs::new(parts, settings)
 }

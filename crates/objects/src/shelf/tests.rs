@@ -100,3 +100,23 @@ fn what_is_shown_names_the_files_that_were_proven() {
     let two = [("a".to_owned(), kept.digest), ("a".to_owned(), kept.digest)];
     assert!(matches!(shelf.show(&two), Err(ShelfError::Unfit(_))));
 }
+
+#[test]
+fn what_is_not_wanted_any_more_is_removed() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let (dir, shelf) = shelf();
+    assert_eq!(shelf.list().unwrap(), []);
+    let mut content = File::open(file(&dir, "x\n1\n")).unwrap();
+    let kept = shelf.put(&mut content).unwrap();
+    assert_eq!((kept.digest, shelf.list().unwrap()), (Digest::of(b"x\n1\n"), vec![kept.digest]));
+    let directory = File::open(kept.path.parent().unwrap()).unwrap();
+    directory.set_modified(SystemTime::now() - 2 * HOUR).unwrap();
+    assert_eq!(shelf.touch(&kept.digest).unwrap(), kept, "it is the same file");
+    assert!(!shelf.remove_unused(&kept.digest, HOUR).unwrap());
+    directory.set_modified(SystemTime::now() - 2 * HOUR).unwrap();
+    assert!(shelf.remove_unused(&kept.digest, HOUR).unwrap());
+    assert!(!shelf.remove_unused(&kept.digest, HOUR).unwrap());
+    for shelf in [&shelf, &anew(&shelf)] {
+        assert!(matches!(shelf.touch(&kept.digest), Err(ShelfError::Absent(_))));
+    }
+}
