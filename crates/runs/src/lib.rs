@@ -60,10 +60,12 @@ pub struct Parts {
     /// The program that becomes the sealed reader of data files; none: models are not
     /// told what is inside of them.
     pub describer: Option<PathBuf>,
-    /// Returns true if the sandboxes of a tenant, made of a template with this tier, are certain to
-    /// mount its files. Else a run's data is made to fit as a copy.
-    pub mounts: Box<dyn Fn(&str, Option<Tier>) -> bool + Send + Sync>,
+    pub mounts: Mounts,
 }
+
+/// Returns true if the sandboxes of a tenant, made with this tier, are certain to mount its files.
+/// Else a run's data is made to fit as a copy.
+pub type Mounts = Box<dyn Fn(&str, Option<Tier>) -> bool + Send + Sync>;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
