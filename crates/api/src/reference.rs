@@ -195,7 +195,7 @@ fn article(html: &mut String, operation: &Described<'_>, errors: &Errors<'_>) {
                 html,
                 format_args!(
                     "<tr><td><code>{}</code></td><td class=\"quiet\">{place}{required}</td>\
-                     <td>{} {}</td></tr>",
+                     <td><div class=\"quiet\">{}</div>{}</td></tr>",
                     escaped(parameter["name"].as_str().unwrap_or_default()),
                     schema::kind(&parameter["schema"]),
                     schema::words(parameter.get("description")),

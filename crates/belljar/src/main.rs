@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Err(error) => suggest::improve(error, &Cli::command(), &arguments).exit(),
     };
     let config = Config::read(cli.store.clone(), cli.state.clone());
-    let printer = cli.printer();
+    let printer = cli.printer().with_colour(!config.no_colour);
     let status = match start(&cli, &config, &printer) {
         Ok(status) => status,
         Err(error) => {

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use belljar_node::CallError;
 use serde::Serialize;
@@ -14,6 +14,8 @@ use serde_json::json;
 pub(crate) struct Printer {
     json: bool,
     volume: Volume,
+    /// Whether standard error is a terminal that may have colours.
+    has_colour: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,12 @@ pub(crate) enum Volume {
 
 impl Printer {
     pub(crate) fn new(json: bool, volume: Volume) -> Self {
-        Self { json, volume }
+        Self { json, volume, has_colour: false }
+    }
+
+    /// Colours what goes to standard error if that is a terminal, unless the user wants none.
+    pub(crate) fn with_colour(self, is_wanted: bool) -> Self {
+        Self { has_colour: is_wanted && io::stderr().is_terminal(), ..self }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -60,8 +67,20 @@ impl Printer {
 
     /// Something that must be said, whatever was asked.
     pub(crate) fn always(&self, text: impl fmt::Display) {
+        let text = printable(&text.to_string());
+        let text = if self.has_colour { highlighted(&text) } else { text };
         // There is nobody left to tell that standard error is closed.
-        let _ = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Steps on the way to a result; silenced by `--quiet`.
+    pub(crate) fn progress(&self, text: impl fmt::Display) {
+        if self.is_quiet() {
+            return;
+        }
+        let text = printable(&text.to_string());
+        let text = if self.has_colour { dimmed(&text) } else { text };
+        let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
     /// An error with its causes, one a line, and the hint that fits best.
@@ -92,6 +111,35 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
     let mut causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     causes.dedup();
     causes
+}
+
+/// Beginnings of lines that people look for, and how each is shown at a terminal.
+const LABELS: [(&str, &str); 5] = [
+    ("error:", "1;31"),
+    ("stopped:", "1;31"),
+    ("warning:", "1;33"),
+    ("note:", "1"),
+    ("hint:", "32"),
+];
+
+fn highlighted(text: &str) -> String {
+    let shown = |line: &str| {
+        let label = LABELS.iter().find(|(label, _)| line.starts_with(label));
+        label.map_or_else(
+            || line.to_owned(),
+            |(label, colour)| line.replacen(label, &format!("\x1b[{colour}m{label}\x1b[0m"), 1),
+        )
+    };
+    text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
+}
+
+/// Each line by itself, so that none is dim because another one was cut.
+fn dimmed(text: &str) -> String {
+    let shown = |line: &str| match line {
+        "" => String::new(),
+        line => format!("\x1b[2m{line}\x1b[0m"),
+    };
+    text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
 }
 
 /// Names and messages may come from inside a sandbox; they must not steer the
@@ -180,6 +228,15 @@ mod tests {
         };
         assert_eq!(status_of(&hinted(refused, "install it"), 125), 127);
         assert_eq!(status_of(&anyhow::anyhow!("else"), 125), 125);
+    }
+
+    #[test]
+    fn labels_have_colours_and_the_rest_of_a_line_has_none() {
+        let text = "error: no error: here\n  because: of it\nhint: look elsewhere";
+        let want = "\x1b[1;31merror:\x1b[0m no error: here\n  because: of it\n\
+                    \x1b[32mhint:\x1b[0m look elsewhere";
+        assert_eq!(highlighted(text), want);
+        assert_eq!(dimmed("\nturn 1"), "\n\x1b[2mturn 1\x1b[0m");
     }
 
     #[test]

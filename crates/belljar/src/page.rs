@@ -18,6 +18,8 @@ use crate::config::Config;
 
 /// Narrower terminals are taken for this one.
 const MIN_WIDTH: usize = 40;
+/// The rest of a line stands so many columns to the right of its beginning.
+const HANGING: usize = 2;
 
 /// A terminal that standard output goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +71,10 @@ impl Page {
                     out.push_str(&self.bold(heading.trim()));
                     out.push('\n');
                 }
-                _ => out.push_str(&self.wrapped(line)),
+                _ => {
+                    let more = if is_code || is_item(line) { HANGING } else { 0 };
+                    out.push_str(&self.wrapped_by(line, more));
+                }
             }
             at += 1;
         }
@@ -83,9 +88,14 @@ impl Page {
 
     /// Breaks a text at spaces; what follows on is indented a little more than its line.
     pub(crate) fn wrapped(&self, text: &str) -> String {
+        self.wrapped_by(text, HANGING)
+    }
+
+    /// The same; what follows on is indented by so many columns more.
+    fn wrapped_by(&self, text: &str, more: usize) -> String {
         let mut out = String::new();
         for line in text.lines() {
-            self.wrap_line(line, &mut out);
+            self.wrap_line(line, more, &mut out);
             out.push('\n');
         }
         if text.is_empty() {
@@ -94,14 +104,14 @@ impl Page {
         out
     }
 
-    fn wrap_line(&self, line: &str, out: &mut String) {
+    fn wrap_line(&self, line: &str, more: usize, out: &mut String) {
         if line.chars().count() <= self.width {
             out.push_str(line);
             return;
         }
         let words = line.trim_start();
         let indent = (line.len() - words.len()).min(self.width / 2);
-        let hanging = (indent + 2).min(self.width / 2);
+        let hanging = (indent + more).min(self.width / 2);
         out.push_str(&" ".repeat(indent));
         let mut width = indent;
         for (place, word) in words.trim_end().split(' ').enumerate() {
@@ -119,6 +129,14 @@ impl Page {
             width += length;
         }
     }
+}
+
+/// Returns true for an entry of a list in Markdown.
+fn is_item(line: &str) -> bool {
+    let line = line.trim_start();
+    let rest = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let is_numbered = rest.len() < line.len() && rest.starts_with(". ");
+    is_numbered || line.starts_with("- ") || line.starts_with("* ")
 }
 
 #[cfg(test)]
@@ -154,6 +172,16 @@ mod tests {
         let deep = format!("    {}", "word ".repeat(9));
         let want = format!("    {}\n      word word\n", ["word"; 7].join(" "));
         assert_eq!(PAGE.wrapped(&deep), want);
+    }
+
+    #[test]
+    fn entries_of_lists_hang_and_paragraphs_do_not() {
+        let words = "word ".repeat(12);
+        let second = |text: &str| PAGE.markdown(text).lines().nth(1).unwrap().to_owned();
+        assert!(second(&words).starts_with("word"));
+        for item in ["- ", "* ", "12. "] {
+            assert!(second(&format!("{item}{words}")).starts_with("  word"), "{item}");
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         shelf: Shelf::new(config.data.join("datasets")),
         journal,
     };
-    printer.note(format_args!("run {}", first.run));
+    printer.progress(format_args!("run {}", first.run));
     let mut attempt = Attempt {
         environment: asking.environment(&first).await?,
         is_new: options.resume.is_none(),
@@ -284,7 +284,7 @@ async fn tell(
         if printer.is_json() {
             printer.data(runs::line(&run, &event)?)?;
         } else if let Some(text) = teller.tell(&event) {
-            printer.note(text);
+            printer.progress(text);
         }
     }
     Ok(())

@@ -226,11 +226,17 @@ impl Platform<'_> {
         let began = Instant::now();
         loop {
             self.look()?;
-            let up = |node: &&belljar_store::Node| {
-                node.state == belljar_store::NodeState::Up && node.lease_left.is_positive()
-            };
             let nodes = store.nodes().await?;
-            if nodes.iter().filter(up).count() >= usize::from(self.options.nodes) {
+            // A lease of the last `belljar dev` may still run, at another address.
+            let is_ours = |node: &belljar_store::Node| {
+                let ours = self.nodes.get(&node.name);
+                ours.is_some_and(|ours| node.address == format!("https://{}", ours.address))
+            };
+            let is_up = |node: &&belljar_store::Node| {
+                let is_up = node.state == belljar_store::NodeState::Up;
+                is_up && node.lease_left.is_positive() && is_ours(node)
+            };
+            if nodes.iter().filter(is_up).count() >= usize::from(self.options.nodes) {
                 return Ok(());
             }
             anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes did not register");

@@ -22,6 +22,9 @@ mod settings;
 mod tiers;
 mod warm;
 
+/// Columns that a text needs beside its head.
+const NARROWEST: usize = 24;
+
 /// One thing that was looked at.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Finding {
@@ -50,6 +53,19 @@ impl State {
             Self::Warn => "[warn]",
             Self::No => "[no]  ",
             Self::Info => "[info]",
+        }
+    }
+
+    fn coloured(self, page: Option<Page>) -> String {
+        let colour = match self {
+            Self::Ok => "32",
+            Self::Warn => "33",
+            Self::No => "31",
+            Self::Info => "2",
+        };
+        match page {
+            Some(Page { has_colour: true, .. }) => format!("\x1b[{colour}m{}\x1b[0m", self.mark()),
+            _ => self.mark().to_owned(),
         }
     }
 }
@@ -105,10 +121,6 @@ pub(crate) async fn run(
 }
 
 fn print(report: &Report, page: Option<Page>, printer: &Printer) -> anyhow::Result<()> {
-    let show = |line: String| match page {
-        Some(page) => printer.data(page.wrapped(&line).trim_end()),
-        None => printer.data(line),
-    };
     let sections = [
         ("Tiers", &report.tiers),
         ("Host", &report.host),
@@ -121,16 +133,15 @@ fn print(report: &Report, page: Option<Page>, printer: &Printer) -> anyhow::Resu
         if index > 0 {
             printer.data("")?;
         }
-        match page {
-            Some(page) => printer.data(page.bold(title))?,
-            None => printer.data(title)?,
-        }
+        printer.data(page.map_or_else(|| title.to_owned(), |page| page.bold(title)))?;
         let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
         for finding in findings {
             let Finding { name, state, detail, fix } = finding;
-            show(format!("  {} {name:<width$}  {detail}", state.mark()))?;
+            let head = format!("  {} {name:<width$}  ", state.mark());
+            let line = beside(&head, detail, page);
+            printer.data(line.replacen(state.mark(), &state.coloured(page), 1))?;
             if let Some(fix) = fix {
-                show(format!("         fix: {fix}"))?;
+                printer.data(beside("         fix: ", fix, page))?;
             }
         }
     }
@@ -138,6 +149,19 @@ fn print(report: &Report, page: Option<Page>, printer: &Printer) -> anyhow::Resu
         printer.note(format_args!("hint: {command}"));
     }
     Ok(())
+}
+
+/// A text behind its head. At a terminal, the lines of the text stand below each other.
+fn beside(head: &str, text: &str, page: Option<Page>) -> String {
+    let indent = head.chars().count();
+    match page.filter(|page| page.width >= indent + NARROWEST) {
+        Some(page) => {
+            let text = Page { width: page.width - indent, ..page }.wrapped(text);
+            let lines: Vec<&str> = text.trim_end().lines().collect();
+            format!("{head}{}", lines.join(&format!("\n{}", " ".repeat(indent))))
+        }
+        None => format!("{head}{text}"),
+    }
 }
 
 fn milliseconds(time: Duration) -> String {
@@ -171,4 +195,22 @@ fn templates(config: &Config) -> Vec<Finding> {
     }
     findings.extend(host::tools());
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_findings_stand_beside_their_names() {
+        let page = Some(Page { width: 40, has_colour: false });
+        let shown = beside("  [no]   runc  ", "has known vulnerabilities that escape", page);
+        let want = "  [no]   runc  has known vulnerabilities\n                 that escape";
+        assert_eq!(shown, want);
+        // No room, or no terminal: as it is.
+        let head = "  [no]   a name that takes most columns  ";
+        assert_eq!(beside(head, "a text", page), format!("{head}a text"));
+        assert_eq!(beside(head, "a text", None), format!("{head}a text"));
+        assert_eq!(State::No.coloured(page), "[no]  ");
+    }
 }

@@ -21,6 +21,7 @@ use crate::builder::Jails;
 use crate::cli::{Template, TemplateAction};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
+use crate::page::Page;
 use crate::session::{Interrupt, start_node};
 use crate::templates;
 
@@ -171,7 +172,11 @@ fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
         printer.note("hint: `belljar template recipes` lists the built-in recipes");
         return Ok(());
     }
-    Ok(printer.data(listed(&found))?)
+    let table = listed(&found);
+    Ok(printer.data(match Page::of_terminal(config) {
+        Some(page) => table.fitted(page.width),
+        None => table,
+    })?)
 }
 
 /// A manifest, with the names that sizes and times have in every `--json`.

@@ -160,6 +160,8 @@ fn a_platform_starts_serves_and_ends_and_starts_again() {
 
     let again = Dev::start(&place, "1");
     assert_eq!(again.key, key, "what was made is kept");
+    // Ready means its own node: the leases of the nodes before it have not all run out.
+    assert_eq!(again.status("POST /v1/sandboxes\n{\"template\": \"tiny\"}"), 201);
     let nats = again.children().into_iter().find(|(_, line)| line.contains("nats-server"));
     kill_process(Pid::from_raw(nats.unwrap().0).unwrap(), Signal::KILL).unwrap();
     let ran = again.end();

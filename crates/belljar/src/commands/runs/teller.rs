@@ -89,7 +89,7 @@ impl Teller {
                 );
                 let is_brief = self.detail == Detail::Brief;
                 for block in answer.blocks.iter().filter(|_| !is_brief) {
-                    text.push_str(&block_text(block));
+                    text.push_str(&block_text(block, self.columns()));
                 }
                 text
             }
@@ -161,11 +161,14 @@ impl Teller {
             fault.unwrap_or_default(),
         );
         if self.detail == Detail::Full {
-            // Wrapped, the columns of a table would no longer stand below each other.
-            let columns = self.page.map_or(WIDTH, |page| page.width.min(WIDTH));
-            text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > ", columns));
+            text.push_str(&quoted(&finished.shown, OUTPUT_LINES, "    > ", self.columns()));
         }
         text
+    }
+
+    /// Columns of code and output. They are cut: wrapped, neither code nor tables can be read.
+    fn columns(&self) -> usize {
+        self.page.map_or(WIDTH, |page| page.width.min(WIDTH))
     }
 }
 
@@ -223,7 +226,7 @@ fn beginning(forked: &ForkedFrom) -> String {
     )
 }
 
-fn block_text(block: &Block) -> String {
+fn block_text(block: &Block, columns: usize) -> String {
     match block {
         Block::Text { text } if text.trim().is_empty() => String::new(),
         Block::Text { text } => quoted(text, OUTPUT_LINES, "  ", WIDTH),
@@ -235,7 +238,7 @@ fn block_text(block: &Block) -> String {
             let main = ["code", "command", "path", "answer"].into_iter();
             let main = main.filter_map(|field| input.get(field)?.as_str()).next();
             let text = main.map_or_else(|| input.to_string(), str::to_owned);
-            format!("\n  {name}{}", quoted(&text, CODE_LINES, "    ", WIDTH))
+            format!("\n  {name}{}", quoted(&text, CODE_LINES, "    ", columns))
         }
     }
 }
@@ -322,7 +325,7 @@ mod tests {
 
     /// A turn with long words of the model, long code and a wide table.
     fn turn() -> Vec<Event> {
-        let code = format!("    total = sum({})", ["row.amount"; 8].join(" + "));
+        let code = format!("ask = \"{}\"", "where".repeat(40));
         let shown = "a column\tof a table".repeat(20);
         vec![
             event(json!({
@@ -353,10 +356,13 @@ mod tests {
             let text = told(Some(Page { width, has_colour: false }));
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= width, "{widest}: {text}");
-            // Words and code are wrapped, so that nothing of them is lost; output is cut.
+            // Nothing is lost of what the model says; code and output are cut.
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(words.contains(&["row.amount"; 8].join(" + ")), "{text}");
-            assert!(text.lines().any(|line| line.starts_with("    > ") && line.ends_with('…')));
+            assert!(words.contains(["I look at every column."; 6].join(" ").as_str()), "{text}");
+            for mark in ["    ask = ", "    > a column"] {
+                let cut = |line: &str| line.starts_with(mark) && line.ends_with('…');
+                assert!(text.lines().any(cut), "{mark}: {text}");
+            }
         }
         let text = told(None);
         assert!(text.lines().any(|line| line.chars().count() == WIDTH), "{text}");
