@@ -56,7 +56,7 @@ class Built:
                 Template()
                 .from_template("base")
                 .pip_install("humanize")
-                .pip_install("iniconfig", g=False)
+                .pip_install("inflection", g=False)
                 .apt_install("hello", no_install_recommends=True)
                 .npm_install("is-number", g=True)
                 .run_cmd(
@@ -83,7 +83,7 @@ def pip_install_is_imported():
 
 @check
 def pip_install_of_the_user_is_in_its_home():
-    found = Built.run("python3 -c 'import iniconfig; print(iniconfig.__file__)'")
+    found = Built.run("python3 -c 'import inflection; print(inflection.__file__)'")
     assert found.startswith("/home/user/.local/"), found
 
 
