@@ -89,7 +89,7 @@ def upstream():
 
 
 class Server:
-    def __init__(self, executable, log, *options):
+    def __init__(self, executable, log, *options, openings=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belljar-sdk-"))
         # The user ids of sandboxes must be able to pass through.
         self.folder.chmod(0o711)
@@ -100,7 +100,8 @@ class Server:
         host, port = upstream()
         self.upstream = f"{host}:{port}"
         gateway = self.folder / "gateway.toml"
-        gateway.write_text(f'[gateway]\nopenings = [{{ block = "{host}/32", ports = [{port}] }}]\n')
+        opened = [f'{{ block = "{host}/32", ports = [{port}] }}', *map(json.dumps, openings)]
+        gateway.write_text(f"[gateway]\nopenings = [{', '.join(opened)}]\n")
         api, data = free_port(), free_port()
         self.api, self.data = f"http://127.0.0.1:{api}", f"http://127.0.0.1:{data}"
         self.log = open(log, "wb")

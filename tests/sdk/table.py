@@ -6,15 +6,15 @@ import pathlib
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parent.parent / "docs" / "e2b-compatibility.md"
 BEGIN, END = "<!-- sdk:begin -->", "<!-- sdk:end -->"
-NO_NETWORK = "build commands have no network: `pip_install`, `apt_install` and `npm_install` fail"
+BUILD_NETWORK = "commands have the network that the operator gives builds, `--build-network`"
 PLACEHOLDER = "makes a placeholder in the client; the options that use it are refused"
 # Methods that work with a limit.
 LIMITS = {
     "Sandbox.create": "some options are refused",
     "Sandbox.get_mcp_token": "reads a file inside; there is no MCP gateway that writes it",
     "Sandbox.get_mcp_url": "makes a URL; there is no MCP gateway behind it",
-    "Template.build": NO_NETWORK,
-    "Template.build_in_background": NO_NETWORK,
+    "Template.build": BUILD_NETWORK,
+    "Template.build_in_background": BUILD_NETWORK,
     "Volume.create": "volumes cannot be mounted into sandboxes",
     "Secret.create": "secrets are stored; no sandbox uses them",
     "Secret.fill": PLACEHOLDER,

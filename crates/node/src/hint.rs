@@ -14,6 +14,10 @@ const OF_PACKAGES: &[&str] = &[
     "npm error code EAI_AGAIN",
     "npm error code ENOTFOUND",
     "npm error network",
+    // Before its version 10.
+    "npm ERR! code EAI_AGAIN",
+    "npm ERR! code ENOTFOUND",
+    "npm ERR! network",
     "Temporary failure resolving",
     "unable to access index for repository",
     "failed to download from `https://",
@@ -99,6 +103,10 @@ mod tests {
             need(&["Temporary failure in name resolution", pip]),
             Some(NetworkNeed::Packages)
         );
+        for sign in ["npm error", "npm ERR!"] {
+            let npm = format!("{sign} code EAI_AGAIN\n{sign} syscall getaddrinfo\n");
+            assert_eq!(need(&[&npm]), Some(NetworkNeed::Packages));
+        }
         assert_eq!(need(&["ConnectionRefusedError: [Errno 111] Connection refused"]), None);
         assert_eq!(need(&["ZeroDivisionError: division by zero"]), None);
         assert_eq!(need(&[]), None);

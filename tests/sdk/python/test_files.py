@@ -80,6 +80,46 @@ def test_what_is_written_belongs_to_the_user(sandbox, place):
     assert sandbox.commands.run(f"echo y >> {place}/mine && cat {place}/mine").stdout == "xy\n"
 
 
+def owners(sandbox, *paths):
+    """User and group of each, as the sandbox itself sees them."""
+    shown = sandbox.commands.run(f"stat -c %U:%G {' '.join(paths)}").stdout
+    return dict(zip(paths, shown.split()))
+
+
+@covers("Filesystem.write", "Filesystem.make_dir", "Filesystem.rename")
+def test_what_is_made_where_only_root_may_belongs_to_the_named_user(sandbox):
+    # In `/`, and in a directory that root has.
+    for top in (f"/owned-{secrets.token_hex(4)}", f"/etc/owned-{secrets.token_hex(4)}/deep"):
+        sandbox.files.write(f"{top}/in/file", "x")
+        sandbox.files.make_dir(f"{top}-made/in")
+        sandbox.files.rename(f"{top}/in/file", f"{top}-moved/in/file")
+        paths = [f"{top}{end}" for end in ("", "/in", "-made", "-made/in", "-moved", "-moved/in", "-moved/in/file")]
+        assert owners(sandbox, *paths) == dict.fromkeys(paths, "user:user")
+        # So its commands go on from there.
+        sandbox.commands.run(f"chmod 600 {top}-moved/in/file && echo y >> {top}-moved/in/file && mkdir {top}/more")
+        assert sandbox.files.read(f"{top}-moved/in/file") == "xy\n"
+    assert owners(sandbox, "/", "/etc") == {"/": "root:root", "/etc": "root:root"}
+
+
+@covers("Filesystem.write", "Filesystem.make_dir")
+def test_what_root_writes_belongs_to_root_wherever_it_is(sandbox, place):
+    sandbox.files.write(f"{place}/roots", "x", user="root")
+    sandbox.files.make_dir(f"{place}/made/in", user="root")
+    sandbox.files.write("/etc/written-by-root", "x", user="root")
+    paths = [f"{place}/roots", f"{place}/made", f"{place}/made/in", "/etc/written-by-root"]
+    assert owners(sandbox, *paths) == dict.fromkeys(paths, "root:root")
+
+
+@covers("Filesystem.write")
+def test_a_file_has_the_user_who_wrote_it_last(sandbox):
+    path = f"/tmp/{secrets.token_hex(4)}"
+    sandbox.commands.run(f"echo first > {path}", user="root")
+    sandbox.files.write(path, "second")
+    assert (sandbox.files.read(path), owners(sandbox, path)) == ("second", {path: "user:user"})
+    sandbox.files.write(path, "third", user="root")
+    assert (sandbox.files.read(path), owners(sandbox, path)) == ("third", {path: "root:root"})
+
+
 @covers("Filesystem.write")
 def test_relative_paths_start_at_the_home(sandbox):
     assert sandbox.files.write("relative.txt", "here").path == "/home/user/relative.txt"

@@ -125,7 +125,8 @@ async fn broadcast(stage: Stage) -> anyhow::Result<Seen> {
 pub(super) async fn guest_and_root(stage: Stage) -> anyhow::Result<Seen> {
     let mut findings = Findings::default();
     let sandbox = stage.sandbox(full).await?;
-    let mut command = stage.place(&sandbox, "proc/proc_18.c", &[""; 0]).await?;
+    let args: &[&str] = if stage.tier.shares_kernel() { &[] } else { &["own-kernel"] };
+    let mut command = stage.place(&sandbox, "proc/proc_18.c", args).await?;
     command.user = User::Root;
     let ran = stage.exec(&sandbox, &command).await?;
     if ran.end.reason == EndReason::Lost {
