@@ -38,6 +38,7 @@ const QUICK: &[&str] = &[
     "ports::a_server_is_reached_wherever_it_listens",
     "copies::any_sandbox_can_be_copied",
     "snapshots::snapshots_at_once_take_turns",
+    "profiles::root_has_the_capabilities_of_the_profile",
     "data::a_dataset_is_read_as_it_is",
     "data::tiers_that_show_nothing_say_so",
     "saved::a_variable_survives_on_disk",
