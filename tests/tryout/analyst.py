@@ -323,11 +323,13 @@ def prices():
 
 @step("the prompt and load_data() agree with the description: noheader.csv, latin.csv, sales.csv.gz")
 def loaded(place):
+    place.write("sales.csv.gz", gzip.compress(files.table(files.ORDERS).encode()))
+    packed = described(place, "sales.csv.gz")["sales.csv.gz"]["variable"]
     code = (
         "load_data()\n"
         "print(noheader.shape, list(noheader.columns)[:2])\n"
         "print(latin.shape, sorted(set(latin.stadt))[0], round(float(latin.betrag.sum()), 2))\n"
-        "print(len(sales), round(float(sales.revenue.sum()), 2))"
+        f"print(len({packed}), round(float({packed}.revenue.sum()), 2))"
     )
     model = Model([("execute_python", {"code": code}), ("finish", {"answer": "done", "files": []})])
     data = "noheader.csv latin.csv sales.csv.gz"
