@@ -27,9 +27,6 @@ cases!["ports":
     a_slow_reader_holds_up_nobody_else needs [OwnNetwork, Python],
 ];
 
-/// The wall-clock limit of a server.
-const SERVING: Duration = Duration::from_secs(3600);
-
 /// Listens on `address`, prints the port, and runs `handler` for each connection
 /// `c` in a thread of its own.
 async fn serve(sandbox: &Sandbox, address: &str, handler: &str) -> anyhow::Result<(Call, u16)> {
@@ -41,10 +38,7 @@ async fn serve(sandbox: &Sandbox, address: &str, handler: &str) -> anyhow::Resul
          print('port', s.getsockname()[1], 'ready', flush=True)\n\
          while True: threading.Thread(target=handle, args=(s.accept()[0],)).start()"
     );
-    let mut command = python(&script);
-    // It serves until the case ends, however slowly the host lets that happen.
-    command.wall = Some(SERVING);
-    let mut call = sandbox.start(&command).await?;
+    let mut call = sandbox.start(&python(&script)).await?;
     let said = until_printed(&mut call, "ready").await?;
     let port = said.split_whitespace().nth(1).context("no port")?.parse()?;
     Ok((call, port))
