@@ -288,7 +288,7 @@ impl Journal {
         self.ends.knows(tenant, id)
     }
 
-    /// How this sandbox of the tenant's ended, if it is among those that ended last.
+    /// The end of this sandbox of the tenant's, if it is among those that ended last.
     pub(crate) fn ended(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
         self.ends.find(tenant, id)
     }
