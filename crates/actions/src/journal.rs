@@ -288,8 +288,8 @@ impl Journal {
         self.ends.knows(tenant, id)
     }
 
-    /// The end of this sandbox of the tenant's, if it is among those that ended last.
-    pub(crate) fn ended(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
+    /// How this sandbox of the tenant's ended, if it is among those that ended last.
+    pub(crate) fn ended_sandbox(&self, tenant: &Tenant, id: &SandboxId) -> Option<Ended> {
         self.ends.find(tenant, id)
     }
 

@@ -114,7 +114,8 @@ impl Actions {
             Ok(sandbox) => return Ok(sandbox.log.find(query)),
             Err(problem) => problem,
         };
-        let ended = id.parse::<SandboxId>().ok().and_then(|id| self.journal().ended(tenant, &id));
+        let ended =
+            id.parse::<SandboxId>().ok().and_then(|id| self.journal().ended_sandbox(tenant, &id));
         ended.map(|ended| Log::of_ended(&ended).find(query)).ok_or(unknown)
     }
 }
