@@ -145,6 +145,10 @@ measure-loading *args:
 agents *args: suites
     tests/agents/run "$@"
 
+# Frameworks that keep sandboxes at E2B, unmodified, with their own defaults: openai-agents, verifiers, Harbor, Inspect, smolagents. Takes names.
+frameworks *args: suites
+    tests/frameworks/run "$@"
+
 # 183 questions of DABench through `belljar ask`, with an oracle in the model's place: right, turns, overhead, cost, cached prefix.
 eval *args: suites
     tests/eval/run "$@"

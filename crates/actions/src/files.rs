@@ -291,7 +291,7 @@ fn other(user: User) -> User {
     }
 }
 
-/// Whether the mode of a directory lets `user` put a file there, in the place of another perhaps.
+/// Returns true if the mode of a directory lets `user` put a file there, in the place of `there`.
 /// A link is taken for what it leads to, whose owner is not known; then only its mode for all
 /// counts.
 fn may_write(directory: &Entry, user: User, there: Option<&Entry>) -> bool {

@@ -56,7 +56,7 @@ const MOST: usize = 1000;
 const LONGEST: usize = 4096;
 
 impl Log {
-    /// What is on record of a sandbox that has ended.
+    /// The lines on record of a sandbox that has ended.
     fn of_ended(ended: &Ended) -> Self {
         let line = |at, kind: EventKind, detail: Option<&str>| {
             let fields = detail.map(|detail| ("detail".to_owned(), detail.to_owned()));

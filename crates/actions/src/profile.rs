@@ -31,7 +31,7 @@ impl Actions {
     }
 }
 
-/// What becomes of the processes of an original. Those that run on have the rights that they had.
+/// The fate of an original's processes. Those that run on keep the rights that they had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Processes {
     Gone,

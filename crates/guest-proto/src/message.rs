@@ -79,8 +79,7 @@ pub enum Request {
     /// Makes the directories above it as well.
     MakeDir {
         user: u32,
-        /// To whom the directories are given that are made; another than `user` takes root's
-        /// capabilities.
+        /// The owner of directories that are made. Another than `user` takes root's capabilities.
         owner: u32,
         path: Vec<u8>,
         /// Refuses one that is there already.
@@ -103,7 +102,7 @@ pub enum Request {
     /// whole, under its name, only at the end.
     Write {
         user: u32,
-        /// To whom the file is given, and directories that are made for it, as for `MakeDir`.
+        /// The owner of the file, and of directories that are made for it, as for `MakeDir`.
         owner: u32,
         path: Vec<u8>,
         mode: u32,

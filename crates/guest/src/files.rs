@@ -37,7 +37,7 @@ pub(crate) fn as_user<T>(
     outcome
 }
 
-/// To whom a file is given that the guest makes.
+/// The owner of a file that the guest makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The user with whose rights it is made.

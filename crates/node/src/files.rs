@@ -55,7 +55,7 @@ impl From<Failure> for FileError {
     }
 }
 
-/// Whose rights count when something is made, and to whom it belongs then. A user is both.
+/// The user whose rights count when something is made, and its owner. A user alone is both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Creator {
     pub user: User,

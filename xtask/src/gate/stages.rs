@@ -186,6 +186,11 @@ pub(crate) const GATE: &[Stage] = &[
         ]),
         &["just agents"],
     ),
+    stage(
+        "frameworks",
+        When::Changed(&["crates/e2b/", "crates/guest/", "tests/frameworks/"]),
+        &["just frameworks"],
+    ),
 ];
 
 /// Everything that is too slow for the gate. Each stage can be run alone, and each
@@ -227,6 +232,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("guards", &["just guards"]),
     always("packages", &["just packages"]),
     always("agents", &["just agents"]),
+    always("frameworks", &["just frameworks"]),
     always("faults", &["just faults"]),
     always("faults-random", &["just faults --random 1800 --seed 19"]),
     always("schemathesis", &["just schemathesis"]),

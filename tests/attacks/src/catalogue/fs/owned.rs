@@ -1,4 +1,4 @@
-//! What root with the profile `full` owns: its sandbox, and nothing that others see.
+//! The reach of root with the profile `full`: its own sandbox, and nothing that others see.
 
 use anyhow::ensure;
 use belljar_model::{Owners, Spec, User};
