@@ -186,11 +186,6 @@ pub(crate) const GATE: &[Stage] = &[
         ]),
         &["just agents"],
     ),
-    stage(
-        "frameworks",
-        When::Changed(&["crates/e2b/", "crates/guest/", "tests/frameworks/"]),
-        &["just frameworks"],
-    ),
 ];
 
 /// Everything that is too slow for the gate. Each stage can be run alone, and each
