@@ -9,7 +9,7 @@ use crate::world::World;
 
 /// What somebody would like to set and nobody may.
 const DESIRES: [&str; 9] =
-    ["tenant", "tenant_id", "owner", "id", "backend", "limits", "node", "epoch", "token"];
+    ["tenant", "tenant_id", "owner", "id", "backend", "max_limits", "node", "epoch", "token"];
 
 /// API-05: a field that is not described is refused, by name, everywhere.
 pub(crate) async fn unknown_fields(world: &World) -> anyhow::Result<String> {
