@@ -112,7 +112,10 @@ pub(crate) const GATE: &[Stage] = &[
     always("tenants", &["just tenants"]),
     always("e2e", &["just e2e", "just tryout"]),
     always("docs", &["just docs"]),
-    always("sdk", &["just sdk --check", "just sdk --cluster --only across --only versions"]),
+    always(
+        "sdk",
+        &["just sdk --check --skip installs", "just sdk --cluster --only across --only versions"],
+    ),
     always("eval", &[EVAL]),
     always("faults", &[FAULTS]),
     stage(
@@ -164,6 +167,20 @@ pub(crate) const GATE: &[Stage] = &[
             "tests/scripted/",
         ]),
         &["just eval --jobs 2"],
+    ),
+    stage(
+        "sdk-installs",
+        When::Changed(&[
+            "crates/actions/src/builds/",
+            "crates/e2b/",
+            "crates/egress/",
+            "crates/gateway/",
+            "crates/guest/",
+            "crates/packages/",
+            "recipes/",
+            "tests/sdk/",
+        ]),
+        &["just sdk --only installs"],
     ),
     stage(
         "packages",
