@@ -23,7 +23,7 @@ from server import alive, descendants, given, groups
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The longest time for one command. No step asks how long anything took.
 SECONDS = 300
-# What a user has set already is no part of a first hour.
+# Settings of a user from before are no part of a first hour.
 FOREIGN = ("E2B_", "NO_COLOR", "CLICOLOR", "BELLJAR_DATA", "BELLJAR_STATE", "BELLJAR_CASE_LOG", "BELLJAR_CONFIG")
 
 
@@ -140,7 +140,7 @@ class Place:
         }
         shutil.copytree(ROOT / "examples", self.work / "examples")
         self.servers = []
-        # What a user tidies up before the servers end.
+        # A user tidies up before the servers end.
         self.at_the_end = []
 
     def write(self, name, content):

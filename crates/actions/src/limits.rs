@@ -48,7 +48,7 @@ impl Actions {
     }
 }
 
-/// What to do about a limit that is out of range.
+/// The next step after a limit that is out of range.
 const LARGEST: &str = "GET /v1/templates has the largest values in `max_limits`";
 const BUILT: &str = "choose less with `limits`, or build the template again with less";
 

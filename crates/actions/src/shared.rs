@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::secret::hex;
+pub(crate) use carry::blocking;
 
 /// How old what is known of a tenant's records may be.
 const FRESH: Duration = Duration::from_secs(1);

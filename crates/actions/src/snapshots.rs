@@ -177,7 +177,7 @@ impl Snapshots {
         by_id.or_else(|| named().max_by_key(|snapshot| snapshot.taken_at)).cloned()
     }
 
-    /// What the sandboxes of all tenants were shown.
+    /// The datasets of the sandboxes of all tenants.
     pub(crate) fn data(&self) -> Vec<Data> {
         self.lock().values().map(|snapshot| snapshot.data.clone()).collect()
     }

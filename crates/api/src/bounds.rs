@@ -32,7 +32,7 @@ pub struct Number<const LEAST: u64, const MOST: u64>(u64);
 pub type Seconds = Number<1, 31_536_000>;
 /// How long one call or one cell may take.
 pub type Millis = Number<1, 86_400_000>;
-/// What JavaScript can tell apart.
+/// A count that JavaScript reads exactly.
 pub type Count = Number<0, 9_007_199_254_740_991>;
 /// Entries of one page.
 pub type PageSize = Number<1, 100>;

@@ -29,7 +29,7 @@ pub struct AliveRuns {
     pub paused: u64,
 }
 
-/// What runs did since a time.
+/// Figures of runs since a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatsWindow {
     /// Start of the window: at a full ten seconds, so up to ten seconds earlier than its name

@@ -14,7 +14,7 @@ use serde_json::json;
 pub(crate) struct Printer {
     json: bool,
     volume: Volume,
-    /// Whether standard error is a terminal that may have colours.
+    /// True if standard error is a terminal that may have colours.
     has_colour: bool,
 }
 

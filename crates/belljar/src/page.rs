@@ -166,7 +166,7 @@ mod tests {
         }
         let shown = PAGE.wrapped(&list);
         assert!(shown.lines().nth(1).unwrap().starts_with("  word"), "{shown}");
-        // What fits stays as it is; indents stay what they are.
+        // A line that fits stays as it is, and so does its indent.
         let code = "\nfor row in rows:\n    print(row)\n";
         assert_eq!(PAGE.wrapped(code), code);
         let deep = format!("    {}", "word ".repeat(9));

@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 4;
 /// A template has an id and a few names; a node that says more is not believed.
 const MAX_TEMPLATE_NAMES: usize = 8;
 
-/// What a sandbox takes of the node that makes it.
+/// The requirements of a sandbox on the node that makes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Demand {
     tier: Option<Tier>,

@@ -41,7 +41,7 @@ pub(crate) struct Start<'a> {
 const STREAM: i32 = 3;
 
 impl Start<'_> {
-    /// The capabilities of the program. An interpreter has none, whoever its user is: one that a
+    /// The capabilities of the program. An interpreter has none, whatever its user: one that a
     /// zygote forks has none either.
     fn capabilities(&self) -> caps::Set {
         match self.stream {

@@ -31,7 +31,7 @@ pub(crate) fn as_user<T>(
     if !confiner.profile.switch_user {
         return act();
     }
-    // What was taken by halves is given back as well.
+    // Rights that were taken in part are given back as well.
     let outcome = confiner.rights.take(user).doing("act as the user").and_then(|()| act());
     confiner.rights.give_back().doing("act as the guest again")?;
     outcome
@@ -215,7 +215,7 @@ pub(crate) fn make_dir(path: &[u8], new: bool, owner: Owner) -> Outcome {
 pub(crate) struct Made<'a>(Vec<&'a Path>);
 
 impl Made<'_> {
-    /// Gives them away, the innermost first: whoever owns a directory may put something else in
+    /// Gives them away, the innermost first: the owner of a directory may put something else in
     /// the place of what is in it.
     pub(crate) fn give_to(&self, owner: Owner) -> Result<(), Errno> {
         if owner == Owner::Maker {

@@ -28,7 +28,7 @@ pub(crate) struct Rights {
 enum Kind {
     /// Linux has ids for files alone.
     FileIds,
-    /// gVisor has no such ids, so the effective ones change. Nobody gains from that: who may
+    /// gVisor has no such ids, so the effective ones change. No process gains from that: who may
     /// signal or trace the guest depends on its real and saved ids too.
     EffectiveIds,
 }

@@ -26,7 +26,7 @@ const SPAN_SECONDS: i64 = 10;
 /// Sums by name.
 pub type Sums = BTreeMap<String, u64>;
 
-/// What one writer has summed for a tenant in one span.
+/// The sums of one writer for a tenant in one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanSums {
     pub tenant: String,
@@ -35,7 +35,7 @@ pub struct SpanSums {
     pub sums: Sums,
 }
 
-/// Where figures are kept.
+/// A store of figures.
 pub trait FigureStore: fmt::Debug + Send + Sync {
     /// Keeps sums of this writer. They replace what it has said of the same spans before.
     fn put<'a>(

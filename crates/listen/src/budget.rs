@@ -66,7 +66,7 @@ impl Budget {
     }
 }
 
-/// A place at a port for the next connection, whoever it is from.
+/// A place at a port for the next connection, from any address.
 #[derive(Debug)]
 pub(crate) struct PortPlace {
     _permit: OwnedSemaphorePermit,

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::budget::Place;
 
-/// Whether a connection has switched to another protocol; cheap to clone.
+/// Remembers that a connection has switched to another protocol; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switched(Arc<AtomicBool>);
 

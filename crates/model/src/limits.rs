@@ -192,7 +192,7 @@ impl ChosenLimits {
 }
 
 impl MaxLimits {
-    /// No maximum but what [`Limits::check`] allows: for whoever owns the host.
+    /// No maximum but what [`Limits::check`] allows: for the owner of the host.
     pub const UNBOUNDED: Self = Self {
         memory_bytes: MOST_BYTES,
         cpu_millis: MOST_CPU_MILLIS,
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(text, r#"{"memory_bytes":1,"wall_ms":2}"#);
         let read = |text: &str| serde_json::from_str::<ChosenLimits>(text).unwrap();
         assert_eq!(read(&text), chosen);
-        // What a newer version chose besides does not make a transcript unreadable.
+        // A choice that only a newer version knows does not make a transcript unreadable.
         assert_eq!(read(r#"{"memory_bytes":1,"wall_ms":2,"gpus":1}"#), chosen);
         assert_eq!(read("{}"), ChosenLimits::NONE);
     }

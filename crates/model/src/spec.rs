@@ -278,7 +278,7 @@ impl FromStr for SecurityProfile {
     }
 }
 
-/// Who the code is, inside. Only root can have capabilities: see [`SecurityProfile`].
+/// The user of a call inside. Only root can have capabilities: see [`SecurityProfile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum User {

@@ -1,4 +1,4 @@
-//! What is in a file that a tenant brought, without its rows.
+//! Describes files that a tenant uploaded, without their rows.
 
 use std::thread;
 

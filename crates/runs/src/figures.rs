@@ -23,7 +23,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a tenant's runs did, and do.
+/// Figures of a tenant's runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunStats {
     pub at: OffsetDateTime,
@@ -36,7 +36,7 @@ pub struct RunStats {
     pub day: FigureWindow,
 }
 
-/// What happened since a time.
+/// Figures since a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureWindow {
     pub from: OffsetDateTime,
@@ -69,7 +69,7 @@ pub enum StatsError {
 
 impl Runs {
     pub async fn stats(&self, tenant: &str) -> Result<RunStats, StatsError> {
-        // What this process has counted; other replicas keep theirs within seconds.
+        // The counts of this process; other replicas keep theirs within seconds.
         self.0.signals.freshen().await?;
         let at = OffsetDateTime::now_utc();
         let journal = self.journal();
@@ -145,7 +145,7 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// What a signal adds to the sums of its tenant.
+/// Adds a signal to the sums of its tenant.
 pub(crate) fn added(signal: &Signal) -> Vec<(String, u64)> {
     let one = |group: &str, word: &str| (format!("{group}.{word}"), 1);
     let many = |name: &str, sum: u64| (name.to_owned(), sum);

@@ -51,7 +51,7 @@ const READ_AT_ONCE: usize = 2;
 /// What the process that runs live in has to offer.
 pub struct Parts {
     pub journal: Arc<dyn Journal>,
-    /// Where sums of what runs do are kept, beside the journal.
+    /// The store of the figures of runs, beside the journal.
     pub figures: Arc<dyn FigureStore>,
     pub data: Data,
     /// The API as the tenant of this name has it.

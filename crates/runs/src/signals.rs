@@ -27,7 +27,7 @@ const OLD: Duration = Duration::from_secs(25 * 60 * 60);
 #[derive(Debug)]
 pub(crate) struct SignalRecorder {
     figures: Arc<dyn FigureStore>,
-    /// Who sums: no other process, and not even this one after a restart.
+    /// The name of this writer: no other process has it, nor this one after a restart.
     writer: String,
     open: Mutex<OpenSpans>,
     /// When sums were kept last. Held while they are, so that older ones never replace newer

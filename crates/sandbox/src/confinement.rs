@@ -181,9 +181,9 @@ const RESERVED_BYTES: u64 = 1 << 30;
 pub(crate) fn nproc(limits: &Limits) -> u64 {
     // This lock counts forks that are under way, of which each task may have one;
     // the first lock counts only those that it let through. Without a user namespace
-    // it also counts whatever else of the host has the user id, such as the dead of
-    // the sandbox before, until somebody takes them in. Any narrower, and on a slow or
-    // busy host the first is never reached and nobody learns of the bomb.
+    // it also counts other processes of the host with the user id, such as the dead of
+    // the sandbox before, until they are reaped. Any narrower, and on a slow or
+    // busy host the first is never reached and no limit is reported.
     2 * u64::from(limits.pids) + 2
 }
 

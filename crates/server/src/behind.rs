@@ -78,7 +78,7 @@ impl Cluster {
         }
     }
 
-    /// The port that control connects to, and nobody else can. Each replica of control speaks
+    /// The port that control alone can connect to. Each replica of control speaks
     /// for many clients, whose addresses it bounds itself.
     pub fn listen(&self, address: std::net::SocketAddr) -> Result<Listener, ListenError> {
         let endpoint = self.identity.endpoint().clone();

@@ -81,6 +81,18 @@ pub struct Spent {
     pub nano_dollars: u64,
 }
 
+impl Spent {
+    /// Tokens by the name of their kind.
+    fn tokens(self) -> [(&'static str, u64); 4] {
+        [
+            ("input", self.input),
+            ("cache_read", self.cache_read),
+            ("cache_write", self.cache_write),
+            ("output", self.output),
+        ]
+    }
+}
+
 /// A request that is being answered; counted while it is there.
 #[derive(Debug)]
 pub struct Timer {
@@ -397,19 +409,12 @@ impl Metrics {
     }
 
     pub fn spent(&self, spent: Spent) {
-        let Spent { input, cache_read, cache_write, output, nano_dollars } = spent;
-        let kinds = [
-            ("input", input),
-            ("cache_read", cache_read),
-            ("cache_write", cache_write),
-            ("output", output),
-        ];
-        for (kind, count) in kinds {
+        for (kind, count) in spent.tokens() {
             self.tokens.at([kind.into()]).inc_by(count);
         }
         // Exact for a hundred years of any budget: 2^53 of these are nine million dollars.
         #[expect(clippy::cast_precision_loss, reason = "see above")]
-        self.spent_dollars.at([]).inc_by(nano_dollars as f64 / 1e9);
+        self.spent_dollars.at([]).inc_by(spent.nano_dollars as f64 / 1e9);
     }
 
     pub(crate) fn spans_sent(&self, count: u64) {

@@ -112,7 +112,7 @@ fn dashboards_ask_only_for_what_there_is() {
     }
 }
 
-/// A metric of runs that no panel shows is one that nobody sees.
+/// A metric of runs that no panel shows is one that no operator sees.
 #[test]
 fn the_dashboard_of_runs_shows_every_metric_of_runs() {
     let text = file("packaging/grafana/belljar-runs.json");

@@ -3,7 +3,7 @@
 //! A daemon that has served an attacker must not stay larger for it. Allocators keep some of what
 //! is freed, and first uses are paid once; so growth counts only above a floor, and only if it is
 //! still there once the daemon has nothing left to do. That is no question of time: a host that
-//! gives no cores delays the daemon and whoever looks at it alike, so looks are counted.
+//! gives no cores delays the daemon and its observer alike, so looks are counted.
 
 use std::fs;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const MAX_LOOKS: u32 = 1200;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// What a daemon gives back at least, if it still does.
+/// The least that a daemon gives back, if it still does.
 const GIVEN_BACK: u64 = 1 << 20;
 
 /// Daemons by name and process id, with the memory that each had first.

@@ -153,7 +153,7 @@ mod planted {
         Ok(found == content)
     }
 
-    /// What is not there, or is something else now, need not go.
+    /// Ignores names that are gone, or are something else now.
     fn gone(removed: Result<(), Errno>) -> io::Result<()> {
         match removed {
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY) => Ok(()),

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::keys::Tenant;
 use crate::private;
 use crate::problem::{Kind, Problem};
-use crate::shared::{Fetching, away};
+use crate::shared::{Fetching, away, blocking};
 
 /// How long a sandbox of a platform waits for its files. Meanwhile it takes a turn at control, where
 /// only so many sandboxes are made at once.
@@ -37,7 +37,7 @@ struct Inner {
     root: PathBuf,
     /// How long to wait for files; none: however long it takes.
     patience: Option<Duration>,
-    /// Where files are fetched from; none: nowhere.
+    /// The source of files; none: no file can be fetched.
     source: Option<Place>,
     scratch: PathBuf,
     /// By the digest of the tenant.
@@ -177,7 +177,7 @@ async fn find(place: &Place, scratch: &Path, digest: &Digest) -> Result<Objects,
     Err(unknown(digest))
 }
 
-/// What is fetched is proven, and what is then on the shelf is proven again.
+/// A fetched file is proven, and proven again when it is on the shelf.
 async fn fetch(objects: &Objects, shelf: &Shelf, digest: &Digest) -> Result<(), Problem> {
     let mut file = match objects.get_blob(digest).await {
         Err(ObjectsError::NoBlob(_)) => return Err(unknown(digest)),
@@ -185,20 +185,6 @@ async fn fetch(objects: &Objects, shelf: &Shelf, digest: &Digest) -> Result<(), 
     };
     let shelf = shelf.clone();
     blocking("keep a dataset", move || shelf.put(&mut file).map(drop)).await
-}
-
-async fn blocking<T, E>(
-    attempted: &'static str,
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, Problem>
-where
-    T: Send + 'static,
-    E: std::error::Error + Send + 'static,
-{
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| Problem::internal(attempted, &error)),
-        Err(error) => Err(Problem::internal(attempted, &error)),
-    }
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub(super) fn layers_of(
 }
 
 /// Does what waits for disks on a thread for that.
-pub(super) async fn blocking<T, E>(
+pub(crate) async fn blocking<T, E>(
     attempted: &'static str,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, Problem>

@@ -1,4 +1,4 @@
-//! What the model is told of samples, and how far figures from them can be off.
+//! Describes samples to the model, and bounds the error of figures from them.
 //!
 //! docs/design/0032-samples.md proves the bounds. They hold for any data and any filter: nothing
 //! is assumed of how values are spread.

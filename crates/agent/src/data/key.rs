@@ -21,7 +21,7 @@ use super::records::{Cell, CopyError, Form, Mark, cell, walk};
 /// A longer value is no key.
 const MAX_KEY_BYTES: usize = 4096;
 
-/// Where records have their key.
+/// The place of the key in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Column {
     /// In CSV, from 0.
@@ -210,7 +210,7 @@ struct InFields<'c> {
     key: Option<Vec<u8>>,
 }
 
-/// Where in a text.
+/// A place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text {
     Outside,

@@ -39,7 +39,7 @@ pub(super) struct Part {
     pub(super) peak: u64,
     /// One record, or one value of the key, in 2 to the power of this is kept.
     pub(super) halvings: u32,
-    /// What the sample is drawn by; none: each record is drawn by itself.
+    /// The key that the sample is drawn by; none: each record is drawn by itself.
     pub(super) key: Option<SharedKey>,
     /// Other samples with the same values of the key, by file and column.
     pub(super) together: Vec<String>,

@@ -113,7 +113,7 @@ fn copied(
     Ok(copied)
 }
 
-/// What decides.
+/// Decides which records of a file are drawn.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
     file: Digest,

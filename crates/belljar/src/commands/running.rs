@@ -28,7 +28,7 @@ fn served(data: &Path) -> PathBuf {
     data.join("served")
 }
 
-/// Where a server keeps files of its tenants.
+/// The place of files of a server's tenants.
 pub(super) fn of_tenants(data: &Path) -> Place {
     Place::Directory(served(data).join("data"))
 }

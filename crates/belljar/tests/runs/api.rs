@@ -408,15 +408,7 @@ pub(crate) async fn fixed_rules_answer_where_there_is_no_model(world: &World) {
 
 /// O4: a tenant's figures are made of the events of its own runs.
 pub(crate) async fn figures_are_of_ones_own_runs(world: &World) {
-    const SCRIPT: &str = r#"
-        [[turn]]
-        call = [{ tool = "shell", input = { command = "exit 3" } }]
-        usage = { input = 1000, output = 50, cached = 3000 }
-        [[turn]]
-        call = [{ tool = "finish", input = { answer = "done" } }]
-        usage = { input = 1000, output = 50, cached = 3000 }
-    "#;
-    let _model = world.scripts.add("figures", SCRIPT).await;
+    let _model = world.scripts.add("figures", crate::figures::SCRIPT).await;
     let (one, two) = (Api::new(world), Api::stranger(world));
     let before = one.stats().await["day"]["ended"]["answered"].as_u64().unwrap();
     let id = one.ask("figures").await;

@@ -38,7 +38,7 @@ pub(crate) async fn a_file_is_described_to_its_owner_alone(world: &World) {
         api.get(&format!("{path}?{query}")).await.refused(422, "invalid_query");
     }
 
-    // Nobody else, and nothing else.
+    // No other tenant, and no other file.
     stranger.get(&path).await.refused(404, "data_not_found");
     let (zeros, upper) = ("0".repeat(64), sha256.to_uppercase());
     for none in ["x", "..%2fx", zeros.as_str(), upper.as_str()] {
@@ -54,7 +54,7 @@ pub(crate) async fn a_file_is_described_to_its_owner_alone(world: &World) {
     }
 }
 
-/// What control passes to a replica's runs, for a tenant that it has proven.
+/// Sends a request as control passes it to a replica's runs, for a proven tenant.
 async fn send(replica: &Inside, tenant: &str, method: &str, path: &str, body: &str) -> Answer {
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();

@@ -1,4 +1,4 @@
-//! Figures of a platform: any replica tells them, whichever one worked on a run.
+//! Figures of a platform: any replica answers for the runs of all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use belljar_testkit::Postgres;
 use crate::offered;
 use crate::world::{TEMPLATE, World};
 
-const SCRIPT: &str = r#"
+/// A turn with a command that fails, and an answer.
+pub(crate) const SCRIPT: &str = r#"
     [[turn]]
     call = [{ tool = "shell", input = { command = "exit 3" } }]
     usage = { input = 1000, output = 50, cached = 3000 }

@@ -46,7 +46,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         offered::runs(&inside, journal, figures, place.path(), scripts, settings)
     };
     let (first, second) = (replica("first"), replica("second"));
-    // The run keeps it, whoever works on it; and the operator bounds what it does not name.
+    // The run keeps it on every worker; and the operator bounds what it does not name.
     let limits = ChosenLimits { memory_bytes: Some(768 << 20), ..ChosenLimits::NONE };
     let environment = Environment { tier: Some(Tier::Jail), limits };
     let wanted = Wanted {

@@ -1,4 +1,4 @@
-//! What workers tell of the events that they write.
+//! Workers count the events that they write, each once.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ impl Observer for Collected {
     }
 }
 
-/// O4: each fact of the transcript is counted once, whichever worker wrote it.
+/// O4: each fact of the transcript is counted once, on any worker.
 pub(crate) async fn each_event_is_told_once_also_if_the_worker_is_stopped(world: &World) {
     const SCRIPT: &str = r#"
         [[turn]]

@@ -85,7 +85,7 @@ fn only_nodes_that_allow_the_chosen_limits_are_asked() {
     assert_eq!(roster.place(full, now).unwrap_err(), NoNode::Full);
     assert_eq!(roster.max_limits(now), gives(64 * GIB, 8000));
     assert_eq!(roster.tiers(now), [Tier::Jail]);
-    // What the database says of a node has them, too.
+    // The database's record of a node has them, too.
     roster.learn(Heard { max_limits: gives(GIB, 8000), ..heard(2, 9) }, now + RECENT);
     let later = now + RECENT;
     assert_eq!(roster.place(wants(2 * GIB, 4000), later).unwrap_err(), NoNode::Limits);

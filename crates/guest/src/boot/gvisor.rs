@@ -17,7 +17,7 @@ use super::{Booted, steps};
 use crate::groups::Groups;
 use crate::rights::Rights;
 
-/// Where groups are mounted, out of sight of calls.
+/// The mount point of the groups, out of sight of calls.
 const PLACE: &str = "/.belljar/groups";
 
 pub(super) fn boot() -> Result<Booted, Failure> {

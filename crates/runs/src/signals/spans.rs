@@ -77,7 +77,7 @@ mod tests {
         vec![("turns".to_owned(), sum)]
     }
 
-    /// What is kept: the whole sum of each span that has changed.
+    /// The sums to keep: the whole sum of each span that has changed.
     fn keep(open: &mut OpenSpans, now: i64) -> Vec<(String, i64, u64)> {
         let (spans, changes) = open.changed();
         open.kept(&spans, &changes, at(now));

@@ -34,7 +34,7 @@ async fn figures_of_all_replicas_are_summed_and_repetitions_change_nothing() {
     for _ in 0..2 {
         figures.put("one", &first).await.unwrap();
     }
-    // What is said later of the same span replaces what was said before.
+    // A later sum of the same span replaces the one before.
     figures.put("one", &[span("ann", 10, &[("turns", 4)])]).await.unwrap();
     figures.put("two", &[span("ann", 10, &[("turns", 8)])]).await.unwrap();
     assert_eq!(sums(&figures, "ann", 0).await, of(&[("failed.model", 1), ("turns", 13)]));

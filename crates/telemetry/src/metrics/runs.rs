@@ -124,19 +124,12 @@ impl RunMetrics {
     }
 
     pub fn spent(&self, spent: Spent) {
-        let Spent { input, cache_read, cache_write, output, nano_dollars } = spent;
-        let kinds = [
-            ("input", input),
-            ("cache_read", cache_read),
-            ("cache_write", cache_write),
-            ("output", output),
-        ];
-        for (kind, count) in kinds {
+        for (kind, count) in spent.tokens() {
             self.tokens.at([kind.into()]).inc_by(count);
         }
         // Exact up to nine million dollars.
         #[expect(clippy::cast_precision_loss, reason = "see above")]
-        self.dollars.at([]).inc_by(nano_dollars as f64 / 1e9);
+        self.dollars.at([]).inc_by(spent.nano_dollars as f64 / 1e9);
     }
 
     /// A tool call ended, with this fault or `none`.

@@ -62,7 +62,7 @@ async fn root_has_the_capabilities_of_the_profile(f: &Fixture) -> anyhow::Result
     Ok(())
 }
 
-/// What package managers and services do, each alone.
+/// Acts of package managers and services, each alone.
 const ACTS: [(&str, &str); 6] = [
     ("write into the home of a user", "open('/home/user/closed/new', 'w').close()"),
     ("give a file away", "open('/tmp/own', 'w').close(); os.chown('/tmp/own', 1234, 1234)"),

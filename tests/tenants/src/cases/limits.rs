@@ -1,4 +1,4 @@
-//! Limits of sandboxes: nobody gets more than the operator's maximum, on whatever way.
+//! Limits of sandboxes: no tenant gets more than the operator's maximum, by any route.
 
 use anyhow::{Context as _, ensure};
 use belljar_model::MaxLimits;
@@ -81,7 +81,7 @@ async fn nothing_exceeds(a: &Client) -> anyhow::Result<usize> {
             }
         }
     }
-    // Other names for the same, a name twice, and limits that nobody chooses.
+    // Other names for the same, a name twice, and limits that cannot be chosen.
     for limits in [
         r#""limits": { "memory": "64G" }"#,
         r#""limits": { "memoryMB": 65536 }"#,
@@ -204,7 +204,7 @@ async fn has(a: &Client, sandbox: &str, limits: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a tenant had made before an operator lowered the maximum gives nobody more than that.
+/// Sandboxes from before an operator lowered the maximum give no tenant more than that.
 /// Answers how many requests were refused.
 async fn a_lower_maximum_holds() -> anyhow::Result<usize> {
     let dir = new_directory()?;
@@ -223,7 +223,7 @@ async fn a_lower_maximum_holds() -> anyhow::Result<usize> {
     seen
 }
 
-/// What has 2 GiB of memory.
+/// The limits of a sandbox with 2 GiB of memory.
 #[derive(Debug)]
 struct Large {
     /// A sandbox of the template, and one that chose so; both on disk.

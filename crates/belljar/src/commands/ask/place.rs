@@ -67,7 +67,7 @@ impl Sandboxes {
             belljar_actions::Config::new(state.path().to_owned(), config.store.clone());
         settings.engine_state.clone_from(&config.state);
         settings.offers_host = true;
-        // Whoever asks owns the host, as with `belljar run`.
+        // The caller owns the host, as with `belljar run`.
         settings.max_limits = MaxLimits::UNBOUNDED;
         settings.shelf = Some(shelf.clone());
         // One sandbox is made: none has to wait for another.

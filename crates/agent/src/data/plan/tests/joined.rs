@@ -61,7 +61,7 @@ impl World {
         (self.deals.1.len() + self.activities.1.len()) as u64
     }
 
-    /// What there is, if neither file had been sampled.
+    /// The true figures: those of both files without sampling.
     fn truth(&self) -> [f64; 3] {
         let totals = totals(&self.deals.1, &self.activities.1);
         let count: f64 = totals.values().map(|(n, _)| n).sum();
@@ -160,7 +160,7 @@ impl Case {
         Self { world, plan, deals, activities, range }
     }
 
-    /// What the manifest says of a sample.
+    /// The entry of a sample in the manifest.
     fn stated(&self, part: usize, name: &str) -> f64 {
         let manifest: Value = serde_json::from_str(&self.plan.manifest()).unwrap();
         let stated = &manifest["datasets"][part]["sample"][name];
@@ -214,7 +214,7 @@ async fn figures_over_a_join_of_two_samples_are_within_the_bound_in_all_of_100_c
         {
             let error = (figure - truth).abs();
             assert!(error <= bound, "case {seed}, figure {what}: {figure} ± {bound}, not {truth}");
-            // What it says is worth something, and less than the mistake of the control below.
+            // The bound is useful: it is less than the error of the control below.
             assert!(bound < 0.7 * truth, "case {seed}, figure {what}: {figure} ± {bound}");
         }
     }
