@@ -57,20 +57,20 @@ pub(crate) struct Attack {
     pub(crate) title: &'static str,
     pub(crate) act: Act,
     pub(crate) control: Control,
-    /// Whether a neighbour's heartbeat is watched meanwhile; runs alone.
-    pub(crate) stress: bool,
+    /// Why nothing may run beside it. A neighbour's heartbeat is watched meanwhile.
+    pub(crate) alone: Option<&'static str>,
 }
 
 impl Attack {
     /// Priority and title come from the table of all attacks.
     pub(crate) fn new(id: &'static str, act: Act, control: Control) -> Self {
         let (priority, title) = table::find(id).map_or((0, ""), |row| (row.priority, row.title));
-        Self { id, priority, title, act, control, stress: false }
+        Self { id, priority, title, act, control, alone: None }
     }
 
-    /// Watches a neighbour meanwhile.
-    pub(crate) fn stress(self) -> Self {
-        Self { stress: true, ..self }
+    /// Runs alone, beside a neighbour that must not notice it.
+    pub(crate) fn alone(self, reason: &'static str) -> Self {
+        Self { alone: Some(reason), ..self }
     }
 
     /// Whether it is about warm interpreters.

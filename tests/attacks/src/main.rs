@@ -13,6 +13,8 @@
 mod attack;
 mod catalogue;
 mod harness;
+mod lane;
+mod plan;
 mod report;
 mod suite;
 
@@ -44,9 +46,12 @@ struct Options {
     /// Rewrites the golden files from what is seen.
     #[arg(long)]
     bless: bool,
-    /// Runs as many attacks side by side; those that measure still run alone.
-    #[arg(short, value_name = "COUNT", default_value_t = 2)]
+    /// Runs as many attacks side by side; those that need the host for themselves run alone.
+    #[arg(short, long, value_name = "COUNT", default_value_t = 2)]
     jobs: usize,
+    /// Does the runs whose numbers come on standard input
+    #[arg(long, hide = true)]
+    lane: bool,
     /// What stands around the code; what cannot be staged there says why.
     #[arg(long, value_name = "TIER", default_value = "jail")]
     tier: Tier,
@@ -83,11 +88,15 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let programs = Programs::compile()?;
-    let Some(planted) = Planted::find() else {
-        return Err(launch::again_with_secrets(&programs));
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let results = runtime.block_on(suite::run(&options, attacks, programs, planted))?;
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    if options.lane {
+        let Some(planted) = Planted::find() else {
+            return Err(launch::again_with_secrets(&programs));
+        };
+        runtime()?.block_on(lane::serve(&options, &attacks, programs, planted))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let results = runtime()?.block_on(lane::run_all(&options, &attacks))?;
     let passed = report::print(&results, options.verbose);
     if let Some(file) = &options.json {
         std::fs::write(file, report::json(&results).to_string())?;

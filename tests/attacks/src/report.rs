@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use belljar_testkit::CaseOutcome;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::attack::{Attack, Control};
 use crate::catalogue::table::CLASSES;
 
 /// One run.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    pub(crate) id: &'static str,
+    pub(crate) id: String,
     /// What was switched off; `None` for the attack on the real jail.
     pub(crate) control: Option<String>,
     pub(crate) said: String,
@@ -26,9 +27,9 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// One that was not run at all.
-    pub(crate) fn elsewhere(id: &'static str, why: &str) -> Self {
+    pub(crate) fn elsewhere(id: &str, why: &str) -> Self {
         Self {
-            id,
+            id: id.to_owned(),
             control: None,
             said: format!("not here: {why}"),
             wrong: Vec::new(),
@@ -45,7 +46,7 @@ impl Outcome {
     /// Its name in the case log.
     pub(crate) fn case(&self) -> String {
         match &self.control {
-            None => self.id.to_owned(),
+            None => self.id.clone(),
             Some(off) => format!("{} {off}", self.id),
         }
     }

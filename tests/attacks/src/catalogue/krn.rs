@@ -89,7 +89,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             payload("krn/krn_29.c").args(&["3"]),
             Control::Because("a fuzz has no defence to switch off"),
         )
-        .stress(),
+        .alone("it keeps the kernel busy with calls made at random"),
         one("KRN-30", payload("krn/krn_30.c"), FILTER),
         driven(
             "KRN-31",

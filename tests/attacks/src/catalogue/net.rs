@@ -68,8 +68,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("NET-23", tapes::misses),
         both!("NET-24", tapes::others),
         both!("NET-25", answers::bombs),
-        // It looks at the memory of this whole process, so nothing runs beside it.
-        both!("NET-26", frames::floods).stress(),
+        both!("NET-26", frames::floods).alone("a flood of frames"),
         both!("NET-27", carrying::near),
         both!("NET-28", direct::death),
         both!("NET-29", apart::authorities),

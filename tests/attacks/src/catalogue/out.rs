@@ -20,9 +20,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
     let data = Control::Because("the host never looks into what it moves");
     let fixed = Control::Because("the end of a call has fixed fields; output is in none of them");
     vec![
-        // These look at the memory of this whole process, so nothing runs beside them.
         driven("OUT-01", |stage| Box::pin(streams::endless(stage)), Control::Without(&[OutputCap]))
-            .stress(),
+            .alone("a flood of output"),
         driven("OUT-02", |stage| Box::pin(twins::bytes(stage)), framed),
         driven("OUT-03", |stage| Box::pin(twins::escapes(stage)), framed),
         driven("OUT-04", |stage| Box::pin(twins::frames(stage)), framed),
@@ -33,7 +32,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             |stage| Box::pin(streams::unread(stage)),
             Control::Because("output waits inside until it is taken; it has no other form"),
         )
-        .stress(),
+        .alone("a flood of output that nothing reads"),
         driven(
             "OUT-08",
             |stage| Box::pin(secrets(stage, Given::No)),

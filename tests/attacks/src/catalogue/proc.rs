@@ -53,8 +53,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             |stage| Box::pin(pids::reused(stage)),
             Control::Because("kills go by pidfd and group, never by number"),
         )
-        // Alone: pids are chosen, and nobody else may take them meanwhile.
-        .stress(),
+        .alone("it chooses pids, and nothing may take them meanwhile"),
         driven("PROC-09", |stage| Box::pin(deaths::stuck(stage)), Control::Because(atomic)),
         driven(
             "PROC-10",

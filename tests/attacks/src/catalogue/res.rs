@@ -31,36 +31,44 @@ pub(crate) fn attacks() -> Vec<Attack> {
     let warm = "the limits are those of RES-01 to RES-13, where each is switched off in turn";
     let walk = "trees are walked without recursion; there is no other walk to switch to";
     vec![
-        driven("RES-01", |stage| Box::pin(fork_bomb(stage)), NO_PIDS_LIMIT).stress(),
-        one("RES-02", THREADS, NO_PIDS_LIMIT).stress(),
-        driven("RES-03", |stage| Box::pin(memory::touched(stage)), NO_MEMORY_LIMIT).stress(),
+        driven("RES-01", |stage| Box::pin(fork_bomb(stage)), NO_PIDS_LIMIT)
+            .alone("a bomb of processes"),
+        one("RES-02", THREADS, NO_PIDS_LIMIT).alone("a bomb of threads"),
+        driven("RES-03", |stage| Box::pin(memory::touched(stage)), NO_MEMORY_LIMIT)
+            .alone("it takes memory until it is stopped"),
         driven(
             "RES-04",
             |stage| Box::pin(memory::without_owner(stage)),
             Control::Without(&[CgroupMemory, Rlimits]),
-        ),
-        one("RES-05", BUFFERS, NO_MEMORY_LIMIT).stress(),
+        )
+        .alone("it counts shared memory of the whole host"),
+        one("RES-05", BUFFERS, NO_MEMORY_LIMIT).alone("it takes memory until it is stopped"),
         driven("RES-06", |stage| Box::pin(memory::of_the_manager(stage)), NO_MEMORY_LIMIT),
         driven("RES-07", |stage| Box::pin(rest::objects(stage)), Control::Without(&[Rlimits])),
-        driven("RES-08", |stage| Box::pin(cpu(stage)), Control::Without(&[CgroupCpu])).stress(),
+        driven("RES-08", |stage| Box::pin(cpu(stage)), Control::Without(&[CgroupCpu]))
+            .alone("it measures shares of the processors"),
         driven("RES-09", |stage| Box::pin(disk::full(stage)), Control::Without(&[SizedDisk])),
         driven("RES-10", |stage| Box::pin(disk::inodes(stage)), Control::Without(&[SizedInodes])),
         driven("RES-11", |stage| Box::pin(disk::sparse(stage)), Control::Without(&[Rlimits])),
         driven("RES-12", |stage| Box::pin(disk::trees(stage)), Control::Because(walk)),
         driven("RES-13", |stage| Box::pin(rest::descriptors(stage)), Control::Without(&[Rlimits])),
-        one("RES-14", payload("res/res_14.c").args(&["2"]), Control::Because(no_device)).stress(),
-        driven("RES-15", |stage| Box::pin(memory::misses(stage)), NO_MEMORY_LIMIT).stress(),
+        one("RES-14", payload("res/res_14.c").args(&["2"]), Control::Because(no_device))
+            .alone("it floods the disk"),
+        driven("RES-15", |stage| Box::pin(memory::misses(stage)), NO_MEMORY_LIMIT)
+            .alone("it counts names that the whole host remembers"),
         driven("RES-16", |stage| Box::pin(rest::log_storm(stage)), Control::Without(&[Seccomp]))
-            .stress(),
+            .alone("it floods the log of the kernel"),
         one("RES-17", payload("res/res_17.c").args(&["5"]), Control::Without(&[Rlimits])),
-        driven("RES-18", |stage| Box::pin(crowd::of_memory(stage)), NO_MEMORY_LIMIT).stress(),
-        driven("RES-19", |stage| Box::pin(crowd::of_processes(stage)), NO_PIDS_LIMIT).stress(),
+        driven("RES-18", |stage| Box::pin(crowd::of_memory(stage)), NO_MEMORY_LIMIT)
+            .alone("a crowd takes the memory of the host"),
+        driven("RES-19", |stage| Box::pin(crowd::of_processes(stage)), NO_PIDS_LIMIT)
+            .alone("a crowd takes the processes of the host"),
         driven(
             "RES-20",
             |stage| Box::pin(crowd::one_after_another(stage)),
             Control::Because("what is counted is the clean-up itself"),
         )
-        .stress(),
+        .alone("it counts what is left on the host"),
         driven(
             "RES-21",
             |stage| Box::pin(rest::connections(stage)),
@@ -69,7 +77,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
         one("RES-22", BURSTS, Control::Because(counted)),
         driven("RES-23", |stage| Box::pin(cells::all(stage)), Control::Because(warm)),
         // The limit for each user does not hold it, so it is there in the control as well.
-        one("RES-24", MANY_USERS, Control::Without(&[CgroupPids])).stress(),
+        one("RES-24", MANY_USERS, Control::Without(&[CgroupPids]))
+            .alone("a bomb of processes of many users"),
     ]
 }
 

@@ -40,7 +40,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Control::Own(|stage| Box::pin(coming_back::unaltered(stage))),
         ),
         driven("VM-09", |stage| Box::pin(devices(stage)), kernel),
-        driven("VM-10", |stage| Box::pin(surroundings::timers(stage)), kernel).stress(),
+        driven("VM-10", |stage| Box::pin(surroundings::timers(stage)), kernel)
+            .alone("it floods the monitor with timers"),
         driven("VM-11", |stage| Box::pin(deaths(stage)), kernel),
         Attack::new(
             "VM-12",
