@@ -72,7 +72,7 @@ fleet seconds='1800' *args='':
 transfer mib='1024':
     just conformance --transfer --transfer-size {{ mib }}
 
-# Escape attempts, each with a control run that must succeed.
+# Escape attempts, each with a control run that must succeed; two at a time, `--jobs N`.
 attacks *args: suites
     {{ suite }}/belljar-attacks "$@"
 
@@ -96,11 +96,11 @@ faults *args: suites
 e2e: suites
     cargo xtask examples
 
-# The first hour of an app developer (a), a data analyst (b) and a platform engineer (c), step by step; `just tryout a`.
+# The first hour of an app developer (a), a data analyst (b) and a platform engineer (c), step by step; `just tryout a`, `--jobs N` users at a time.
 tryout *args: suites
     tests/tryout/run "$@"
 
-# Every command of README.md and of five pages, against the output that they show.
+# Every command of README.md and of five pages, against the output that they show; `--jobs N` pages at a time.
 docs *args: suites
     tests/docs/run "$@"
 

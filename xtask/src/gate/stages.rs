@@ -108,10 +108,10 @@ pub(crate) const GATE: &[Stage] = &[
     always("conformance", &["just conformance --jobs 2 --tier process,jail --check"]),
     always("leftovers", &["just churn 100", "just kills 10", "just transfer 64"]),
     always("bleed", &["just bleed"]),
-    always("attacks", &["just attacks"]),
+    always("attacks", &["just attacks --jobs 2"]),
     always("tenants", &["just tenants"]),
-    always("e2e", &["just e2e", "just tryout"]),
-    always("docs", &["just docs"]),
+    always("e2e", &["just e2e", "just tryout --jobs 2"]),
+    always("docs", &["just docs --jobs 2"]),
     always(
         "sdk",
         &["just sdk --check --skip installs", "just sdk --cluster --only across --only versions"],
@@ -219,7 +219,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("conformance-user", &["just conformance-user"]),
     always("conformance-microvm", &["just conformance --jobs 2 --tier microvm --check"]),
     always("leftovers", &["just churn", "just kills", "just transfer"]),
-    always("attacks", &["just attacks"]),
+    always("attacks", &["just attacks --jobs 2"]),
     always(
         "attacks-oci",
         &["just attacks OCI --tier oci/crun", "just attacks OCI --tier oci/runsc"],
