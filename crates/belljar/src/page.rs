@@ -40,12 +40,7 @@ impl Page {
     }
 
     fn of(stream: &(impl IsTerminal + AsFd), config: &Config) -> Option<Self> {
-        if !stream.is_terminal() {
-            return None;
-        }
-        let size = tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
-        let width = if size == 0 { 80 } else { size.max(MIN_WIDTH) };
-        Some(Self { width, has_colour: !config.no_colour })
+        Some(Self { width: width_of(stream)?, has_colour: !config.no_colour })
     }
 
     /// Sets Markdown for this page.
@@ -129,6 +124,19 @@ impl Page {
             width += length;
         }
     }
+}
+
+/// Returns the width of the terminal that standard output goes to, if it goes to one.
+pub(crate) fn terminal_width() -> Option<usize> {
+    width_of(&io::stdout())
+}
+
+fn width_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let size = tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
+    Some(if size == 0 { 80 } else { size.max(MIN_WIDTH) })
 }
 
 /// Returns true for an entry of a list in Markdown.

@@ -21,7 +21,6 @@ use crate::builder::Jails;
 use crate::cli::{Template, TemplateAction};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
-use crate::page::Page;
 use crate::session::{Interrupt, start_node};
 use crate::templates;
 
@@ -172,11 +171,7 @@ fn list(config: &Config, printer: &Printer) -> anyhow::Result<()> {
         printer.note("hint: `belljar template recipes` lists the built-in recipes");
         return Ok(());
     }
-    let table = listed(&found);
-    Ok(printer.data(match Page::of_terminal(config) {
-        Some(page) => table.fitted(page.width),
-        None => table,
-    })?)
+    Ok(printer.data(listed(&found))?)
 }
 
 /// A manifest, with the names that sizes and times have in every `--json`.
