@@ -63,7 +63,9 @@ fn allow(profile: SecurityProfile, most: SecurityProfile) -> Result<(), Problem>
     }
     let message = format!("this server does not offer the profile `{profile}`");
     let problem = Problem::new(Kind::Unsupported, "profile_not_offered", message);
-    Err(problem.hint("the operator sets the widest profile with --max-profile"))
+    Err(problem.hint(
+        "ask for `strict`; the operator of a server with root on its host sets --max-profile full",
+    ))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::{End, EndReason, Limits, Spec, Tier, User};
+use belljar_model::{End, EndReason, Limits, SecurityProfile, Spec, Tier, User};
 use belljar_node::{
     Checkpoint, Command, Context, Language, NetworkNeed, NetworkSigns, Node, NodeError, Sandbox,
 };
@@ -131,6 +131,9 @@ impl Session {
         if options.user == Login::Root && !has_users {
             let error = anyhow::anyhow!("a sandbox has only one user here, who is not root");
             return Err(hinted(error, "run belljar as root, with a tier other than process"));
+        }
+        if options.profile == SecurityProfile::Full && !has_users {
+            return Err(profile_needs_root(tier));
         }
         let sandbox = create(&node, &spec).await?;
         warn_of_forced_runtime(&node, tier, printer).await;
@@ -348,6 +351,16 @@ async fn warn_of_forced_runtime(node: &Node, tier: Tier, printer: &Printer) {
     if let Some(flaw) = judged.forgiven {
         printer.note(format_args!("warning: an unsafe runtime is used by force: {flaw}"));
     }
+}
+
+fn profile_needs_root(tier: Tier) -> anyhow::Error {
+    let why = match tier {
+        Tier::Process => "the tier process has one user id",
+        _ => "without root on the host, a sandbox has one user id",
+    };
+    let error =
+        anyhow::anyhow!("cannot give --profile full: {why}, and nothing for its root to own");
+    hinted(error, "run belljar as root, with a tier other than process; or leave out --profile")
 }
 
 /// Said whatever was asked: somebody who types `--tier process` must know.

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use belljar_actions::{Actions, Keys};
+use belljar_model::SecurityProfile;
 use belljar_node::PoolSize;
 use belljar_server::{Listener, Server, Settings, tls};
 use belljar_telemetry::Role;
@@ -77,11 +78,27 @@ pub(super) fn settings(
     settings.allow_weak_limits = options.allow_weak_limits;
     let file = file::File::read(options)?;
     settings.tiers = tiers::read(options, &file)?;
-    let max_profile = options.max_profile.or(file.max_profile);
-    settings.max_profile = max_profile.unwrap_or(settings.max_profile);
+    let is_root = rustix::process::geteuid().is_root();
+    settings.max_profile = max_profile(options.max_profile.or(file.max_profile), is_root)?;
     settings.max_limits = limits::read(options, &file)?;
     settings.networks = network::read(options, &file, config)?;
     Ok(settings)
+}
+
+/// The widest profile that is given. Without root on the host, a sandbox has one user id, so
+/// `full` would be a name without rights.
+fn max_profile(chosen: Option<SecurityProfile>, is_root: bool) -> anyhow::Result<SecurityProfile> {
+    match chosen {
+        Some(SecurityProfile::Full) if !is_root => {
+            let error = anyhow::anyhow!(
+                "cannot offer the profile `full`: without root on the host, a sandbox has one user id"
+            );
+            Err(hinted(error, "run the server as root, or set --max-profile strict"))
+        }
+        Some(profile) => Ok(profile),
+        None if is_root => Ok(SecurityProfile::Full),
+        None => Ok(SecurityProfile::Strict),
+    }
 }
 
 fn keys(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<Keys> {
@@ -154,4 +171,20 @@ pub(super) fn warm_up(
 #[cfg(test)]
 pub(crate) fn accepts(options: &Hosting) -> anyhow::Result<()> {
     settings(options, &Config::read(None, None), Path::new("/")).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_the_host_cannot_give_is_not_offered() {
+        use SecurityProfile::{Full, Strict};
+        assert_eq!(max_profile(None, true).unwrap(), Full);
+        assert_eq!(max_profile(Some(Strict), true).unwrap(), Strict);
+        assert_eq!(max_profile(None, false).unwrap(), Strict);
+        assert_eq!(max_profile(Some(Strict), false).unwrap(), Strict);
+        let refused = max_profile(Some(Full), false).unwrap_err().to_string();
+        assert!(refused.contains("`full`") && refused.contains("root"), "{refused}");
+    }
 }

@@ -236,6 +236,17 @@ fn process_tier_refuses_what_it_cannot_keep() {
 }
 
 #[test]
+fn rights_that_root_would_not_have_are_refused() {
+    let Some(home) = Home::new() else { return };
+    for tier in ["jail", "process"] {
+        let ran = home.run_code(&["--tier", tier, "--profile", "full"], "print(1)");
+        let words = ["cannot give --profile full", "one user id", "hint: run belljar as root"];
+        ran.expect_status(125).expect_words(&words).expect_text("");
+    }
+    home.run_code(&["--profile", "strict"], "print(1)").expect_status(0).expect_text("1\n");
+}
+
+#[test]
 fn doctor_tells_which_limits_hold() {
     let Some(home) = Home::new() else { return };
     let text = String::from_utf8(home.run(&["doctor"]).expect_status(0).stdout.clone()).unwrap();
