@@ -8,6 +8,7 @@ mod examples;
 mod gate;
 mod layers;
 mod planted;
+mod requirements;
 mod size;
 mod unsafety;
 mod words;
@@ -26,6 +27,7 @@ const HELP: &str = "\
 cargo xtask layers            check every import against the layer table, and where unsafe is
 cargo xtask layers --table    print the table as ARCHITECTURE.md holds it
 cargo xtask attacks           check that each attack of the catalogue has a test, or a reason to have none
+cargo xtask requirements      print each requirement with its tests, and check that tests name only those
 cargo xtask examples          run every example in a sandbox and compare its output
 cargo xtask examples --bare   the same without a sandbox, to check the expected output
 cargo xtask gate [STAGE...]   run the gate's stages; .ci/run prepares the machine first
@@ -63,6 +65,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         ["attacks"] => attacks::check(root),
+        ["requirements"] => requirements::check(root),
         ["examples"] => {
             let belljar = target_folder()?.join("suite/belljar");
             examples::run(root, &Runner::Belljar(belljar))

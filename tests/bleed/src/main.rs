@@ -13,6 +13,8 @@
 //!
 //! It needs root and the template `python-data`. Code only ever runs inside
 //! sandboxes that this program made.
+//!
+//! Requirements: S3, P3
 #![expect(clippy::print_stdout, reason = "its output is its product")]
 #![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]
 

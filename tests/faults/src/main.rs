@@ -11,6 +11,8 @@
 //! lists are judged. Where a defence can be left out, `--control` does that, and
 //! the violation must show. It needs root, PostgreSQL, `nats-server` and a
 //! template; what a killed run left is removed by the next.
+//!
+//! Requirements: P5
 
 #![expect(clippy::print_stdout, reason = "its output is its product")]
 #![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]

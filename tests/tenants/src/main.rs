@@ -12,6 +12,8 @@
 //!
 //! The attacks of the class OCI are those that come in by the API: what a tenant
 //! may say about a container, and what happens when its runtime is no good.
+//!
+//! Requirements: P3
 
 #![expect(clippy::print_stdout, reason = "its output is its product")]
 #![expect(clippy::print_stderr, reason = "the whole error chain is printed once, here")]

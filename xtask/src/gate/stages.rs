@@ -97,7 +97,7 @@ const FAULTS: &str = "just faults F-01 F-08 F-09 F-12 F-14 F-21";
 /// The gate.
 pub(crate) const GATE: &[Stage] = &[
     always("format", &["just format"]),
-    always("layers", &["just layers", "cargo xtask attacks"]),
+    always("layers", &["just layers", "cargo xtask attacks", "cargo xtask requirements"]),
     always("deny", &["just deny", "just machete"]),
     always("build", &["just suites"]),
     background("templates", &["just templates", "tests/sdk/prepare"]),

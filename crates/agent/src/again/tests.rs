@@ -1,3 +1,5 @@
+//! Requirements: A3
+
 use belljar_journal::event::{Injected, InjectedMessage, LimitHit, LlmFailed};
 
 use super::*;

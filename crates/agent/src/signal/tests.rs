@@ -1,3 +1,5 @@
+//! Requirements: O4
+
 use belljar_journal::event::{
     Budget, ForkedFrom, GuardReported, Lack, LeaseTaken, LlmFailed, Retry, SandboxAttached,
     ToolFault,

@@ -1,4 +1,6 @@
 //! Questions for which the first attempt had not enough.
+//!
+//! Requirements: A3
 
 use belljar_agent::{More, try_again};
 use belljar_journal::event::{Body, Budget, Event, Injected, Lack, Outcome};

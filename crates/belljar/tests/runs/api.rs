@@ -1,4 +1,6 @@
 //! Runs over HTTP: made, followed, steered, and read by their owner alone.
+//!
+//! Requirements: P3, P4, O1
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};

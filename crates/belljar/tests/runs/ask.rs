@@ -1,4 +1,6 @@
 //! `belljar ask`, the real executable, from the question to the files.
+//!
+//! Requirements: A1, U3
 
 use std::path::Path;
 use std::process::Stdio;

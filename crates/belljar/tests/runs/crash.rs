@@ -3,6 +3,8 @@
 //! A worker of its own process dies just before or just after it has written an event;
 //! another one takes the run over. What comes of it must be what comes of an
 //! undisturbed run, and what was done in the sandbox must have been done once.
+//!
+//! Requirements: A13, P5
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,6 @@
 //! Descriptions of uploaded files: for their owner alone, by a server and by any replica.
+//!
+//! Requirements: D1, P3
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The tier and the limits of a run's sandboxes.
+//!
+//! Requirements: A18
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,6 @@
 //! Figures of a platform: any replica answers for the runs of all.
+//!
+//! Requirements: O4
 
 use std::sync::Arc;
 use std::time::Duration;

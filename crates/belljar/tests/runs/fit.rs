@@ -1,4 +1,6 @@
 //! Data that is larger than a sandbox has memory for, and figures about runs.
+//!
+//! Requirements: D4
 
 use std::fmt::Write as _;
 use std::path::Path;

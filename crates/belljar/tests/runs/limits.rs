@@ -1,4 +1,6 @@
 //! Every budget, used up in the middle of the work; and the warnings before.
+//!
+//! Requirements: A3
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -1,4 +1,6 @@
 //! Money that ends in the middle of a run: the gateway's, or the run's own.
+//!
+//! Requirements: G5, O5
 
 use std::path::Path;
 

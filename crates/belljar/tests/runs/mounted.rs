@@ -1,4 +1,6 @@
 //! Files that a tenant uploaded, mounted in its sandboxes and in no others.
+//!
+//! Requirements: S14, P3
 
 use serde_json::json;
 

@@ -1,4 +1,6 @@
 //! Two replicas of a platform with one database: one is dropped while it works.
+//!
+//! Requirements: A13, P2, P5
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! `belljar ask --resume`: a run goes on as it was begun, or not at all.
+//!
+//! Requirements: A13
 
 use std::path::Path;
 use std::process::Stdio;

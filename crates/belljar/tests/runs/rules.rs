@@ -1,4 +1,6 @@
 //! `belljar ask` without a model: what fixed rules answer, and what they do not.
+//!
+//! Requirements: A9
 
 use std::path::Path;
 

@@ -1,4 +1,6 @@
 //! Workers count the events that they write, each once.
+//!
+//! Requirements: O4
 
 use std::sync::{Arc, Mutex};
 

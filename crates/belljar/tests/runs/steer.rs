@@ -1,4 +1,6 @@
 //! What people outside do to runs.
+//!
+//! Requirements: O3, A19
 
 use belljar_agent::Left;
 use belljar_journal::event::{Body, Budget, BudgetPatch, Event, Injected, Outcome, Request};

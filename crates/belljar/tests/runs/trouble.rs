@@ -1,5 +1,7 @@
 //! Whatever a model or its provider does, a run has a result, and its outcome says
 //! what that is worth. Every case in every dialect, over the real wire.
+//!
+//! Requirements: A8
 
 use belljar_journal::RunView;
 use belljar_journal::event::{Body, ErrorCategory, Event, LlmTrouble, Outcome};

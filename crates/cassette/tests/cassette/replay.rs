@@ -1,3 +1,5 @@
+//! Requirements: N5
+
 use std::io::Write as _;
 use std::time::Duration;
 

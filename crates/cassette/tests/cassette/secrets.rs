@@ -1,4 +1,6 @@
 //! Nothing that is stored holds a secret.
+//!
+//! Requirements: G1
 
 use std::fs;
 use std::path::Path;

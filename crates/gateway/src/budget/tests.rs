@@ -1,3 +1,5 @@
+//! Requirements: G5
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -1,3 +1,5 @@
+//! Requirements: G2, G6
+
 use std::sync::Arc;
 use std::time::Duration;
 

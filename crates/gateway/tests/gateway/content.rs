@@ -1,4 +1,6 @@
 //! TLS that ends at the gateway, because a rule is about what is inside.
+//!
+//! Requirements: N2
 
 use belljar_model::network::{Decision, Kind, Policy, Reach, Reason, Rule};
 

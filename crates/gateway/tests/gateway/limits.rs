@@ -1,4 +1,6 @@
 //! How much of the world.
+//!
+//! Requirements: N3
 
 use belljar_model::network::{Policy, Reason, Throttle};
 

@@ -1,4 +1,6 @@
 //! Packages from an index on one host, with files on another.
+//!
+//! Requirements: N7
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,6 @@
 //! Requests for others, in plain HTTP.
+//!
+//! Requirements: N2, N4
 
 use belljar_model::network::{Decision, Kind, Policy, Reason};
 use tokio::io::AsyncWriteExt as _;

@@ -1,4 +1,6 @@
 //! Recorded, and played with nobody there.
+//!
+//! Requirements: N5
 
 use belljar_model::network::{Decision, Kind, Miss, Policy, Reason, Tape};
 

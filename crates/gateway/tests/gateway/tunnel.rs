@@ -1,4 +1,6 @@
 //! CONNECT and SOCKS.
+//!
+//! Requirements: N2
 
 use belljar_model::network::{Decision, Kind, Policy, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,4 +1,6 @@
 //! Budgets hold, however many ask at once and however they ask.
+//!
+//! Requirements: G5
 
 use std::sync::Arc;
 

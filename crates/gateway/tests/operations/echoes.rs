@@ -1,4 +1,6 @@
 //! Whatever an upstream does, its credential does not come back.
+//!
+//! Requirements: G1
 
 use belljar_model::network::{Decision, Reason};
 use http::StatusCode;

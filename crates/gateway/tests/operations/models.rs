@@ -1,4 +1,6 @@
 //! What of a request reaches the model, and what does not.
+//!
+//! Requirements: G3, G4, G5
 
 use belljar_model::network::Reason;
 use http::{Method, StatusCode};

@@ -1,4 +1,6 @@
 //! Operations that are no model.
+//!
+//! Requirements: G3, G4
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,4 +1,6 @@
 //! A conversation that is recorded once, and played without a model or money.
+//!
+//! Requirements: N5
 
 use belljar_model::network::{Decision, Miss, Policy, Reason, Tape};
 use http::StatusCode;

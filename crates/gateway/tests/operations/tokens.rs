@@ -1,4 +1,6 @@
 //! What stolen, dead, forged and stretched tokens are worth.
+//!
+//! Requirements: G2, G6
 
 use belljar_model::network::{Decision, Reason};
 use http::{Method, Request, StatusCode};

@@ -1,4 +1,6 @@
 //! How much of a request is the last one again: what providers do not charge twice.
+//!
+//! Requirements: A6
 
 use std::sync::Arc;
 

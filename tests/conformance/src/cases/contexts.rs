@@ -1,4 +1,6 @@
 //! Stateful contexts: forked from a warm interpreter, or executed.
+//!
+//! Requirements: S10
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

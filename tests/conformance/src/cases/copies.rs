@@ -1,4 +1,6 @@
 //! Copies of sandboxes: files of any, kept in memory or on a disk.
+//!
+//! Requirements: S12, S15
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! Datasets: files of the host that a sandbox is shown.
+//!
+//! Requirements: S14
 
 use std::fs;
 use std::io::Write as _;

@@ -1,5 +1,6 @@
 //! How calls end: signals, kills, what they leave behind, what they used.
-//! Delivers S5 and S8.
+//!
+//! Requirements: S5, S8
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

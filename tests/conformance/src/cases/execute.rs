@@ -1,5 +1,6 @@
-//! Running programs. Delivers S1 (execute), S6 (nothing of the host inside),
-//! S8 (a developer's machine) and S9 (languages).
+//! Running programs of any language, as on a developer's machine, with nothing of the host inside.
+//!
+//! Requirements: S1, S6, S8, S9
 
 use anyhow::ensure;
 use belljar_model::{EndReason, User};

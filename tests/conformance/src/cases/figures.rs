@@ -1,5 +1,7 @@
-//! What programs read in `/proc` to learn how much they may use (S3, S4): the sandbox's own
+//! What programs read in `/proc` to learn how much they may use: the sandbox's own
 //! limits and use, never the host's.
+//!
+//! Requirements: S3, S4
 
 use anyhow::{Context as _, ensure};
 use belljar_model::{Tier, User};

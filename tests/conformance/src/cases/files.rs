@@ -1,5 +1,6 @@
-//! Files in and out. Delivers S1 (upload, download), S4 (the base is never
-//! written) and S11 (binary-safe, any name, any size).
+//! Files in and out: binary-safe, of any name and size; the base is never written.
+//!
+//! Requirements: S1, S4, S11
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
-//! Two sandboxes, and a sandbox and its host, cannot see each other (S3, S4,
-//! S6). The attack suite tries harder; this is what honest programs notice.
+//! Two sandboxes, and a sandbox and its host, cannot see each other. The attack suite
+//! tries harder; this is what honest programs notice.
+//!
+//! Requirements: S3, S4, S6
 
 use std::io::Read as _;
 use std::net::TcpListener;

@@ -1,4 +1,6 @@
-//! The life of a sandbox: pause, end, many at once (S1 cleanup, S12).
+//! The life of a sandbox: pause, end, many at once.
+//!
+//! Requirements: S1, S12
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

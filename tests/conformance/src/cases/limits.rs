@@ -1,4 +1,6 @@
-//! Every limit ends the code with its own name (S5).
+//! Every limit ends the code with its own name.
+//!
+//! Requirements: S5
 
 use std::time::{Duration, Instant};
 

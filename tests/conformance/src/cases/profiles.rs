@@ -1,4 +1,6 @@
 //! The rights of root inside a sandbox, by profile.
+//!
+//! Requirements: S16
 
 use anyhow::{Context as _, ensure};
 use belljar_model::{SecurityProfile, Spec, User};

@@ -1,5 +1,7 @@
 //! Whole sandboxes on disk, memory included: they come back, once or often, in
 //! this engine or in the next one.
+//!
+//! Requirements: S12
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

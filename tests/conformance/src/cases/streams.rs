@@ -1,5 +1,6 @@
-//! Input and output of calls. Delivers S5 (output bound) and S11 (binary,
-//! streaming).
+//! Input and output of calls: binary-safe, streamed, bounded.
+//!
+//! Requirements: S5, S11
 
 use std::sync::Arc;
 

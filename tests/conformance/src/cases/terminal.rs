@@ -1,4 +1,6 @@
-//! Calls with a terminal. Delivers S8.
+//! Calls with a terminal.
+//!
+//! Requirements: S8
 
 use anyhow::ensure;
 use belljar_model::EndReason;

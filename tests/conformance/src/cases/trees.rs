@@ -1,4 +1,6 @@
-//! Directories: listing, looking, moving, removing (S1).
+//! Directories: listing, looking, moving, removing.
+//!
+//! Requirements: S1
 
 use anyhow::ensure;
 use belljar_model::User;

@@ -1,4 +1,6 @@
-//! Telling when files change (S8).
+//! Telling when files change.
+//!
+//! Requirements: S8
 
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Requirements: D4
+
 mod joined;
 
 use std::fs;

@@ -4,6 +4,8 @@
 //! answer; `questions/oracle.py` runs that SQL on tables that it loads by itself. The first of them were
 //! written before their author had read the rules. A question whose answer gets it wrong is mended in the
 //! rules, never here.
+//!
+//! Requirements: A9
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,4 +1,6 @@
-//! D4: samples of related files, and how far figures over a join of them are off.
+//! Samples of related files, and how far figures over a join of them are off.
+//!
+//! Requirements: D3, D4
 
 use std::collections::BTreeMap;
 use std::fs::File;
