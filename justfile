@@ -88,7 +88,7 @@ bleed *args: suites
 tenants *args: suites
     {{ suite }}/belljar-tenants "$@"
 
-# Break one part of the platform at a time: faults F-01 to F-64; --list, --control, --random SECONDS --seed N.
+# Break one part of the platform at a time: faults F-01 to F-79; --list, --control, --random SECONDS --seed N.
 faults *args: suites
     {{ suite }}/belljar-faults "$@"
 

@@ -217,7 +217,7 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Services,
         "agent",
         "runs the loop of model and tools, records each step",
-        &["model", "api", "objects", "journal", "dataset", "llm", "provider", "client"],
+        &["model", "api", "objects", "journal", "dataset", "llm", "provider", "client", "fault"],
     ),
     row(
         Layer::Surfaces,
@@ -245,7 +245,17 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Surfaces,
         "runs",
         "what can be done with runs: made, steered, worked on; and their data",
-        &["model", "objects", "journal", "dataset", "provider", "client", "telemetry", "agent"],
+        &[
+            "model",
+            "objects",
+            "journal",
+            "dataset",
+            "provider",
+            "client",
+            "fault",
+            "telemetry",
+            "agent",
+        ],
     ),
     row(
         Layer::Surfaces,

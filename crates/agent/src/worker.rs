@@ -346,7 +346,9 @@ impl<'w> Work<'w> {
     }
 
     async fn append(&self, event: NewEvent) -> Result<Sequence, WorkError> {
+        let kind = event.body.kind().to_owned();
         let appended = self.worker.journal.append(&self.lease, event).await;
+        belljar_fault::point_at("run", &kind);
         appended.map(Appended::seq).map_err(WorkError::Append)
     }
 

@@ -22,6 +22,15 @@ pub fn point(name: &str) {
     let _ = name;
 }
 
+/// The same, where the moment's name is that of an event: `area.event`.
+#[inline]
+pub fn point_at(area: &str, event: &str) {
+    #[cfg(any(feature = "faults", test))]
+    points::reached(&format!("{area}.{event}"));
+    #[cfg(not(any(feature = "faults", test)))]
+    let _ = (area, event);
+}
+
 /// The wall clock. With the feature, as many seconds off as the file says that
 /// `BELLJAR_FAULT_CLOCK` names: a test lets it jump.
 #[inline]

@@ -152,6 +152,7 @@ impl Runs {
             Created::Made => {}
             Created::Already(first) => return repeated(address, Some(&first), &wanted),
         }
+        belljar_fault::point("run.run_created");
         if has_data {
             let kept = self.journal().put_blob(&address, text).await;
             kept.map_err(CreateRunError::Blob)?;

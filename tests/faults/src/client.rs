@@ -130,6 +130,12 @@ impl Client {
         self.create_with(key, &wish()).await.0
     }
 
+    /// Asks for a run, under a key.
+    pub(crate) async fn create_run(&self, key: &str, wish: &Value) -> (Outcome, Value) {
+        let headers = [("idempotency-key", key)];
+        self.send(What::Look, "POST", "/v1/runs", &headers, Some(wish)).await
+    }
+
     /// A sandbox, or an error.
     pub(crate) async fn make(&self) -> anyhow::Result<String> {
         self.make_with(&wish()).await

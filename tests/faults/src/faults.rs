@@ -57,6 +57,7 @@ mod money;
 mod platform;
 mod points;
 mod resources;
+mod runs;
 mod store;
 mod templates;
 mod way_out;
@@ -189,4 +190,28 @@ pub(crate) const ALL: &[Fault] = &[
         "one of two, under load; then it is let in again", identity::revoked),
     fault!("F-67", "a flood of wrong keys", [I1 I3 I5 I6 I11],
         "30 HTTP/2 connections, 5,000 a second for 90 s, with 200 sandboxes", flood::of_wrong_keys),
+    fault!("F-68", "control dies when a run is created", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.run_created`; the client asks the other replica", runs::created),
+    fault!("F-69", "control dies when a turn begins", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.prompt_built`; the other replica goes on", runs::turn_started),
+    fault!("F-70", "control dies when the model is asked", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.llm_requested`; the other replica goes on", runs::model_asked),
+    fault!("F-71", "control dies when the model has answered", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.llm_responded`; the other replica goes on", runs::model_answered),
+    fault!("F-72", "control dies before a call of a run starts", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.tool_intended`; the other replica goes on", runs::call_intended),
+    fault!("F-73", "control dies when a call of a run has started", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.tool_started`; the other replica goes on", runs::call_started),
+    fault!("F-74", "control dies when a call of a run has ended", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.tool_finished`; the other replica goes on", runs::call_ended),
+    fault!("F-75", "control dies when a run ends", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.finished`; the client asks the other replica", runs::ended),
+    fault!("F-76", "the node of a run is killed", [I1 I3 I5 I6 I10 I11],
+        "SIGKILL while a call of the run executes; started again", runs::node_killed),
+    fault!("F-77", "the gateway of runs is killed", [I1 I2 I3 I5 I6 I10 I11],
+        "SIGKILL while the model is asked, on both controls", runs::gateway_killed),
+    fault!("F-78", "the database is killed under runs", [I1 I2 I3 I5 I6 I10 I11],
+        "SIGKILL three times, with 4 runs in flight", runs::database_killed),
+    fault!("F-79", "both controls are killed under runs", [I1 I2 I3 I5 I6 I10 I11],
+        "SIGKILL of both, twice, with 4 runs in flight", runs::controls_killed),
 ];
