@@ -9,6 +9,7 @@ use belljar_node::PoolSize;
 use belljar_template::measure::Amount;
 
 use crate::network::Networks;
+use crate::row_queue::RowQueue;
 use crate::tier::Tiers;
 
 /// Settings of the actions.
@@ -62,6 +63,8 @@ pub struct Config {
     /// Where tenants keep files for runs. A sandbox can mount those of its tenant: each is
     /// fetched once, to a shelf of this tenant on this host. `None`: there are none.
     pub datasets: Option<belljar_objects::Place>,
+    /// Where rows of calls and connections go; `None`: nowhere.
+    pub rows: Option<RowQueue>,
     /// Whether this is a node of a platform: control decides what is made here.
     pub is_member: bool,
     /// Sandboxes that there can be at once, of all tenants together.
@@ -176,6 +179,7 @@ impl Config {
             objects: None,
             shelf: None,
             datasets: None,
+            rows: None,
             is_member: false,
             slots: None,
         }

@@ -14,6 +14,7 @@
 //! Invariant: whatever is looked up for a tenant belongs to that tenant; what
 //! belongs to another is answered as what does not exist.
 
+mod attribution;
 pub mod builds;
 mod clock;
 mod config;
@@ -42,6 +43,7 @@ mod profile;
 mod quarantine;
 mod ran;
 mod registry;
+mod row_queue;
 mod sandbox;
 mod secret;
 mod secrets;
@@ -83,6 +85,7 @@ pub use processes::{
     StartProcess, Stream,
 };
 pub use registry::Registry;
+pub use row_queue::{RowBatch, RowQueue};
 pub use sandbox::{Facts, Live, Paused, Sandbox, State};
 pub use secret::{Secret, mark};
 pub use secrets::SecretInfo;

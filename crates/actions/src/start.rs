@@ -10,6 +10,7 @@ use belljar_model::{EndReason, SandboxId, Tier};
 use belljar_node::{Node, NodeError};
 use belljar_template::store::StoreError;
 
+use crate::attribution::Attributor;
 use crate::builds::Builds;
 use crate::config::Config;
 use crate::create::Idempotency;
@@ -302,7 +303,8 @@ impl Actions {
 
     /// Where rows of a sandbox's traffic go.
     pub(crate) fn rows_for(&self, id: &SandboxId) -> Arc<Rows> {
-        Arc::new(Rows::new(id.clone(), self.journal().rows(id)))
+        let attributor = Attributor::new(self.config().rows.clone());
+        Arc::new(Rows::new(id.clone(), self.journal().rows(id), attributor))
     }
 
     pub(crate) fn idempotency(&self) -> &Idempotency {

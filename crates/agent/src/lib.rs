@@ -17,7 +17,10 @@ mod signal;
 mod story;
 mod tally;
 mod tools;
+mod turn;
 mod worker;
+
+pub use belljar_api::turn::Turn;
 
 pub use again::{AgainError, More, again, next_attempt, try_again};
 pub use budget::Clause;
@@ -33,4 +36,5 @@ pub use shorten::{MOST_SHOWN, Shortened, shorten};
 pub use signal::{GuardKind, Observer, RunStart, Signal, Signals, StepAttempt};
 pub use story::Story;
 pub use tally::{Figures, Spread, Tally};
+pub use turn::{TurnError, turn};
 pub use worker::{Left, Settings, WorkError, Worker};

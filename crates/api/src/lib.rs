@@ -27,6 +27,7 @@ pub mod sandbox;
 pub mod service;
 pub mod stats;
 pub mod template;
+pub mod turn;
 
 pub use document::document;
 pub use operation::{Access, Answer, Content, Method, Operation, Route};

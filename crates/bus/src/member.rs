@@ -4,6 +4,7 @@
 //! whether a node lives. Which node speaks is in its certificate; what a message says
 //! about that is compared with it.
 
+use belljar_model::rows::AttributedRow;
 use belljar_model::{EndReason, MaxLimits, NodeNumber, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use crate::enrolment::Trust;
 
 pub const REGISTER: &str = "/internal/nodes/register";
 pub const SYNC: &str = "/internal/nodes/sync";
+pub const ROWS: &str = "/internal/nodes/rows";
 
 /// A node comes, or comes again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +84,21 @@ pub struct Gone {
     /// For how many milliseconds it ran, in all.
     #[serde(default)]
     pub ran_ms: u64,
+}
+
+/// Rows of calls and connections that are to outlive the node. Sent again until they are stored:
+/// each is stored once. Apart from [`Sync`], so that no lease waits for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendRows {
+    pub number: NodeNumber,
+    pub rows: Vec<AttributedRow>,
+}
+
+/// Control has stored them, or has decided that it never will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsStored {
+    /// The number that was not there before.
+    pub new: u64,
 }
 
 /// How much there is to do.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use belljar_api::{Envelope, Operation, checkpoint, sandbox, service, template};
+use belljar_api::{Envelope, Operation, checkpoint, sandbox, service, template, turn};
 use bytes::{Bytes, BytesMut};
 use http::Response;
 use http_body_util::BodyExt as _;
@@ -84,6 +84,11 @@ impl Client {
     /// One template, by any of its names.
     pub async fn template(&self, name: &str) -> Result<template::Template, Error> {
         self.value(Asking::new(Operation::GetTemplate, &[name])).await
+    }
+
+    /// Returns one turn of a run of the caller's.
+    pub async fn turn(&self, run: &str, number: u32) -> Result<turn::Turn, Error> {
+        self.value(Asking::new(Operation::GetTurn, &[run, &number.to_string()])).await
     }
 
     /// Whether sandboxes can be made.

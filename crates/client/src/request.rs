@@ -1,6 +1,7 @@
 //! Requests, made from the table of operations.
 
 use belljar_api::Operation;
+use belljar_model::Attribution;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, header};
 use http_body_util::{BodyExt as _, Empty, Full};
@@ -12,6 +13,7 @@ use crate::key::Key;
 use crate::server::Body;
 
 const GENERATION: HeaderName = HeaderName::from_static("run-generation");
+const ATTRIBUTION: HeaderName = HeaderName::from_static("run-attribution");
 const ONCE: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A request that is being put together.
@@ -92,6 +94,14 @@ impl Asking {
     pub(crate) fn driven(self, generation: Option<u64>) -> Self {
         match generation {
             Some(generation) => self.header(GENERATION, HeaderValue::from(generation)),
+            None => self,
+        }
+    }
+
+    pub(crate) fn attributed(self, attribution: Option<&Attribution>) -> Self {
+        // It is made of what a header may have.
+        match attribution.and_then(|it| HeaderValue::from_str(&it.to_string()).ok()) {
+            Some(attribution) => self.header(ATTRIBUTION, attribution),
             None => self,
         }
     }

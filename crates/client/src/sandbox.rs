@@ -3,6 +3,7 @@
 use belljar_api::bounds::Path;
 use belljar_api::call::User;
 use belljar_api::{Operation, checkpoint, context, sandbox};
+use belljar_model::Attribution;
 
 use crate::client::Client;
 use crate::error::Error;
@@ -14,13 +15,14 @@ pub struct Sandbox {
     pub(crate) client: Client,
     pub(crate) id: String,
     generation: Option<u64>,
+    attribution: Option<Attribution>,
     /// Whose rights count where files are concerned.
     pub(crate) user: Option<User>,
 }
 
 impl Sandbox {
     pub(crate) fn new(client: Client, id: &str) -> Self {
-        Self { client, id: id.to_owned(), generation: None, user: None }
+        Self { client, id: id.to_owned(), generation: None, attribution: None, user: None }
     }
 
     /// As the one who drives it for a run in this generation of its lease. Once the
@@ -29,6 +31,12 @@ impl Sandbox {
     #[must_use]
     pub fn driven(self, generation: u64) -> Self {
         Self { generation: Some(generation), ..self }
+    }
+
+    /// The same sandbox, for one call of a run: rows of what it does bear this identity.
+    #[must_use]
+    pub fn attributed(self, attribution: Attribution) -> Self {
+        Self { attribution: Some(attribution), ..self }
     }
 
     /// The same sandbox, with files handled by the rights of this user instead of
@@ -44,12 +52,16 @@ impl Sandbox {
 
     /// A request about this sandbox.
     pub(crate) fn ask(&self, operation: Operation) -> Asking {
-        Asking::new(operation, &[&self.id]).driven(self.generation)
+        self.signed(Asking::new(operation, &[&self.id]))
     }
 
     /// A request about something in it.
     pub(crate) fn ask_of(&self, operation: Operation, what: &str) -> Asking {
-        Asking::new(operation, &[&self.id, what]).driven(self.generation)
+        self.signed(Asking::new(operation, &[&self.id, what]))
+    }
+
+    fn signed(&self, asking: Asking) -> Asking {
+        asking.driven(self.generation).attributed(self.attribution.as_ref())
     }
 
     pub async fn inspect(&self) -> Result<sandbox::Sandbox, Error> {

@@ -10,7 +10,8 @@
 //! - [`Journal`]: where events are kept, with leases as fences. [`Directory`] is one
 //!   for a laptop, without any service; `crates/store` has the one in PostgreSQL.
 //!
-//! Beside them, [`FigureStore`]: sums of what runs did, for tables of the last day.
+//! Beside them, [`FigureStore`]: sums of what runs did, for tables of the last day, and
+//! [`RowStore`]: rows of their calls and connections.
 
 mod blob;
 mod directory;
@@ -20,6 +21,7 @@ pub mod event;
 mod figures;
 mod journal;
 mod key;
+mod row_store;
 pub mod rules;
 mod view;
 mod watch;
@@ -37,6 +39,7 @@ pub use journal::{
     Parent, RunRow, State, read_all,
 };
 pub use key::Key;
+pub use row_store::{RowDirectory, RowStore, StoredRows};
 pub use view::{
     Asked, CRASHES, Call, CallState, Ending, ForkPoint, Next, Pending, Progress, RunView, Spent,
     fork_points,

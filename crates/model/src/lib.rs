@@ -3,17 +3,20 @@
 //! Nothing here does I/O. A value of these types is valid by construction, so
 //! the layers above check input once, where it enters.
 
+pub mod attribution;
 pub mod data;
 pub mod end;
 pub mod id;
 pub mod limits;
 pub mod network;
 pub mod question;
+pub mod rows;
 pub mod run;
 pub mod spec;
 pub mod target;
 pub mod units;
 
+pub use attribution::{Attribution, InvalidAttribution};
 pub use data::Data;
 pub use end::{End, EndReason, Usage};
 pub use id::{NodeNumber, SandboxId};

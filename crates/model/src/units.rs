@@ -44,6 +44,20 @@ pub fn parse_time(text: &str) -> Result<Duration, UnitError> {
     scaled(number, millis).map(Duration::from_millis).ok_or_else(wrong)
 }
 
+/// As [`parse_time`], also in days (`d`): for what is kept for long.
+pub fn parse_days(text: &str) -> Result<Duration, UnitError> {
+    const DAY_SECONDS: u64 = 86_400;
+    let text = text.trim();
+    let Some(days) = text.strip_suffix(['d', 'D']) else { return parse_time(text) };
+    scaled(days.trim_end(), DAY_SECONDS)
+        .filter(|seconds| *seconds <= MAX_KEPT_DAYS * DAY_SECONDS)
+        .map(Duration::from_secs)
+        .ok_or_else(|| UnitError::Time(text.to_owned()))
+}
+
+/// The most days that can be named: a hundred years.
+const MAX_KEPT_DAYS: u64 = 36_500;
+
 /// `number` × `unit`, exact for integers and for decimal fractions.
 fn scaled(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

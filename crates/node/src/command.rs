@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belljar_guest_proto::PtySize;
-use belljar_model::User;
+use belljar_model::{Attribution, User};
 
 /// A program with its surroundings. Paths, arguments and values are bytes, as
 /// they are to the kernel.
@@ -34,6 +34,17 @@ pub struct Tag {
     pub name: Option<String>,
     pub run: Option<String>,
     pub turn: Option<u32>,
+}
+
+impl From<&Attribution> for Tag {
+    /// The call of a run is known by its execution id.
+    fn from(attribution: &Attribution) -> Self {
+        Self {
+            name: attribution.call.as_ref().map(ToString::to_string),
+            run: Some(attribution.run.to_string()),
+            turn: Some(attribution.turn),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

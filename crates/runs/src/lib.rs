@@ -22,6 +22,7 @@ mod figures;
 mod models;
 mod signals;
 mod steer;
+mod turn;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -29,13 +30,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
-use belljar_journal::{FigureStore, Journal};
+use belljar_journal::{FigureStore, Journal, RowStore};
 use belljar_model::Tier;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::signals::SignalRecorder;
 
-pub use belljar_agent::{MANIFEST, PlanError};
+pub use belljar_agent::{MANIFEST, PlanError, TurnError};
 pub use bounds::{OverBudget, RunBounds};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
@@ -53,6 +54,8 @@ pub struct Parts {
     pub journal: Arc<dyn Journal>,
     /// The store of the figures of runs, beside the journal.
     pub figures: Arc<dyn FigureStore>,
+    /// The store of the rows of calls and connections, beside the journal.
+    pub rows: Arc<dyn RowStore>,
     pub data: Data,
     /// The API as the tenant of this name has it.
     pub clients: Box<dyn Fn(&str) -> Client + Send + Sync>,

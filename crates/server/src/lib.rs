@@ -27,6 +27,7 @@ mod enrol;
 mod inside;
 mod member;
 mod route;
+mod row_keeper;
 mod serve;
 pub mod v1;
 
@@ -35,4 +36,5 @@ pub use belljar_listen::{ListenError, Listener, Settings, tls};
 pub use enrol::{EnrolError, enrol};
 pub use inside::Inside;
 pub use member::{AskError, Me, Member, load};
+pub use row_keeper::{KEEP_ROWS, RowKeeper, forward_rows};
 pub use serve::{EngineGone, Server};

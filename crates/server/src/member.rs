@@ -12,6 +12,7 @@
 //! monotonic clock: control cannot give the node up before the node knows.
 
 mod ask;
+mod rows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,10 @@ impl Member {
     /// Stays a member for good.
     pub async fn stay(mut self) {
         let (cluster, control) = (self.cluster.clone(), self.control.clone());
-        let _renewing = AbortOnDrop(tokio::spawn(renew(cluster, control)));
+        let sending = self.actions.config().rows.clone().map(|queue| {
+            AbortOnDrop(tokio::spawn(rows::send(cluster.clone(), control.clone(), queue)))
+        });
+        let _tasks = (AbortOnDrop(tokio::spawn(renew(cluster, control))), sending);
         let mut whole_at = Instant::now();
         loop {
             let is_whole = tokio::select! {
@@ -113,6 +117,9 @@ impl Member {
         let Some(registered) = cluster.registered() else { return };
         let sync = word(actions, cluster, me, &registered, true);
         let _ = tokio::time::timeout(PATIENCE, control.sync(&sync)).await;
+        if let Some(queue) = &actions.config().rows {
+            rows::send_rest(cluster, &control, queue).await;
+        }
     }
 
     /// Whether control heard.

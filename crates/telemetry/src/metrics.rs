@@ -54,6 +54,8 @@ pub struct Metrics {
     connections: Metric<2, Counter>,
     connection_bytes: Metric<1, Counter>,
     rows_missed: Metric<0, Counter>,
+    rows_stored: Metric<1, Counter>,
+    rows_dropped: Metric<1, Counter>,
     records_unreadable: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
     spent_dollars: Metric<0, SecondsSpent>,
@@ -221,6 +223,16 @@ impl Metrics {
                 "Packets of connection rows lost between gateway and node",
                 &[],
             ),
+            rows_stored: Metric::new(
+                "rows_stored",
+                "Rows of calls and connections that were stored, by kind",
+                &["kind"],
+            ),
+            rows_dropped: Metric::new(
+                "rows_dropped",
+                "Rows of calls and connections that were lost, by reason",
+                &["reason"],
+            ),
             records_unreadable: Metric::new(
                 "records_unreadable",
                 "Records that could not be read at startup, by kind",
@@ -280,6 +292,8 @@ impl Metrics {
             connections,
             connection_bytes,
             rows_missed,
+            rows_stored,
+            rows_dropped,
             records_unreadable,
             tokens,
             spent_dollars,
@@ -318,6 +332,8 @@ impl Metrics {
             connections.enter(registry),
             connection_bytes.enter(registry),
             rows_missed.enter(registry),
+            rows_stored.enter(registry),
+            rows_dropped.enter(registry),
             records_unreadable.enter(registry),
             tokens.enter(registry),
             spent_dollars.enter(registry),
@@ -402,6 +418,16 @@ impl Metrics {
 
     pub fn rows_missed(&self, packets: u64) {
         self.rows_missed.at([]).inc_by(packets);
+    }
+
+    /// Rows of calls or connections were stored for the first time.
+    pub fn rows_stored(&self, kind: &'static str, rows: u64) {
+        self.rows_stored.at([kind.into()]).inc_by(rows);
+    }
+
+    /// Rows of calls or connections were lost.
+    pub fn rows_dropped(&self, reason: &'static str, rows: u64) {
+        self.rows_dropped.at([reason.into()]).inc_by(rows);
     }
 
     pub fn record_unreadable(&self, kind: &'static str) {

@@ -29,6 +29,7 @@ mod streams;
 mod surface;
 mod tiers;
 mod token;
+mod turns;
 mod upgrades;
 
 use std::pin::Pin;
@@ -79,6 +80,8 @@ pub(crate) const ALL: &[Case] = &[
         hosts::never_route_what_control_signed
     ),
     case!("API-01/rows", "what another reached, after its end", network::rows_are_ones_own),
+    case!("API-01/turns", "a turn of another's run", turns::are_ones_own),
+    case!("API-01/turns/platform", "the same after a node's death", turns::outlive_their_node),
     case!("API-02", "guessing ids", ids::cannot_be_guessed),
     case!("API-03", "listening for somebody else", streams::only_ones_own_events),
     case!("API-04", "a cursor of another tenant", cursors::are_ones_own),

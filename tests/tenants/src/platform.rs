@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Config, Keys, Tenant};
+use belljar_actions::{Actions, Config, Keys, RowQueue, Tenant};
 use belljar_client::Within;
 use belljar_control::{Control, Keyring, Random};
 use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
@@ -244,6 +244,13 @@ impl Platform {
         self.staying.abort();
     }
 
+    /// Ends the node at once, as if its machine had lost its power.
+    pub(crate) fn kill_node(&mut self) {
+        self.staying.abort();
+        self.serving.abort();
+        self.serving = tokio::spawn(std::future::ready(Ok(())));
+    }
+
     /// Points a node's row to another address, as whoever has the network might. It is not
     /// given up for as long as a case takes.
     pub(crate) fn set_address(&self, node: NodeNumber, to: &str) -> anyhow::Result<()> {
@@ -298,7 +305,8 @@ async fn enrol(
 fn offer_runs(control: &Control, store: &Store, place: &Path) {
     let inside = control.inside();
     let (journal, figures) = (Arc::new(store.runs()), Arc::new(store.figures()));
-    let runs = runs(journal, figures, place, move |tenant| {
+    let rows = Arc::new(store.rows());
+    let runs = runs(journal, figures, rows, place, move |tenant| {
         let (inside, tenant) = (inside.clone(), tenant.to_owned());
         belljar_client::Client::new(Within::new(move |request| {
             let (inside, tenant) = (inside.clone(), tenant.clone());
@@ -327,6 +335,7 @@ fn config(directory: &TempDir, opening: Option<SocketAddr>) -> anyhow::Result<Co
     config.networks.gateway = Some(gateway);
     config.engine_state = Some(directory.path().join("engine"));
     config.pool = PoolSize { least: 0, ..config.pool };
+    config.rows = Some(RowQueue::new()?);
     config.is_member = true;
     config.slots = Some(200);
     config.quota.sandboxes = usize::MAX;

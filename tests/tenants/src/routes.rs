@@ -30,6 +30,7 @@ impl Sample {
             .replace("{run}", &of.run)
             .replace("{data}", &of.data)
             .replace("{file}", "result.md")
+            .replace("{turn}", "1")
             .replace("{id}", self.owned(of))
             .replace("{name}", self.owned(of))
             .replace("{build}", &of.build)

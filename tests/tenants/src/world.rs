@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Ceiling, Config, Keys, Tenant};
+use belljar_actions::{Actions, Ceiling, Config, Keys, RowQueue, Tenant};
 use belljar_client::Within;
-use belljar_journal::{Directory, FigureFile, FigureStore, Journal};
+use belljar_journal::{Directory, FigureFile, FigureStore, Journal, RowDirectory, RowStore};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, FixedRules, Parts, Runs};
-use belljar_server::{EngineGone, Inside, Listener, Server, Settings};
+use belljar_server::{EngineGone, Inside, KEEP_ROWS, Listener, RowKeeper, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -39,6 +39,9 @@ pub(crate) struct World {
     pub(crate) planted: Arc<Planted>,
     /// Where the engine keeps what belongs to sandboxes that run.
     pub(crate) engine: PathBuf,
+    /// The transcripts of its runs.
+    pub(crate) journal: Directory,
+    keeper: RowKeeper,
     keys: PathBuf,
     actions: Actions,
     stop: oneshot::Sender<()>,
@@ -50,6 +53,7 @@ pub(crate) struct World {
 pub(crate) fn runs(
     journal: Arc<dyn Journal>,
     figures: Arc<dyn FigureStore>,
+    rows: Arc<dyn RowStore>,
     place: &Path,
     clients: impl Fn(&str) -> belljar_client::Client + Send + Sync + 'static,
 ) -> Runs {
@@ -57,6 +61,7 @@ pub(crate) fn runs(
     let parts = Parts {
         journal,
         figures,
+        rows,
         data: Data::new(data, scratch, DataLimits::default()),
         clients: Box::new(clients),
         models: Box::new(FixedRules),
@@ -118,6 +123,8 @@ impl World {
         let engine = directory.path().join("engine");
         config.engine_state = Some(engine.clone());
         config.pool = PoolSize { least: 0, ..config.pool };
+        let queue = RowQueue::new()?;
+        config.rows = Some(queue.clone());
         let actions = Actions::start(config, Keys::read(&keys)?).await?;
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
         let address = listener.address().context("the server has no address")?;
@@ -126,7 +133,11 @@ impl World {
         let place = directory.path().join("served");
         let journal = Directory::open(&place.join("runs"))?;
         let figures = FigureFile::open(&place.join("figures.json"));
-        let runs = runs(Arc::new(journal), Arc::new(figures), &place, move |tenant| {
+        let kept = RowDirectory::new(place.join("rows"));
+        let kept = Arc::new(kept);
+        let keeper = RowKeeper::start(queue, kept.clone(), KEEP_ROWS);
+        let (own, figures) = (Arc::new(journal.clone()), Arc::new(figures));
+        let runs = runs(own, figures, kept, &place, move |tenant| {
             let inside = inside.of(Tenant::new(tenant));
             belljar_client::Client::new(Within::new(move |request| {
                 let inside = inside.clone();
@@ -145,6 +156,8 @@ impl World {
             nobody: client(None),
             planted: planted.clone(),
             engine,
+            journal,
+            keeper,
             keys,
             actions,
             stop,
@@ -160,6 +173,7 @@ impl World {
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         let _ = self.stop.send(());
+        self.keeper.stop().await;
         self.server.await.context("the server panicked")?.context("the server ended by itself")
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::{EndReason, Usage};
+use belljar_model::rows::CallKind;
+use belljar_model::{Attribution, EndReason, Usage};
 use belljar_node::{
     Bundle, CallError, CellEnd, CellEvent, CellOptions, ContextError, Display, Origin,
 };
@@ -16,6 +17,7 @@ use tracing::Instrument as _;
 use super::Contexts;
 use super::slot::{Held, Meanwhile, Slot, StartError};
 use super::text::Pieces;
+use crate::attribution::EndedCall;
 use crate::observe::Watched;
 use crate::sandbox::State;
 
@@ -62,11 +64,12 @@ pub struct Execution {
     outputs: mpsc::Receiver<Output>,
 }
 
-/// What code may use.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What code may use, and the call of a run that it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowance {
     pub wall: Option<Duration>,
     pub cpu: Option<Duration>,
+    pub attribution: Option<Attribution>,
 }
 
 /// The sandbox's own time is the limit.
@@ -155,9 +158,12 @@ impl Job<'_> {
     ) -> Attempt {
         let mut all = self.contexts.lacks(&held.context);
         all.extend(env.iter().map(|(key, value)| (key.clone(), value.clone())));
-        let Allowance { wall, cpu } = self.allowance;
+        let Allowance { wall, cpu, attribution } = &self.allowance;
+        let tag = attribution.as_ref().map(Into::into).unwrap_or_default();
         let wall = Some(wall.unwrap_or(NO_LIMIT));
-        let options = CellOptions { wall, cpu, env: all, ..CellOptions::default() };
+        let options = CellOptions { wall, cpu: *cpu, env: all, tag };
+        let attributor = self.contexts.sandbox.rows.attributor();
+        let begun_call = attributor.begin(CallKind::Cell, attribution.clone());
         let mut running = held.context.run_with(code, options);
         self.watched.begun(&self.contexts.live, running.number(), if revived { 2 } else { 1 });
         let begun_as = Output::Begun { count: held.number, call: running.number() };
@@ -202,6 +208,15 @@ impl Job<'_> {
                 }
                 CellEvent::End(end) => {
                     self.watched.ended(end.reason, &end.usage);
+                    let ended = EndedCall {
+                        number: running.number(),
+                        is_ok: end.ok && flaw.is_none(),
+                        reason: end.reason,
+                        exit_code: None,
+                        usage: &end.usage,
+                    };
+                    let Contexts { sandbox, live, .. } = self.contexts;
+                    attributor.end(sandbox, Some(live), &begun_call, ended).await;
                     self.say(Output::Stdout(stdout.finish())).await;
                     self.say(Output::Stderr(stderr.finish())).await;
                     let flaw = flaw.map(|flaw| if revived { after_death(flaw) } else { flaw });

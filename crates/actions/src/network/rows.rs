@@ -12,6 +12,8 @@ use belljar_model::SandboxId;
 use belljar_model::network::{Decision, Kind, Row};
 use tokio::sync::watch;
 
+use crate::attribution::Attributor;
+
 /// Rows that are answered from memory.
 const REMEMBERED: usize = 4096;
 
@@ -49,6 +51,7 @@ pub(crate) struct Rows {
     /// `None`: they are kept in memory only.
     path: Option<PathBuf>,
     state: Mutex<Kept>,
+    attributor: Attributor,
     /// How many there have been: who waits for more waits for this to change.
     count: watch::Sender<u64>,
 }
@@ -66,13 +69,19 @@ struct Kept {
 }
 
 impl Rows {
-    pub(crate) fn new(sandbox: SandboxId, path: PathBuf) -> Self {
-        Self { sandbox, path: Some(path), state: Mutex::default(), count: watch::Sender::new(0) }
+    pub(crate) fn new(sandbox: SandboxId, path: PathBuf, attributor: Attributor) -> Self {
+        let (state, count) = (Mutex::default(), watch::Sender::new(0));
+        Self { sandbox, path: Some(path), state, attributor, count }
     }
 
     /// Rows that end with their sandbox.
     pub(crate) fn in_memory(sandbox: SandboxId) -> Self {
-        Self { sandbox, path: None, state: Mutex::default(), count: watch::Sender::new(0) }
+        let (state, count) = (Mutex::default(), watch::Sender::new(0));
+        Self { sandbox, path: None, state, attributor: Attributor::default(), count }
+    }
+
+    pub(crate) fn attributor(&self) -> &Attributor {
+        &self.attributor
     }
 
     pub(crate) fn push(&self, mut row: Row) {
@@ -82,6 +91,7 @@ impl Rows {
         }
         kept.number(&mut row);
         row.subject.sandbox.clone_from(&self.sandbox);
+        self.attributor.connection(&mut row);
         // What cannot be written is still remembered; the next row tries again.
         if let Err(error) = kept.write(&row) {
             tracing::warn!(path = %self.shown(), %error, "cannot write connection row");
@@ -230,7 +240,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let sandbox = SandboxId::from_random([7; 16]);
         let path = dir.path().join("rows");
-        let rows = Rows::new(sandbox.clone(), path.clone());
+        let rows = Rows::new(sandbox.clone(), path.clone(), Attributor::default());
         let many = 4096 + 10;
         for sequence in 1..=many {
             rows.push(row(sequence - 1, u32::from(sequence % 2 == 1)));
@@ -245,7 +255,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
         assert_eq!(sequences(&read(&path, &all).unwrap()), (1..many).collect::<Vec<_>>());
-        let rows = Rows::new(sandbox, path);
+        let rows = Rows::new(sandbox, path, Attributor::default());
         rows.push(row(0, 0));
         assert_eq!(sequences(&rows.find(&all).unwrap()), (1..=many).collect::<Vec<_>>());
     }
@@ -254,7 +264,7 @@ mod tests {
     fn another_machine_counts_on() {
         let dir = tempfile::tempdir().unwrap();
         let sandbox = SandboxId::from_random([9; 16]);
-        let rows = Rows::new(sandbox.clone(), dir.path().join("rows"));
+        let rows = Rows::new(sandbox.clone(), dir.path().join("rows"), Attributor::default());
         let all = RowQuery { limit: usize::MAX, ..RowQuery::default() };
         for sequence in [0, 1, 2, 0, 1, 4, 3] {
             rows.push(Row { within: Some(sequence), ..row(sequence, 0) });

@@ -10,6 +10,7 @@ use std::time::Duration;
 use belljar_bus::gateway::Session;
 use belljar_model::SandboxId;
 use belljar_model::network::{Row, Subject};
+use belljar_model::rows::AttributedRow;
 use belljar_node::{Gateway, GatewayError, GatewayOptions};
 use tokio::sync::OnceCell;
 use tokio::sync::broadcast::Receiver;
@@ -18,6 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::{Network, Rows};
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
+use crate::row_queue::RowQueue;
 use crate::sandbox::{Live, Sandbox};
 use crate::start::Actions;
 
@@ -63,7 +65,7 @@ impl Actions {
             environment: config.networks.environment.clone(),
         })
         .await?;
-        tokio::spawn(take(gateway.rows(), self.ways().routes.clone()));
+        tokio::spawn(take(gateway.rows(), self.ways().routes.clone(), config.rows.clone()));
         Ok(gateway)
     }
 
@@ -166,15 +168,20 @@ pub(super) fn unserved(attempted: &str, error: &GatewayError) -> Problem {
     }
 }
 
-/// Gives rows to those whose they are, until the gateway is gone.
-async fn take(mut rows: Receiver<Arc<[Row]>>, routes: Routes) {
+/// Gives rows to those whose they are, until the gateway is gone. Those of model requests of runs
+/// are no sandbox's.
+async fn take(mut rows: Receiver<Arc<[Row]>>, routes: Routes, queue: Option<RowQueue>) {
     loop {
         match rows.recv().await {
             Ok(batch) => batch.iter().for_each(|row| {
                 crate::observe::row(row);
                 let whose = lock(&routes).get(&row.subject.sandbox).and_then(Weak::upgrade);
-                if let Some(rows) = whose {
-                    rows.push(row.clone());
+                match (whose, &queue) {
+                    (Some(rows), _) => rows.push(row.clone()),
+                    (None, Some(queue)) if row.subject.run.is_some() => {
+                        queue.push(AttributedRow::of_connection(row));
+                    }
+                    (None, _) => {}
                 }
             }),
             Err(RecvError::Lagged(missed)) => {

@@ -5,12 +5,14 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belljar_model::User;
+use belljar_model::rows::CallKind;
+use belljar_model::{Attribution, User};
 use belljar_node::{Call, CallError, Command, Input, Leftovers, PtySize};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
 use super::{Following, Process, Processes, drain};
+use crate::attribution::{BegunCall, EndedCall};
 use crate::create::check_env;
 use crate::events::EventKind;
 use crate::observe::Watched;
@@ -39,6 +41,8 @@ pub struct StartProcess {
     /// CPU time after which it is killed, if its sandbox does not allow less.
     pub cpu: Option<Duration>,
     pub leaving: Leaving,
+    /// The call of a run that starts it.
+    pub attribution: Option<Attribution>,
 }
 
 /// What becomes of processes that outlive the one that was started.
@@ -76,13 +80,14 @@ impl Actions {
         // On a task of its own: a caller who goes away in the middle must not
         // leave a process behind that nobody knows of.
         let (actions, sandbox, live) = (self.clone(), sandbox.clone(), live.clone());
+        let begun = sandbox.rows.attributor().begin(CallKind::Process, wish.attribution.clone());
         let started = tokio::spawn(async move {
             let call = live.machine.start(&command).await;
             let call = call.map_err(|error| match error {
                 CallError::Group(_) => sandbox.failed(&live, "start the process", &error),
                 error => not_started(&wish, &cwd, &error),
             })?;
-            actions.look_after_process(&sandbox, &live, wish, call, watched)
+            actions.look_after_process(&sandbox, &live, wish, call, (watched, begun))
         });
         started.await.map_err(|error| Problem::internal("start the process", &error))?
     }
@@ -90,10 +95,10 @@ impl Actions {
     fn look_after_process(
         &self,
         sandbox: &Arc<Sandbox>,
-        live: &Live,
+        live: &Arc<Live>,
         wish: StartProcess,
         call: Call,
-        watched: Watched,
+        (watched, begun): (Watched, BegunCall),
     ) -> Result<Following, Problem> {
         watched.begun(live, call.number(), 1);
         let span = watched.span();
@@ -119,9 +124,22 @@ impl Actions {
         span.in_scope(|| self.tell(sandbox, EventKind::ProcessStarted, detail(&process.cmd)));
         let (actions, sandbox) = (self.clone(), sandbox.clone());
         let (table, process) = (live.processes.table.clone(), process.clone());
+        // A process does not keep its sandbox alive.
+        let live = Arc::downgrade(live);
         let looked_after = async move {
             let ending = drain::drain(&process, call, inbox).await;
             watched.ended(ending.reason, &ending.end.usage);
+            // Before the caller hears of the end, who may end the sandbox then.
+            let ended = EndedCall {
+                number: process.number,
+                is_ok: ending.end.exit_code == Some(0),
+                reason: ending.reason,
+                exit_code: ending.end.exit_code,
+                usage: &ending.end.usage,
+            };
+            let live = live.upgrade();
+            sandbox.rows.attributor().end(&sandbox, live.as_deref(), &begun, ended).await;
+            drop(live);
             let detail = format!("pid {}: {}", process.pid, ending.status);
             process.ending.send_replace(Some(ending));
             Processes::retire(&table, &process);
@@ -159,7 +177,10 @@ fn command(sandbox: &Sandbox, wish: &StartProcess, cwd: &str) -> Command {
             Leaving::Stay => Leftovers::Keep,
             Leaving::End => Leftovers::Kill,
         },
-        tag: belljar_node::Tag { name: wish.tag.clone(), ..belljar_node::Tag::default() },
+        tag: match &wish.attribution {
+            Some(attribution) => attribution.into(),
+            None => belljar_node::Tag { name: wish.tag.clone(), ..belljar_node::Tag::default() },
+        },
         ..Command::new(argv.map(|word| word.as_bytes()))
     }
 }

@@ -11,7 +11,7 @@ use belljar_journal::event::{
     ToolIntended, ToolStarted,
 };
 use belljar_journal::{Call, NewEvent};
-use belljar_model::{EndReason, ExecId, SandboxId};
+use belljar_model::{Attribution, EndReason, ExecId, SandboxId};
 use belljar_objects::Digest;
 
 use super::{Work, WorkError, chain, millis};
@@ -107,7 +107,13 @@ impl Work<'_> {
             Err(unfit) => Ok(Heard::fault("arguments", unfit.to_string())),
             Ok(_) if !is_current => Err(Error::SandboxGone),
             Ok(asked) => {
+                let attribution = Attribution {
+                    run: self.lease.address.run.clone(),
+                    turn: call.call.turn,
+                    call: Some(exec.clone()),
+                };
                 let sandbox = self.worker.rooms.at(sandbox, self.lease.generation);
+                let sandbox = sandbox.attributed(attribution);
                 execute(&sandbox, &asked, exec, self.allowance(exec)).await
             }
         };

@@ -5,6 +5,7 @@ use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
 use crate::{
     call, checkpoint, context, data, event, file, network, run, sandbox, service, stats, template,
+    turn,
 };
 
 macro_rules! shape {
@@ -81,6 +82,11 @@ const ONE_CALL: (&str, &str) = (
     "Idempotency key of a-z, 0-9 and -. The code is executed once and continues if the client \
      disconnects. A repeat gets the recorded output, then the rest.",
 );
+const OF_RUN: (&str, &str) = (
+    "Run-Attribution",
+    "The call of a run that this is: `run/turn/call`. Its row and its connections bear it. Needs an \
+     API key.",
+);
 const ONE_RUN: (&str, &str) = (
     "Idempotency-Key",
     "Idempotency key of a-z, 0-9 and -. The run's id is derived from it, so a repeat returns the \
@@ -130,7 +136,7 @@ operations! {
             Answer::Json(201, shape!(call::Call)),
             Answer::Events(shape!(call::CallEvent)),
         ],
-        also: &[429], headers: &[STREAM, ONE_CALL],
+        also: &[429], headers: &[STREAM, ONE_CALL, OF_RUN],
     };
     ListCalls: Get "/v1/sandboxes/{sandbox}/calls" "calls" "Lists running calls." {
         answers: &[Answer::Json(200, shape!(call::CallList))],
@@ -163,7 +169,7 @@ operations! {
             Answer::Json(200, shape!(context::Cell)),
             Answer::Events(shape!(context::CellEvent)),
         ],
-        also: &[429], headers: &[STREAM, ONE_CALL],
+        also: &[429], headers: &[STREAM, ONE_CALL, OF_RUN],
     };
     InterruptContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/interrupt" "contexts" "Interrupts the running cell and keeps the state.";
     RestartContext: Post "/v1/sandboxes/{sandbox}/contexts/{context}/restart" "contexts" "Restarts a context with a new interpreter. The state is lost.";
@@ -261,6 +267,9 @@ operations! {
     };
     ReadRunFile: Get "/v1/runs/{run}/files/{file}" "runs" "Reads a file that a run made." {
         answers: &[Answer::Bytes],
+    };
+    GetTurn: Get "/v1/runs/{run}/turns/{turn}" "runs" "Shows one turn of a run: code, output, file changes, connections, usage and cost." {
+        answers: &[Answer::Json(200, shape!(turn::Turn))],
     };
     GetStats: Get "/v1/stats" "runs" "Shows what your runs did within the last minute, hour and day." {
         answers: &[Answer::Json(200, shape!(stats::Stats))], also: &[404],

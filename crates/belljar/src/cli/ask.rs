@@ -234,6 +234,15 @@ pub(crate) enum RunsAction {
         #[arg(long = "limit", alias = "most", value_name = "N", default_value = "1000")]
         most: usize,
     },
+    /// Show one turn of a run: code, whole output, file changes, connections, usage and cost
+    Turn {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+        /// Number of the turn, from 1
+        turn: u32,
+        #[command(flatten)]
+        server: RunsServer,
+    },
     /// Print all events of a run as JSON lines
     Export {
         /// Run id, or its first 4 or more characters
@@ -268,6 +277,17 @@ pub(crate) enum RunsAction {
         #[command(flatten)]
         budget: Allowance,
     },
+}
+
+/// The server that has a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunsServer {
+    /// URL of the server that has the run [default: this machine]
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// File with the API key for --server [env: E2B_API_KEY]
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) server_key: Option<PathBuf>,
 }
 
 /// A run, by its id or by as much of its beginning as no other has.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::units::{parse_size, parse_time};
+use belljar_model::units::{parse_days, parse_size, parse_time};
 use clap::Args;
 
 use super::agent::parse_dollars;
@@ -23,6 +23,9 @@ pub(crate) struct Running {
     /// names none
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     pub(crate) max_run_cost: Option<u64>,
+    /// How long rows of calls and connections are kept
+    #[arg(long, value_name = "TIME", value_parser = parse_days, default_value = "30d")]
+    pub(crate) keep_rows: Duration,
     /// Maximum size of all data that one tenant uploads for runs
     #[arg(long = "max-run-data", alias = "run-data", value_name = "SIZE")]
     #[arg(default_value = "10G", value_parser = parse_size)]

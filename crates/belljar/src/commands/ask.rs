@@ -12,15 +12,19 @@ mod begun;
 pub(super) mod model;
 mod place;
 
+pub(super) use place::dial;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use belljar_actions::RowQueue;
 use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
 use belljar_journal::event::{Body, Environment, Finished, Outcome};
 use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Shelf;
+use belljar_server::{KEEP_ROWS, RowKeeper};
 
 use self::begun::Begun;
 use self::model::Chosen;
@@ -52,6 +56,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         // Before anything is paid for.
         make(out)?;
     }
+    let rows = RowQueue::new().context("cannot get random numbers")?;
     let asking = Asking {
         options,
         config,
@@ -60,58 +65,12 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         begun,
         shelf: Shelf::new(config.data.join("datasets")),
         journal,
+        rows: rows.clone(),
     };
-    printer.progress(format_args!("run {}", first.run));
-    let mut attempt = Attempt {
-        environment: asking.environment(&first).await?,
-        is_new: options.resume.is_none(),
-        address: first,
-    };
-    let mut best: Option<(Address, Finished)> = None;
-    loop {
-        let sandboxes = Sandboxes::open(&options.place, config, &asking.shelf).await?;
-        let worked = tokio::select! {
-            worked = asking.work(&attempt, &sandboxes) => worked,
-            () = interrupt.wait() => {
-                printer.always(format_args!(
-                    "interrupted\nhint: `{}` resumes the run",
-                    begun::again(options, &attempt.address.run)
-                ));
-                sandboxes.close().await;
-                return Ok(INTERRUPTED);
-            }
-        };
-        let room = sandboxes.room(&asking.template, &attempt.environment).await;
-        let memory_bytes = room.ok().and_then(|room| sandboxes.larger(room.memory_bytes));
-        sandboxes.close().await;
-        let finished = worked?;
-        if best.as_ref().is_none_or(|(_, before)| worth(&finished) >= worth(before)) {
-            best = Some((attempt.address.clone(), finished));
-        }
-        let more = More { attempts: options.retries.saturating_add(1), memory_bytes };
-        let Some(next) = try_again(&*asking.journal, &attempt.address, more).await? else { break };
-        attempt =
-            Attempt { environment: asking.environment(&next).await?, is_new: false, address: next };
-    }
-    let (address, finished) = best.context("no attempt was made")?;
-    if !printer.is_json() {
-        let answer = finished.result.unwrap_or_default();
-        printer.data(match Page::of_terminal(config) {
-            Some(page) => page.markdown(&printable(&answer)),
-            None => answer,
-        })?;
-    }
-    let delivered = asking.deliver(&address).await;
-    delivered.hint(format!(
-        "`belljar ask --resume {} --out DIR` writes the files elsewhere without a new run",
-        address.run
-    ))?;
-    Ok(match finished.outcome {
-        Outcome::Answered => 0,
-        Outcome::Exhausted => 3,
-        Outcome::Cancelled => 4,
-        Outcome::Failed => 5,
-    })
+    let keeper = RowKeeper::start(rows, Arc::new(runs::rows(config)), KEEP_ROWS);
+    let asked = asking.ask(first, &mut interrupt).await;
+    keeper.stop().await;
+    asked
 }
 
 /// Refuses what cannot be answered before a run is made of it.
@@ -139,6 +98,8 @@ struct Asking<'a> {
     begun: Begun,
     journal: Arc<dyn Journal>,
     shelf: Shelf,
+    /// Calls and connections on their way to the data directory.
+    rows: RowQueue,
 }
 
 /// One run.
@@ -161,6 +122,70 @@ fn worth(finished: &Finished) -> u8 {
 }
 
 impl Asking<'_> {
+    /// Asks until there is an answer, or no attempt is left.
+    async fn ask(&self, first: Address, interrupt: &mut Interrupt) -> anyhow::Result<u8> {
+        let Self { options, config, printer, .. } = *self;
+        printer.progress(format_args!("run {}", first.run));
+        let mut attempt = Attempt {
+            environment: self.environment(&first).await?,
+            is_new: options.resume.is_none(),
+            address: first,
+        };
+        let mut best: Option<(Address, Finished)> = None;
+        loop {
+            let sandboxes =
+                Sandboxes::open(&options.place, config, &self.shelf, &self.rows).await?;
+            let worked = tokio::select! {
+                worked = self.work(&attempt, &sandboxes) => worked,
+                () = interrupt.wait() => {
+                    printer.always(format_args!(
+                        "interrupted\nhint: `{}` resumes the run",
+                        begun::again(options, &attempt.address.run)
+                    ));
+                    sandboxes.close().await;
+                    return Ok(INTERRUPTED);
+                }
+            };
+            let room = sandboxes.room(&self.template, &attempt.environment).await;
+            let memory_bytes = room.ok().and_then(|room| sandboxes.larger(room.memory_bytes));
+            sandboxes.close().await;
+            let finished = worked?;
+            if best.as_ref().is_none_or(|(_, before)| worth(&finished) >= worth(before)) {
+                best = Some((attempt.address.clone(), finished));
+            }
+            let more = More { attempts: options.retries.saturating_add(1), memory_bytes };
+            let Some(next) = try_again(&*self.journal, &attempt.address, more).await? else {
+                break;
+            };
+            attempt = Attempt {
+                environment: self.environment(&next).await?,
+                is_new: false,
+                address: next,
+            };
+        }
+        let (address, finished) = best.context("no attempt was made")?;
+        if !printer.is_json() {
+            let answer = finished.result.unwrap_or_default();
+            printer.data(match Page::of_terminal(config) {
+                Some(page) => page.markdown(&printable(&answer)),
+                None => answer,
+            })?;
+        }
+        let delivered = self.deliver(&address).await;
+        delivered.hint(format!(
+            "`belljar ask --resume {} --out DIR` writes the files elsewhere without a new run",
+            address.run
+        ))?;
+        Ok(match finished.outcome {
+            Outcome::Answered => 0,
+            Outcome::Exhausted => 3,
+            Outcome::Cancelled => 4,
+            Outcome::Failed => 5,
+        })
+    }
+}
+
+impl Asking<'_> {
     /// The environment that a run was begun with, and for one that is new, the one that is asked
     /// for.
     async fn environment(&self, run: &Address) -> anyhow::Result<Environment> {
@@ -177,7 +202,7 @@ impl Asking<'_> {
         let address = &attempt.address;
         let room = sandboxes.room(&self.template, &attempt.environment).await?;
         let choice = self.begun.choice(&options.model);
-        let chosen = Chosen::open(&choice, self.config, address, journal).await?;
+        let chosen = Chosen::open(&choice, self.config, address, (journal, &self.rows)).await?;
         if attempt.is_new {
             self.begin(attempt, &chosen, room).await?;
         }

@@ -1,10 +1,13 @@
 //! `belljar control`: a platform's API.
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
+use belljar_actions::RowQueue;
 use belljar_control::{Control, Keyring, Random, Settings};
 use belljar_doorbell::Doorbell;
 use belljar_identity::ControlKeys;
-use belljar_server::{Listener, Settings as Bounds, tls};
+use belljar_server::{Listener, RowKeeper, Settings as Bounds, tls};
 use belljar_telemetry::Role;
 use tokio::sync::oneshot;
 
@@ -40,11 +43,15 @@ pub(crate) async fn run(
         Some(file) => place.with_settings(file),
         None => place,
     });
+    let queue = RowQueue::new().context("cannot get random numbers")?;
+    let rows = Arc::new(store.rows());
+    let keeper = RowKeeper::start(queue.clone(), rows, options.running.keep_rows);
     let working = match place {
         None => None,
         Some(place) => {
             let gateway = options.gateway.as_deref();
             let (running, store) = (&options.running, &store);
+            let gateway = (gateway, queue.clone());
             let runs =
                 running::of_platform(running, &control, store, &place, gateway, config).await?;
             let (stop, stopped) = oneshot::channel::<()>();
@@ -91,6 +98,7 @@ pub(crate) async fn run(
         drop(stop);
         working.await.context("the run worker panicked")?;
     }
+    keeper.stop().await;
     if let Some((hearing, publishing)) = publishing {
         hearing.abort();
         publishing.abort();

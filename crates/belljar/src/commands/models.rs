@@ -224,8 +224,11 @@ struct Open {
 
 impl Counter {
     /// The session, opened anew if the gateway has been, or if the run was given another
-    /// budget.
-    async fn opened<'o>(&self, open: &'o mut Option<Open>) -> anyhow::Result<&'o Open> {
+    /// budget; and the turn that asks now.
+    async fn opened<'o>(
+        &self,
+        open: &'o mut Option<Open>,
+    ) -> anyhow::Result<(&'o Open, Option<u32>)> {
         let view = self.view().await?;
         let is_of_now = |open: &Open| open.desk.is_open() && open.budget == view.budget;
         if !open.as_ref().is_some_and(is_of_now) {
@@ -238,7 +241,7 @@ impl Counter {
             open.desk.renew(TOKEN_SECONDS).await?;
             open.renewed = Instant::now();
         }
-        Ok(open)
+        Ok((open, view.asked.map(|asked| asked.turn)))
     }
 
     /// The run as it stands; nothing of one that is not written down yet.
@@ -295,8 +298,9 @@ impl Transport for Counter {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Incoming>, TransportError> {
         let (stream, token) = {
             let mut open = self.open.lock().await;
-            let open = self.opened(&mut open).await?;
-            let belongs = Belongs { run: Some(self.run.run.to_string()), ..Belongs::default() };
+            let (open, turn) = self.opened(&mut open).await?;
+            let run = Some(self.run.run.to_string());
+            let belongs = Belongs { run, turn, ..Belongs::default() };
             (open.desk.connect(belongs)?, open.token.clone())
         };
         let stream = TokioIo::new(tokio::net::UnixStream::from_std(stream)?);

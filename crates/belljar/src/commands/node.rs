@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Keys};
+use belljar_actions::{Actions, Keys, RowQueue};
 use belljar_bus::member::Registered;
 use belljar_bus::platform::Beat;
 use belljar_doorbell::Doorbell;
@@ -46,6 +46,7 @@ pub(crate) async fn run(
     let public = public.hint("choose another port with --public-listen")?;
     let mut settings = serve::settings(&options.hosting, config, data)?;
     settings.is_member = true;
+    settings.rows = Some(RowQueue::new().context("cannot get random numbers")?);
     settings.slots = Some(usize::try_from(options.slots)?);
     // How many a tenant may have in all, control knows.
     settings.quota.sandboxes = usize::MAX;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Tenant};
+use belljar_actions::{Actions, RowQueue, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
-use belljar_journal::{Directory, FigureFile, Journal};
+use belljar_journal::{Directory, FigureFile, Journal, RowDirectory};
 use belljar_model::Tier;
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, RunBounds, Runs, Settings};
@@ -31,6 +31,11 @@ fn served(data: &Path) -> PathBuf {
 /// The place of files of a server's tenants.
 pub(super) fn of_tenants(data: &Path) -> Place {
     Place::Directory(served(data).join("data"))
+}
+
+/// The rows of a server's runs.
+pub(super) fn rows_of_server(data: &Path) -> RowDirectory {
+    RowDirectory::new(served(data).join("rows"))
 }
 
 /// Where a platform keeps files of its tenants, among its objects. Nodes remove what no template
@@ -70,6 +75,7 @@ pub(super) async fn of_server(
     let parts = Parts {
         journal,
         figures: Arc::new(FigureFile::open(&place.join("figures.json"))),
+        rows: Arc::new(rows_of_server(data)),
         data: Data::new(of_tenants(data), place.join("scratch"), limits(options)),
         clients: Box::new(clients),
         models,
@@ -87,7 +93,7 @@ pub(super) async fn of_platform(
     control: &Control,
     store: &Store,
     place: &Place,
-    gateway: Option<&Path>,
+    (gateway, queue): (Option<&Path>, RowQueue),
     config: &Config,
 ) -> anyhow::Result<Runs> {
     let scratch = config.data.join("control");
@@ -96,6 +102,7 @@ pub(super) async fn of_platform(
         Some(path) => {
             let data = scratch.join("gateway");
             let gateway = models::start(path, &data, config, models::CONFIGURATION).await?;
+            belljar_server::forward_rows(&gateway, queue);
             Box::new(Behind::new(path, gateway, journal.clone())?)
         }
         None => Box::new(FixedRules),
@@ -111,6 +118,7 @@ pub(super) async fn of_platform(
     let parts = Parts {
         journal,
         figures: Arc::new(store.figures()),
+        rows: Arc::new(store.rows()),
         data: Data::new(shared(place), scratch.join("scratch"), limits(options)),
         clients: Box::new(clients),
         models,

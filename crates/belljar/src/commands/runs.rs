@@ -5,12 +5,15 @@ mod list;
 mod show;
 mod stats;
 mod teller;
+mod turn;
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use belljar_journal::event::{Budget, BudgetPatch, ControlRequested, Event, Request};
-use belljar_journal::{Address, Directory, Journal, ListQuery, RunRow, State, Watch, read_all};
+use belljar_journal::{
+    Address, Directory, Journal, ListQuery, RowDirectory, RunRow, State, Watch, read_all,
+};
 use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
 
@@ -49,6 +52,10 @@ pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> a
             cost::cost(&journal, &chosen, Page::of_terminal(config), printer).await?;
         }
         RunsAction::Stats { most } => stats::stats(&journal, *most, printer).await?,
+        RunsAction::Turn { run, turn, server } => {
+            let (journal, rows) = (&journal, &rows(config));
+            turn::turn(journal, rows, (run, *turn), server, config, printer).await?;
+        }
         RunsAction::Export { run } => {
             let run = named(&journal, run).await?.run;
             for event in events(&journal, &run).await? {
@@ -132,6 +139,11 @@ pub(super) fn short_ids(runs: &[&RunId]) -> Vec<String> {
 pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
     let place = config.data.join("runs");
     Directory::open(&place).hint("choose a writable directory with BELLJAR_DATA")
+}
+
+/// Where rows of their calls and connections are kept.
+pub(super) fn rows(config: &Config) -> RowDirectory {
+    RowDirectory::new(config.data.join("rows"))
 }
 
 pub(super) fn address(run: RunId) -> Address {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use belljar_actions::{Actions, Keys};
+use belljar_actions::{Actions, Keys, RowQueue};
 use belljar_model::SecurityProfile;
 use belljar_node::PoolSize;
-use belljar_server::{Listener, Server, Settings, tls};
+use belljar_server::{Listener, RowKeeper, Server, Settings, tls};
 use belljar_telemetry::Role;
 
 use super::running;
@@ -36,6 +36,8 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     settings.quota.sandboxes = options.max_sandboxes;
     settings.domain.clone_from(&options.domain);
     settings.datasets = Some(running::of_tenants(data));
+    let queue = RowQueue::new().context("cannot get random numbers")?;
+    settings.rows = Some(queue.clone());
     let actions = Actions::start(settings, keys).await;
     let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     tiers::try_default(&actions, printer).await?;
@@ -49,6 +51,8 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
         printer.note(format_args!("metrics on http://{address}/metrics"));
     }
     let warming = tokio::spawn(warm_up(&actions, *printer));
+    let rows = Arc::new(running::rows_of_server(data));
+    let keeper = RowKeeper::start(queue, rows, options.running.keep_rows);
     let runs = running::of_server(&options.running, &actions, data).await?;
     let server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
@@ -59,6 +63,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     };
     let ended = server.run(listeners, stopped).await;
     warming.abort();
+    keeper.stop().await;
     telemetry.stop().await;
     ended.hint("start the server again; `GET /v1/ended` then lists the lost sandboxes")?;
     Ok(0)

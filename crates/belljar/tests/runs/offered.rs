@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use belljar_actions::Tenant;
 use belljar_agent::Prices;
 use belljar_client::{Client, Within};
-use belljar_journal::{Address, FigureStore, Journal};
+use belljar_journal::{Address, FigureStore, Journal, RowDirectory};
 use belljar_llm::Dialect;
 use belljar_runs::{
     Choice, Data, DataLimits, FixedRules, Models, NoModel, NoProvider, Parts, Priced, Runs,
@@ -46,6 +46,7 @@ pub(crate) fn runs(
     let parts = Parts {
         journal,
         figures,
+        rows: Arc::new(RowDirectory::new(place.join("rows"))),
         data,
         clients: Box::new(clients),
         models: Box::new(models),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use belljar_bus::enrolment::{AskClock, CLOCK, Certificate, RENEW};
-use belljar_bus::member::{REGISTER, Register, Registered, SYNC, Sync, Synced};
+use belljar_bus::member::{
+    REGISTER, ROWS, Register, Registered, RowsStored, SYNC, SendRows, Sync, Synced,
+};
 use belljar_identity::{
     ConnectError, Connector, Endpoint, NodeIdentityError, Peer, Purpose, Route, SignatureError,
     TlsConfigError, random, unverified_client, verify,
@@ -101,6 +103,11 @@ impl Control {
     /// believed only when all of them say so: one that has it may give us up.
     pub(super) async fn sync(&self, sync: &Sync) -> Result<Synced, AskError> {
         self.ask(SYNC, sync, |synced| matches!(synced, Synced::Away { .. })).await
+    }
+
+    /// Has rows stored.
+    pub(super) async fn rows(&self, rows: &SendRows) -> Result<RowsStored, AskError> {
+        self.ask(ROWS, rows, |_| false).await
     }
 
     /// A newer certificate for this node's key.

@@ -19,6 +19,7 @@ use futures_util::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{HeaderMap, header};
 
+use super::attribution::ATTRIBUTION;
 use super::failure::Failure;
 use super::fence::GENERATION;
 
@@ -83,8 +84,9 @@ pub(super) async fn inside(
 fn holder(actions: &Actions, id: &str, request: &Request) -> Option<Tenant> {
     let headers = request.headers();
     let is_proven = request.extensions().get::<OnBehalf>().is_some();
-    // Whoever drives a sandbox for a run has a key, and would keep others out with this.
-    let fences = headers.contains_key(GENERATION);
+    // A worker that drives a sandbox for a run has a key. Code inside could keep others out with
+    // the one, and write rows of other runs with the other.
+    let fences = headers.contains_key(GENERATION) || headers.contains_key(ATTRIBUTION);
     if is_proven || fences || key(headers).is_some() {
         return None;
     }

@@ -114,6 +114,7 @@ fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<Met
         Operation::CancelRun => on(filter, runs::cancel),
         Operation::FollowRun => on(filter, runs::follow),
         Operation::ReadRunFile => on(filter, runs::read_file),
+        Operation::GetTurn => on(filter, runs::turn),
         Operation::GetStats => on(filter, runs::stats),
         Operation::CreateData => on(filter, data::create),
         Operation::ListData => on(filter, data::list),
@@ -172,6 +173,7 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::CancelRun
         | Operation::FollowRun
         | Operation::ReadRunFile
+        | Operation::GetTurn
         | Operation::GetStats
         | Operation::CreateData
         | Operation::ListData

@@ -7,6 +7,7 @@ mod read_file;
 mod show;
 mod stats;
 mod steer;
+mod turn;
 
 use axum::extract::FromRequestParts;
 use belljar_actions::{Kind, Problem, Tenant};
@@ -27,6 +28,7 @@ pub(super) use read_file::read_file;
 pub(super) use show::get;
 pub(super) use stats::stats;
 pub(super) use steer::{cancel, change, pause, resume};
+pub(super) use turn::turn;
 
 /// What this process offers, if anything; beside every request.
 #[derive(Debug, Clone)]

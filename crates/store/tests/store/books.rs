@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use belljar_model::{EndReason, SandboxId};
-use belljar_store::{Call, CallEnd, Change, Charge, Reached};
+use belljar_model::SandboxId;
+use belljar_store::{Change, Charge};
 use belljar_testkit::Postgres;
 use serde_json::{Value, json};
 
@@ -63,52 +63,6 @@ async fn books_cannot_be_changed_not_even_by_their_owner() {
         assert!(Postgres::shared().run(&sql).is_err(), "{change}");
     }
     assert_eq!(store.balance("ann", "model").await.unwrap(), 5);
-}
-
-#[tokio::test]
-async fn batches_may_come_twice() {
-    let store = store().await;
-    let row = made(&store, "ann", 1).await;
-    let reached = |sequence| Reached {
-        sequence,
-        at: row.made_at,
-        call: (sequence > 0).then_some(sequence),
-        decision: "allowed".to_owned(),
-        row: json!({ "host": "a.test" }),
-    };
-    let rows: Vec<_> = (0..5).map(reached).collect();
-    assert_eq!(store.add_connections("ann", &row.id, &rows[..3]).await.unwrap(), 3);
-    assert_eq!(store.add_connections("ann", &row.id, &rows).await.unwrap(), 2);
-    assert_eq!(store.connections("ann", &row.id, 1, 3).await.unwrap(), rows[1..4]);
-    assert!(store.connections("bob", &row.id, 0, 9).await.unwrap().is_empty());
-    assert_eq!(store.add_connections("ann", &id(9), &rows).await.unwrap(), 0, "of no sandbox");
-    let more = [reached(7)];
-    assert_eq!(store.add_connections("bob", &row.id, &more).await.unwrap(), 0, "of another's");
-}
-
-#[tokio::test]
-async fn calls_end_once_whatever_order_reports_come_in() {
-    let store = store().await;
-    let row = made(&store, "ann", 1).await;
-    let runs = |number| Call {
-        number,
-        is_cell: number == 2,
-        began_at: row.made_at,
-        end: None,
-        cpu_micros: 10,
-        peak_bytes: 20,
-    };
-    let end = CallEnd { at: row.made_at, reason: EndReason::Oom, exit_code: Some(137) };
-    let ended = Call { end: Some(end), cpu_micros: 50, ..runs(1) };
-    store.put_calls("ann", &row.id, &[runs(1), runs(2)]).await.unwrap();
-    store.put_calls("ann", &row.id, std::slice::from_ref(&ended)).await.unwrap();
-    // An older report, and one that contradicts.
-    let done = CallEnd { reason: EndReason::Done, exit_code: Some(0), ..end };
-    store.put_calls("ann", &row.id, &[runs(1)]).await.unwrap();
-    store.put_calls("ann", &row.id, &[Call { end: Some(done), ..runs(1) }]).await.unwrap();
-    assert_eq!(store.calls("ann", &row.id, 0, 9).await.unwrap(), [ended, runs(2)]);
-    assert!(store.calls("bob", &row.id, 0, 9).await.unwrap().is_empty());
-    assert_eq!(store.put_calls("bob", &row.id, &[runs(3)]).await.unwrap(), 0);
 }
 
 #[tokio::test]

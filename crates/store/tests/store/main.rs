@@ -6,6 +6,7 @@ mod figures;
 mod identity;
 mod nodes;
 mod platform;
+mod rows;
 mod sandboxes;
 mod schema;
 mod who;

@@ -3,7 +3,7 @@
 //! A run must end with an answer or a typed failure, once. Its transcript has no gap, and no
 //! call of it is executed twice.
 //!
-//! Requirements: A13, P2, P5
+//! Requirements: A13, P2, P5, P8
 
 use std::time::{Duration, Instant};
 

@@ -102,9 +102,13 @@ async fn owner_may(owner: &Client) -> anyhow::Result<usize> {
         let copies = matches!(operation, Operation::ForkSandbox | Operation::CreateCheckpoint);
         // Nobody works on the run, so it has made nothing; but that is said of a run that
         // is there.
-        let made_nothing = operation == Operation::ReadRunFile
-            && answer.status == 404
-            && answer.code()? == "file_not_found";
+        let lacks = match operation {
+            Operation::ReadRunFile => Some("file_not_found"),
+            Operation::GetTurn => Some("turn_not_found"),
+            _ => None,
+        };
+        let made_nothing = answer.status == 404
+            && lacks.is_some_and(|code| answer.code().is_ok_and(|it| it == code));
         // These runs have no reader of files; that, too, is said of a file that is there.
         let no_reader = operation == Operation::DescribeData
             && answer.status == 422

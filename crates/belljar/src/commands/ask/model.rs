@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use belljar_actions::RowQueue;
 use belljar_agent::Prices;
 use belljar_journal::{Address, Journal};
 use belljar_provider::Provider;
@@ -33,7 +34,7 @@ impl Chosen {
         choice: &ModelChoice,
         config: &Config,
         run: &Address,
-        journal: &Arc<dyn Journal>,
+        (journal, queue): (&Arc<dyn Journal>, &RowQueue),
     ) -> anyhow::Result<Self> {
         let (path, settings) = match (&choice.gateway, &choice.model_url) {
             (Some(path), _) => (path.clone(), None),
@@ -54,6 +55,7 @@ impl Chosen {
             None => models::CONFIGURATION,
         };
         let gateway = models::start(&path, &config.data.join("gateway"), config, hint).await?;
+        belljar_server::forward_rows(&gateway, queue.clone());
         let behind = Behind::new(&path, gateway, journal.clone())?;
         if behind.is_empty() {
             return Err(anyhow!("`{}` has no operation for models", path.display()));

@@ -2,9 +2,10 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Keys, Tenant};
+use belljar_actions::{Actions, Keys, RowQueue, Tenant};
 use belljar_agent::Room;
 use belljar_client::{Client, Dial, Trust, Within};
 use belljar_journal::event::{Brought, Environment};
@@ -30,35 +31,44 @@ struct Own {
     _state: TempDir,
 }
 
+/// A way to a server. Its key is in a file, or in the environment.
+pub(in crate::commands) fn dial(
+    url: &str,
+    key: Option<&Path>,
+    config: &Config,
+) -> anyhow::Result<Client> {
+    let key = match key {
+        Some(path) => {
+            let key = std::fs::read_to_string(path);
+            Some(key.with_context(|| format!("cannot read `{}`", path.display()))?)
+        }
+        None => config.api_key.clone(),
+    };
+    let key = key
+        .context("the server needs an API key")
+        .hint("pass a file with --server-key, or set E2B_API_KEY")?;
+    let dial = Dial::new(url, key.trim(), &Trust::Host);
+    let dial = dial.with_context(|| format!("cannot reach `{url}`"))?;
+    Ok(Client::new(dial))
+}
+
 impl Sandboxes {
     pub(super) async fn open(
         place: &Place,
         config: &Config,
         shelf: &Shelf,
+        rows: &RowQueue,
     ) -> anyhow::Result<Self> {
         match &place.server {
-            Some(url) => Self::dial(url, place, config),
-            None => Self::make(config, shelf).await,
+            Some(url) => {
+                let client = dial(url, place.server_key.as_deref(), config)?;
+                Ok(Self { client, own: None })
+            }
+            None => Self::make(config, shelf, rows).await,
         }
     }
 
-    fn dial(url: &str, place: &Place, config: &Config) -> anyhow::Result<Self> {
-        let key = match &place.server_key {
-            Some(path) => {
-                let key = std::fs::read_to_string(path);
-                Some(key.with_context(|| format!("cannot read `{}`", path.display()))?)
-            }
-            None => config.api_key.clone(),
-        };
-        let key = key
-            .context("the server needs an API key")
-            .hint("pass a file with --server-key, or set E2B_API_KEY")?;
-        let dial = Dial::new(url, key.trim(), &Trust::Host);
-        let dial = dial.with_context(|| format!("cannot reach `{url}`"))?;
-        Ok(Self { client: Client::new(dial), own: None })
-    }
-
-    async fn make(config: &Config, shelf: &Shelf) -> anyhow::Result<Self> {
+    async fn make(config: &Config, shelf: &Shelf, rows: &RowQueue) -> anyhow::Result<Self> {
         let state = tempfile::Builder::new().prefix("belljar-ask-").tempdir();
         let state = state.context("cannot create a directory for sandboxes")?;
         // The user ids of sandboxes must be able to pass through.
@@ -70,6 +80,7 @@ impl Sandboxes {
         // The caller owns the host, as with `belljar run`.
         settings.max_limits = MaxLimits::UNBOUNDED;
         settings.shelf = Some(shelf.clone());
+        settings.rows = Some(rows.clone());
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
         settings.warms_on_demand = false;

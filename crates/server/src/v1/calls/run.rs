@@ -17,6 +17,7 @@ use http::{HeaderMap, StatusCode, header};
 use super::gather::gather;
 use super::source::{Source, started};
 use super::{events, reach, user, view};
+use crate::v1::attribution::attribution;
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
 use crate::v1::hint::Hints;
@@ -36,7 +37,8 @@ pub(in crate::v1) async fn run(
     let (sandbox, live) = reach(&actions, &tenant, &id).await?;
     let (background, encoding) = (wish.background, wish.output);
     let (stdin, stdin_open) = (wish.stdin.clone(), wish.stdin_open);
-    let start = translate(&sandbox, wish)?;
+    let mut start = translate(&sandbox, wish)?;
+    start.attribution = attribution(&headers)?;
     let following = actions.start_process(&sandbox, &live, start).await?;
     let (pid, number) = (following.pid(), following.number());
     give_input(&live, pid, stdin, stdin_open).await;
@@ -62,6 +64,7 @@ async fn run_once(
     let (stdin, closes) = (wish.stdin.take(), !wish.stdin_open);
     let mut start = translate(&sandbox, wish)?;
     start.stdin |= stdin.is_some();
+    start.attribution = attribution(headers)?;
     let argv = std::iter::once(start.cmd.clone()).chain(start.args.iter().cloned()).collect();
     let cwd = start.cwd.clone();
     let stdin = stdin.map(String::into_bytes);

@@ -12,6 +12,7 @@ use http::HeaderMap;
 
 use super::cells::{self, Source};
 use super::of;
+use crate::v1::attribution::attribution;
 use crate::v1::authenticate::Caller;
 use crate::v1::calls::wants_events;
 use crate::v1::failure::Failure;
@@ -28,7 +29,11 @@ pub(in crate::v1) async fn run(
 ) -> Result<Response, Failure> {
     let asked = once::asked(&headers, &format!("cell {context}"), &wish)?;
     let time = |millis: Millis| Duration::from_millis(millis.get());
-    let allowance = Allowance { wall: wish.timeout_ms.map(time), cpu: wish.cpu_ms.map(time) };
+    let allowance = Allowance {
+        wall: wish.timeout_ms.map(time),
+        cpu: wish.cpu_ms.map(time),
+        attribution: attribution(&headers)?,
+    };
     let (place, code) = (Place::Context(context), wish.code.into());
     let sandbox = actions.registry().find(&tenant, &id)?;
     let hints = Hints::new(&sandbox);

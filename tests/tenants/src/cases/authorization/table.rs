@@ -114,6 +114,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v1/runs/{run}/cancel", ChangeSandboxes),
     ("GET", "/v1/runs/{run}/events", LookSandboxes),
     ("GET", "/v1/runs/{run}/files/{file}", LookSandboxes),
+    ("GET", "/v1/runs/{run}/turns/{turn}", LookSandboxes),
     ("GET", "/v1/stats", LookSandboxes),
     ("POST", "/v1/data", ChangeSandboxes),
     ("GET", "/v1/data", LookSandboxes),
@@ -177,6 +178,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
 /// can be described without a reader.
 pub(super) const LACKING: &[(&str, &str, u16)] = &[
     ("GET", "/v1/runs/{run}/files/{file}", 404),
+    ("GET", "/v1/runs/{run}/turns/{turn}", 404),
     ("GET", "/v1/data/{data}/description", 422),
     ("POST", "/templates/tags", 404),
     ("DELETE", "/templates/tags", 404),

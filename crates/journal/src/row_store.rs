@@ -1,0 +1,41 @@
+//! Rows of the calls and connections of runs, beside their transcripts.
+//!
+//! The transcript says what the run's worker saw. Rows say what sandboxes and gateways saw: they
+//! are written by others, arrive later, and are forgotten after a time that the operator sets.
+
+mod directory;
+
+use std::fmt;
+
+use belljar_model::rows::AttributedRow;
+use futures_util::future::BoxFuture;
+use time::OffsetDateTime;
+
+use crate::error::Failure;
+use crate::journal::Address;
+
+pub use directory::RowDirectory;
+
+/// The number of rows that were new, by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoredRows {
+    pub calls: u64,
+    pub connections: u64,
+}
+
+/// A store of rows.
+pub trait RowStore: fmt::Debug + Send + Sync {
+    /// Stores rows that this process vouches for. A row that is there already is not stored again.
+    fn put<'a>(&'a self, rows: &'a [AttributedRow]) -> BoxFuture<'a, Result<StoredRows, Failure>>;
+
+    /// Up to `most` rows of a turn, in the order in which they began.
+    fn of_turn<'a>(
+        &'a self,
+        run: &'a Address,
+        turn: u32,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<AttributedRow>, Failure>>;
+
+    /// Forgets rows that began before this.
+    fn forget(&self, before: OffsetDateTime) -> BoxFuture<'_, Result<(), Failure>>;
+}

@@ -1,0 +1,246 @@
+//! Rows in a directory, for a server that is alone and for `belljar ask`.
+//!
+//! ```text
+//! <root>/<digest of the tenant's name>/<run>.jsonl
+//! ```
+//!
+//! Only rows of runs are kept here. A file is appended to and never rewritten; a row that was
+//! written twice is read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use belljar_model::rows::{AttributedRow, RowBody};
+use belljar_model::{Attribution, RunId};
+use belljar_objects::Digest;
+use futures_util::future::BoxFuture;
+use time::OffsetDateTime;
+
+use super::{RowStore, StoredRows};
+use crate::error::Failure;
+use crate::journal::Address;
+
+/// What the file of one run may grow to. Later rows are not kept.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Rows in a directory; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RowDirectory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    /// One writer at a time.
+    writing: Mutex<()>,
+}
+
+impl RowDirectory {
+    /// The directory is made with its first row.
+    pub fn new(root: PathBuf) -> Self {
+        Self(Arc::new(Inner { root, writing: Mutex::default() }))
+    }
+
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> io::Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, Failure>> {
+        let inner = self.0.clone();
+        let done = tokio::task::spawn_blocking(move || work(&inner));
+        Box::pin(async move { done.await.map_err(Failure::new)?.map_err(Failure::new) })
+    }
+}
+
+impl Inner {
+    fn path(&self, tenant: &str, run: &RunId) -> PathBuf {
+        let tenant = Digest::of(tenant.as_bytes()).to_string();
+        self.root.join(tenant).join(format!("{run}.jsonl"))
+    }
+
+    fn put(&self, rows: &[AttributedRow]) -> io::Result<StoredRows> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_file: BTreeMap<PathBuf, Vec<&AttributedRow>> = BTreeMap::new();
+        for row in rows {
+            if let Some(Attribution { run, .. }) = &row.attribution {
+                by_file.entry(self.path(&row.tenant, run)).or_default().push(row);
+            }
+        }
+        let mut stored = StoredRows::default();
+        for (path, rows) in by_file {
+            append(&path, &rows, &mut stored)?;
+        }
+        Ok(stored)
+    }
+
+    fn of_turn(&self, run: &Address, turn: u32, most: usize) -> io::Result<Vec<AttributedRow>> {
+        let file = match File::open(self.path(&run.tenant, &run.run)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file?,
+        };
+        let (mut rows, mut seen) = (Vec::new(), BTreeSet::new());
+        for line in BufReader::new(file).split(b'\n') {
+            // A line that was cut off is the last one of a process that died.
+            let Ok(row) = serde_json::from_slice::<AttributedRow>(&line?) else { continue };
+            let is_of_turn = row.attribution.as_ref().is_some_and(|it| it.turn == turn);
+            if is_of_turn && seen.insert(row.id.clone()) {
+                rows.push(row);
+            }
+        }
+        rows.sort_by_key(|row| row.began);
+        rows.truncate(most);
+        Ok(rows)
+    }
+
+    fn forget(&self, before: SystemTime) -> io::Result<()> {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        for tenant in entries(&self.root)? {
+            for path in entries(&tenant)? {
+                if fs::metadata(&path)?.modified()? < before {
+                    fs::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append(path: &Path, rows: &[&AttributedRow], stored: &mut StoredRows) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.create(true).append(true).read(true).mode(0o600).open(path)?;
+    let length = file.metadata()?.len();
+    let mut text = Vec::new();
+    if length > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        // A line that was cut off spoils no other.
+        if last != *b"\n" {
+            text.push(b'\n');
+        }
+    }
+    for row in rows {
+        let before = text.len();
+        serde_json::to_writer(&mut text, row)?;
+        text.push(b'\n');
+        if length.saturating_add(text.len() as u64) > MAX_FILE_BYTES {
+            text.truncate(before);
+            break;
+        }
+        match row.body {
+            RowBody::Call(_) => stored.calls += 1,
+            RowBody::Connection(_) => stored.connections += 1,
+        }
+    }
+    file.write_all(&text)?;
+    file.sync_data()
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        found => found?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+impl RowStore for RowDirectory {
+    fn put<'a>(&'a self, rows: &'a [AttributedRow]) -> BoxFuture<'a, Result<StoredRows, Failure>> {
+        let rows = rows.to_vec();
+        self.blocking(move |inner| inner.put(&rows))
+    }
+
+    fn of_turn<'a>(
+        &'a self,
+        run: &'a Address,
+        turn: u32,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<AttributedRow>, Failure>> {
+        let run = run.clone();
+        self.blocking(move |inner| inner.of_turn(&run, turn, most))
+    }
+
+    fn forget(&self, before: OffsetDateTime) -> BoxFuture<'_, Result<(), Failure>> {
+        self.blocking(move |inner| inner.forget(before.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_model::rows::{CallKind, CallRow};
+    use belljar_model::{EndReason, SandboxId};
+
+    use super::*;
+
+    fn run(tenant: &str) -> Address {
+        Address { tenant: tenant.to_owned(), run: RunId::from_bits([1; 16]) }
+    }
+
+    fn row(id: &str, turn: Option<u32>, began: u64) -> AttributedRow {
+        let call = CallRow {
+            number: 1,
+            kind: CallKind::Cell,
+            is_ok: true,
+            reason: EndReason::Done,
+            exit_code: None,
+            cpu_micros: 2,
+            peak_bytes: None,
+            output_bytes: 3,
+            files: Vec::new(),
+            is_cut: false,
+        };
+        let run = run("ann").run;
+        AttributedRow {
+            id: id.to_owned(),
+            tenant: "ann".to_owned(),
+            sandbox: SandboxId::from_random([2; 16]),
+            attribution: turn.map(|turn| Attribution { run, turn, call: None }),
+            began,
+            micros: 1,
+            body: RowBody::Call(call),
+        }
+    }
+
+    async fn found(rows: &RowDirectory, tenant: &str, turn: u32) -> Vec<String> {
+        let found = rows.of_turn(&run(tenant), turn, 100).await.unwrap();
+        found.into_iter().map(|row| row.id).collect()
+    }
+
+    #[tokio::test]
+    async fn rows_are_a_turns_own_once_and_outlive_a_torn_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = RowDirectory::new(folder.path().join("rows"));
+        assert!(found(&rows, "ann", 1).await.is_empty());
+        let batch = [row("b", Some(1), 2), row("a", Some(1), 1), row("c", Some(2), 3)];
+        assert_eq!(rows.put(&batch).await.unwrap().calls, 3);
+        rows.put(&batch).await.unwrap();
+        // Of no run: not kept here.
+        assert_eq!(rows.put(&[row("d", None, 4)]).await.unwrap(), StoredRows::default());
+        assert_eq!(found(&rows, "ann", 1).await, ["a", "b"]);
+        assert_eq!(found(&rows, "ann", 2).await, ["c"]);
+        assert!(found(&rows, "bob", 1).await.is_empty());
+        assert_eq!(rows.of_turn(&run("ann"), 1, 1).await.unwrap().len(), 1);
+        let path = rows.0.path("ann", &run("ann").run);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 5]).unwrap();
+        rows.put(&[row("e", Some(2), 5)]).await.unwrap();
+        assert_eq!(found(&rows, "ann", 2).await, ["c", "e"]);
+    }
+
+    #[tokio::test]
+    async fn old_rows_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = RowDirectory::new(folder.path().to_owned());
+        rows.put(&[row("a", Some(1), 1)]).await.unwrap();
+        let now = OffsetDateTime::now_utc();
+        rows.forget(now - time::Duration::HOUR).await.unwrap();
+        assert_eq!(found(&rows, "ann", 1).await, ["a"]);
+        rows.forget(now + time::Duration::HOUR).await.unwrap();
+        assert!(found(&rows, "ann", 1).await.is_empty());
+    }
+}

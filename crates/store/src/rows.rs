@@ -1,0 +1,308 @@
+//! Rows of calls and connections, of all nodes and replicas of a platform.
+//!
+//! Rows go to the database as JSON documents and come back as such: one statement a batch,
+//! whatever columns there are.
+
+use belljar_journal::{Address, Failure, RowStore, StoredRows};
+use belljar_model::network::Bytes;
+use belljar_model::rows::{AttributedRow, CallRow, ConnectionRow, RowBody};
+use belljar_model::{Attribution, NodeNumber};
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sqlx::types::Json;
+use time::OffsetDateTime;
+
+use crate::error::{StoreError, of};
+use crate::{Store, read};
+
+/// Rows that one statement deletes.
+const DELETE_BATCH: i64 = 5000;
+/// The latest beginning that is believed, in microseconds since 1970: the year 2200.
+const MAX_BEGAN: u64 = 7_258_118_400_000_000;
+
+/// Rows in PostgreSQL; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    store: Store,
+}
+
+/// Columns that both tables have.
+#[derive(Serialize, Deserialize)]
+struct Record<T> {
+    id: String,
+    tenant: String,
+    sandbox: String,
+    run: Option<String>,
+    turn: Option<u32>,
+    call: Option<String>,
+    began: u64,
+    micros: u64,
+    #[serde(flatten)]
+    body: T,
+}
+
+/// Columns of `connection` that are not named as in [`ConnectionRow`].
+#[derive(Serialize, Deserialize)]
+struct Connection {
+    bytes_out: u64,
+    bytes_in: u64,
+    #[serde(flatten)]
+    row: Value,
+}
+
+const CALLS: &str = "
+    insert into call (id, tenant, sandbox, run, turn, call, began_at, micros, number, kind, is_ok,
+                      reason, exit_code, cpu_micros, peak_bytes, output_bytes, files, is_cut)
+    select r.id, t.name, r.sandbox, r.run, r.turn, r.call,
+           timestamptz 'epoch' + r.began * interval '1 microsecond', r.micros, r.number, r.kind,
+           r.is_ok, r.reason, r.exit_code, r.cpu_micros, r.peak_bytes, r.output_bytes,
+           coalesce(r.files, '[]'), coalesce(r.is_cut, false)
+    from jsonb_to_recordset($1) as r
+      (id text, tenant text, sandbox text, run text, turn bigint, call text, began bigint,
+       micros bigint, number bigint, kind text, is_ok boolean, reason text, exit_code integer,
+       cpu_micros bigint, peak_bytes bigint, output_bytes bigint, files jsonb, is_cut boolean)
+    join tenant t on t.name = r.tenant
+    left join sandbox s on s.id = r.sandbox
+    where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
+    on conflict (id) do nothing";
+
+const CONNECTIONS: &str = "
+    insert into connection (id, tenant, sandbox, run, turn, call, began_at, micros, sequence, kind,
+                            decision, reason, host, port, operation, method, path, status,
+                            bytes_out, bytes_in, charge, is_late)
+    select r.id, t.name, r.sandbox, r.run, r.turn, r.call,
+           timestamptz 'epoch' + r.began * interval '1 microsecond', r.micros, r.sequence, r.kind,
+           r.decision, r.reason, r.host, r.port, r.operation, r.method, r.path, r.status,
+           r.bytes_out, r.bytes_in, r.charge, coalesce(r.is_late, false)
+    from jsonb_to_recordset($1) as r
+      (id text, tenant text, sandbox text, run text, turn bigint, call text, began bigint,
+       micros bigint, sequence bigint, kind text, decision text, reason text, host text,
+       port integer, operation text, method text, path text, status integer, bytes_out bigint,
+       bytes_in bigint, charge jsonb, is_late boolean)
+    join tenant t on t.name = r.tenant
+    left join sandbox s on s.id = r.sandbox
+    where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
+    on conflict (id) do nothing";
+
+const CALLS_OF_TURN: &str = "
+    select jsonb_strip_nulls(to_jsonb(c))
+           || jsonb_build_object('began', (extract(epoch from began_at) * 1000000)::bigint)
+    from call c where tenant = $1 and run = $2 and turn = $3 order by began_at limit $4";
+
+const CONNECTIONS_OF_TURN: &str = "
+    select jsonb_strip_nulls(to_jsonb(c))
+           || jsonb_build_object('began', (extract(epoch from began_at) * 1000000)::bigint)
+    from connection c where tenant = $1 and run = $2 and turn = $3 order by began_at limit $4";
+
+impl Store {
+    pub fn rows(&self) -> Rows {
+        Rows { store: self.clone() }
+    }
+}
+
+impl Rows {
+    /// Stores rows that a node has sent. Those of sandboxes that were not placed on it, and those
+    /// that name another tenant than their sandbox has, are ignored.
+    pub async fn put_of_node(
+        &self,
+        node: NodeNumber,
+        rows: &[AttributedRow],
+    ) -> Result<StoredRows, StoreError> {
+        self.write(rows, Some(node)).await
+    }
+
+    async fn write(
+        &self,
+        rows: &[AttributedRow],
+        node: Option<NodeNumber>,
+    ) -> Result<StoredRows, StoreError> {
+        let (mut calls, mut connections) = (Vec::new(), Vec::new());
+        for row in rows {
+            match &row.body {
+                RowBody::Call(call) => calls.push(document(row, call)?),
+                RowBody::Connection(connection) => {
+                    let Bytes { out, into } = connection.bytes;
+                    let (bytes_out, bytes_in) = (bounded(out), bounded(into));
+                    let row_of = serde_json::to_value(connection).map_err(unwritable)?;
+                    let body = Connection { bytes_out, bytes_in, row: row_of };
+                    connections.push(document(row, &body)?);
+                }
+            }
+        }
+        Ok(StoredRows {
+            calls: self.insert(CALLS, calls, node).await?,
+            connections: self.insert(CONNECTIONS, connections, node).await?,
+        })
+    }
+
+    async fn insert(
+        &self,
+        sql: &'static str,
+        rows: Vec<Value>,
+        node: Option<NodeNumber>,
+    ) -> Result<u64, StoreError> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let node = node.and_then(|node| i16::try_from(node.get()).ok());
+        let done = sqlx::query(sql).bind(Json(rows)).bind(node).execute(&self.store.pool).await;
+        Ok(done.map_err(of)?.rows_affected())
+    }
+
+    async fn find(
+        &self,
+        run: &Address,
+        turn: u32,
+        most: usize,
+    ) -> Result<Vec<AttributedRow>, StoreError> {
+        let mut rows = Vec::new();
+        for row in self.documents(CALLS_OF_TURN, run, turn, most).await? {
+            rows.push(call(row).map_err(unreadable)?);
+        }
+        for row in self.documents(CONNECTIONS_OF_TURN, run, turn, most).await? {
+            rows.push(connection(row).map_err(unreadable)?);
+        }
+        rows.sort_by_key(|row| row.began);
+        rows.truncate(most);
+        Ok(rows)
+    }
+
+    async fn documents(
+        &self,
+        sql: &'static str,
+        run: &Address,
+        turn: u32,
+        most: usize,
+    ) -> Result<Vec<Value>, StoreError> {
+        let found = sqlx::query_scalar::<_, Json<Value>>(sql)
+            .bind(&run.tenant)
+            .bind(run.run.as_str())
+            .bind(i64::from(turn))
+            .bind(read::signed(most as u64))
+            .fetch_all(&self.store.pool)
+            .await?;
+        Ok(found.into_iter().map(|Json(row)| row).collect())
+    }
+
+    async fn delete(&self, sql: &'static str, before: OffsetDateTime) -> Result<(), StoreError> {
+        loop {
+            let done = sqlx::query(sql).bind(before).bind(DELETE_BATCH).execute(&self.store.pool);
+            if done.await?.rows_affected() < DELETE_BATCH.unsigned_abs() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl RowStore for Rows {
+    fn put<'a>(&'a self, rows: &'a [AttributedRow]) -> BoxFuture<'a, Result<StoredRows, Failure>> {
+        Box::pin(async move { self.write(rows, None).await.map_err(Failure::new) })
+    }
+
+    fn of_turn<'a>(
+        &'a self,
+        run: &'a Address,
+        turn: u32,
+        most: usize,
+    ) -> BoxFuture<'a, Result<Vec<AttributedRow>, Failure>> {
+        Box::pin(async move { self.find(run, turn, most).await.map_err(Failure::new) })
+    }
+
+    fn forget(&self, before: OffsetDateTime) -> BoxFuture<'_, Result<(), Failure>> {
+        const CALLS: &str = "delete from call where id in
+            (select id from call where stored_at < $1 limit $2)";
+        const CONNECTIONS: &str = "delete from connection where id in
+            (select id from connection where stored_at < $1 limit $2)";
+        Box::pin(async move {
+            self.delete(CALLS, before).await.map_err(Failure::new)?;
+            self.delete(CONNECTIONS, before).await.map_err(Failure::new)
+        })
+    }
+}
+
+/// A row as the database reads it.
+fn document(row: &AttributedRow, body: &impl Serialize) -> Result<Value, StoreError> {
+    let known = row.attribution.as_ref();
+    let record = Record {
+        id: row.id.clone(),
+        tenant: row.tenant.clone(),
+        sandbox: row.sandbox.to_string(),
+        run: known.map(|it| it.run.to_string()),
+        turn: known.map(|it| it.turn),
+        call: known.and_then(|it| it.call.as_ref()).map(ToString::to_string),
+        began: row.began.min(MAX_BEGAN),
+        micros: row.micros,
+        body,
+    };
+    let mut document = serde_json::to_value(record).map_err(unwritable)?;
+    fit(&mut document);
+    Ok(document)
+}
+
+/// Makes a document one that PostgreSQL can store: without U+0000, and with numbers that fit. A
+/// row that it refused would hold up all that come after it.
+fn fit(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),
+        Value::Number(number) => {
+            if let Some(large) = number.as_u64().filter(|large| i64::try_from(*large).is_err()) {
+                *value = json!(bounded(large));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(fit),
+        Value::Object(fields) => fields.values_mut().for_each(fit),
+        _ => {}
+    }
+}
+
+fn bounded(value: u64) -> u64 {
+    read::signed(value).unsigned_abs()
+}
+
+fn call(document: Value) -> serde_json::Result<AttributedRow> {
+    let record: Record<CallRow> = serde_json::from_value(document)?;
+    attributed(record, RowBody::Call)
+}
+
+fn connection(document: Value) -> serde_json::Result<AttributedRow> {
+    let mut record: Record<Connection> = serde_json::from_value(document)?;
+    let Connection { bytes_out, bytes_in, row } = &mut record.body;
+    if let Value::Object(fields) = row {
+        fields.insert("bytes".to_owned(), json!({ "out": bytes_out, "in": bytes_in }));
+    }
+    let row: ConnectionRow = serde_json::from_value(row.take())?;
+    attributed(record, |_| RowBody::Connection(row))
+}
+
+fn attributed<T>(
+    record: Record<T>,
+    body: impl FnOnce(T) -> RowBody,
+) -> serde_json::Result<AttributedRow> {
+    let wrong = <serde_json::Error as serde::de::Error>::custom::<&str>;
+    let attribution = match (record.run, record.turn) {
+        (Some(run), Some(turn)) => Some(Attribution {
+            run: run.parse().map_err(|_| wrong("not the id of a run"))?,
+            turn,
+            call: record.call.map(|call| call.parse()).transpose().map_err(|_| wrong("no call"))?,
+        }),
+        _ => None,
+    };
+    Ok(AttributedRow {
+        id: record.id,
+        tenant: record.tenant,
+        sandbox: record.sandbox.parse().map_err(|_| wrong("not the id of a sandbox"))?,
+        attribution,
+        began: record.began,
+        micros: record.micros,
+        body: body(record.body),
+    })
+}
+
+fn unwritable(error: serde_json::Error) -> StoreError {
+    StoreError::Database(sqlx::Error::Encode(Box::new(error)))
+}
+
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError::Database(sqlx::Error::Decode(Box::new(error)))
+}

@@ -1,0 +1,130 @@
+use belljar_journal::{Address, RowStore as _, StoredRows};
+use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
+use belljar_model::rows::{
+    AttributedRow, CallKind, CallRow, ChangeKind, ConnectionRow, FileChange, RowBody,
+};
+use belljar_model::{Attribution, EndReason, ExecId, NodeNumber, RunId, SandboxId};
+use belljar_store::{Rows, Store};
+use time::OffsetDateTime;
+
+use super::{LEASE, id, made, node, store};
+
+fn run(tenant: &str) -> Address {
+    Address { tenant: tenant.to_owned(), run: RunId::from_bits([1; 16]) }
+}
+
+fn call(id: &str, sandbox: &SandboxId, turn: u32) -> AttributedRow {
+    let files = vec![FileChange {
+        path: "/home/user/a\0b".to_owned(),
+        change: ChangeKind::Created,
+        bytes: Some(u64::MAX),
+    }];
+    let call = CallRow {
+        number: 4,
+        kind: CallKind::Cell,
+        is_ok: false,
+        reason: EndReason::Oom,
+        exit_code: None,
+        cpu_micros: 5,
+        peak_bytes: Some(6),
+        output_bytes: 7,
+        files,
+        is_cut: true,
+    };
+    AttributedRow {
+        id: id.to_owned(),
+        tenant: "ann".to_owned(),
+        sandbox: sandbox.clone(),
+        attribution: Some(Attribution {
+            run: run("ann").run,
+            turn,
+            call: Some(ExecId::from_bits([2; 16])),
+        }),
+        began: 1_800_000_000_000_001,
+        micros: 8,
+        body: RowBody::Call(call),
+    }
+}
+
+fn connection(id: &str, sandbox: &SandboxId, turn: u32) -> AttributedRow {
+    let charge = Charge { model: "m".to_owned(), input: 3, nano_dollars: 9, ..Charge::default() };
+    let row = ConnectionRow {
+        sequence: 3,
+        kind: Kind::Operation,
+        decision: Decision::Denied,
+        reason: Reason::NotAllowed,
+        host: Some("a.test".to_owned()),
+        port: Some(443),
+        operation: Some("llm".to_owned()),
+        method: Some("POST".to_owned()),
+        path: None,
+        status: Some(403),
+        bytes: Bytes { out: 1, into: 2 },
+        charge: Some(charge),
+        is_late: true,
+    };
+    let began = 1_800_000_000_000_002;
+    AttributedRow { began, body: RowBody::Connection(row), ..call(id, sandbox, turn) }
+}
+
+/// A sandbox of `ann` on a node.
+async fn placed(store: &Store) -> (SandboxId, NodeNumber) {
+    let node = node(store, "one", LEASE).await.number;
+    let row = made(store, "ann", 1).await;
+    store.place("ann", &row.id, row.epoch, &id(9), node).await.unwrap().unwrap();
+    (id(9), NodeNumber::new(node).unwrap())
+}
+
+async fn found(rows: &Rows, tenant: &str, turn: u32) -> Vec<AttributedRow> {
+    rows.of_turn(&run(tenant), turn, 100).await.unwrap()
+}
+
+#[tokio::test]
+async fn rows_come_back_as_they_were_sent_and_a_batch_may_come_twice() {
+    let store = store().await;
+    let ((sandbox, node), rows) = (placed(&store).await, store.rows());
+    let batch = [call("a", &sandbox, 1), connection("b", &sandbox, 1), call("c", &sandbox, 2)];
+    let stored = rows.put_of_node(node, &batch).await.unwrap();
+    assert_eq!(stored, StoredRows { calls: 2, connections: 1 });
+    assert_eq!(rows.put_of_node(node, &batch).await.unwrap(), StoredRows::default());
+    assert_eq!(rows.put(&batch).await.unwrap(), StoredRows::default());
+    let first = found(&rows, "ann", 1).await;
+    assert_eq!(first[1], batch[1]);
+    // What the database cannot hold is bounded, and holds nothing up.
+    let mut expected = batch[0].clone();
+    if let RowBody::Call(call) = &mut expected.body {
+        call.files[0].path = "/home/user/a\u{fffd}b".to_owned();
+        call.files[0].bytes = Some(i64::MAX.unsigned_abs());
+    }
+    assert_eq!(first[0], expected);
+    assert_eq!((first.len(), found(&rows, "ann", 2).await.len()), (2, 1));
+    assert!(found(&rows, "bob", 1).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_node_speaks_for_its_own_sandboxes_alone() {
+    let store = store().await;
+    let ((sandbox, own), rows) = (placed(&store).await, store.rows());
+    let other = NodeNumber::new(node(&store, "two", LEASE).await.number).unwrap();
+    let none = StoredRows::default();
+    assert_eq!(rows.put_of_node(other, &[call("a", &sandbox, 1)]).await.unwrap(), none);
+    assert_eq!(rows.put_of_node(own, &[call("b", &id(77), 1)]).await.unwrap(), none);
+    let foreign = AttributedRow { tenant: "bob".to_owned(), ..call("c", &sandbox, 1) };
+    assert_eq!(rows.put_of_node(own, &[foreign]).await.unwrap(), none);
+    // The control: its own. This process vouches for rows of no sandbox, those of models.
+    assert_eq!(rows.put_of_node(own, &[call("d", &sandbox, 1)]).await.unwrap().calls, 1);
+    assert_eq!(rows.put(&[connection("e", &id(77), 1)]).await.unwrap().connections, 1);
+    assert_eq!(found(&rows, "ann", 1).await.len(), 2);
+}
+
+#[tokio::test]
+async fn rows_are_forgotten_after_their_time() {
+    let store = store().await;
+    let ((sandbox, node), rows) = (placed(&store).await, store.rows());
+    rows.put_of_node(node, &[call("a", &sandbox, 1), connection("b", &sandbox, 1)]).await.unwrap();
+    let now = OffsetDateTime::now_utc();
+    rows.forget(now - time::Duration::HOUR).await.unwrap();
+    assert_eq!(found(&rows, "ann", 1).await.len(), 2);
+    rows.forget(now + time::Duration::HOUR).await.unwrap();
+    assert!(found(&rows, "ann", 1).await.is_empty());
+}
