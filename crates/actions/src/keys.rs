@@ -10,6 +10,9 @@
 //! `floor=TIER` after the name is the weakest wall that the tenant's sandboxes
 //! may have. It is the tenant's, not the key's: of several, the strictest holds
 //! for all of its keys, or the one without would be the way around it.
+//!
+//! `operations=NAMES` caps the gateway operations of the key of this line, and
+//! `tenant-operations=NAMES` those of the tenant: of several lines, each cap holds.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -19,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use belljar_model::Tier;
 use belljar_model::spec::UnknownTier;
+use belljar_model::{InvalidOperationCap, OperationCap, OperationCaps, Tier};
 use sha2::{Digest as _, Sha256};
 
 use crate::secret::{Secret, hex};
@@ -49,10 +52,15 @@ pub enum KeyError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write a first key to `{path}`")]
     Write { path: PathBuf, source: io::Error },
-    #[error("line {line} of `{path}` is not `KEY TENANT` or `KEY TENANT floor=TIER`")]
+    #[error(
+        "line {line} of `{path}` is not `KEY TENANT [floor=TIER] [operations=NAMES] \
+         [tenant-operations=NAMES]`"
+    )]
     Line { path: PathBuf, line: usize },
     #[error("line {line} of `{path}`: unknown tier in `floor=`")]
     Floor { path: PathBuf, line: usize, source: UnknownTier },
+    #[error("line {line} of `{path}`: invalid cap on operations")]
+    Operations { path: PathBuf, line: usize, source: InvalidOperationCap },
     #[error("no key in `{0}`")]
     Empty(PathBuf),
 }
@@ -81,6 +89,9 @@ struct Seen {
 struct Known {
     tenants: HashMap<Hash, Tenant>,
     floors: HashMap<Tenant, Tier>,
+    /// Caps on operations, where there are any.
+    key_caps: HashMap<Hash, OperationCap>,
+    tenant_caps: HashMap<Tenant, OperationCap>,
 }
 
 impl Keys {
@@ -124,7 +135,8 @@ impl Keys {
             .map_err(cannot)?;
         writeln!(
             file,
-            "# KEY TENANT [floor=TIER]; a key may be written as sha256:<hex>\n\
+            "# KEY TENANT [floor=TIER] [operations=NAMES] [tenant-operations=NAMES]; a key may be \
+             written as sha256:<hex>\n\
              sha256:{hashed} default"
         )
         .map_err(cannot)?;
@@ -152,6 +164,21 @@ impl Keys {
     /// own.
     pub fn floor(&self, tenant: &Tenant) -> Option<Tier> {
         self.known().floors.get(tenant).copied()
+    }
+
+    /// The cap on operations that holds for all keys of a tenant.
+    pub fn operation_cap(&self, tenant: &Tenant) -> OperationCap {
+        self.known().tenant_caps.get(tenant).cloned().unwrap_or_default()
+    }
+
+    /// The caps on operations that hold for a key.
+    pub fn operation_caps(&self, key: &str) -> OperationCaps {
+        let (known, hash) = (self.known(), hash(key));
+        let tenant = known.tenants.get(&hash).and_then(|tenant| known.tenant_caps.get(tenant));
+        OperationCaps {
+            tenant: tenant.cloned().unwrap_or_default(),
+            key: known.key_caps.get(&hash).cloned().unwrap_or_default(),
+        }
     }
 
     fn known(&self) -> std::sync::RwLockReadGuard<'_, Known> {
@@ -204,28 +231,69 @@ fn parse(path: &Path) -> Result<Known, KeyError> {
         let Some(key) = words.next() else { continue };
         let wrong = || KeyError::Line { path: path.to_owned(), line: index + 1 };
         let tenant = Tenant::new(words.next().ok_or_else(wrong)?);
-        if let Some(word) = words.next() {
-            let floor = word.strip_prefix("floor=").ok_or_else(wrong)?.parse();
-            let floor: Tier = floor.map_err(|source| KeyError::Floor {
-                path: path.to_owned(),
-                line: index + 1,
-                source,
-            })?;
+        let options = Options::read(words, path, index + 1)?;
+        if let Some(floor) = options.floor {
             let held = known.floors.entry(tenant.clone()).or_insert(floor);
             if !held.is_at_least(floor) {
                 *held = floor;
             }
         }
-        if words.next().is_some() {
-            return Err(wrong());
+        if let Some(cap) = options.tenant_cap {
+            let held = known.tenant_caps.entry(tenant.clone()).or_default();
+            *held = held.and(&cap);
         }
         let hash = match key.strip_prefix("sha256:") {
             Some(hex) => unhex(hex).ok_or_else(wrong)?,
             None => hash(key),
         };
         known.tenants.insert(hash, tenant);
+        match options.key_cap {
+            Some(cap) => known.key_caps.insert(hash, cap),
+            None => known.key_caps.remove(&hash),
+        };
     }
     if known.tenants.is_empty() { Err(KeyError::Empty(path.to_owned())) } else { Ok(known) }
+}
+
+/// The rest of a line: each option at most once.
+#[derive(Default)]
+struct Options {
+    floor: Option<Tier>,
+    key_cap: Option<OperationCap>,
+    tenant_cap: Option<OperationCap>,
+}
+
+impl Options {
+    fn read<'w>(
+        words: impl Iterator<Item = &'w str>,
+        path: &Path,
+        line: usize,
+    ) -> Result<Self, KeyError> {
+        let wrong = || KeyError::Line { path: path.to_owned(), line };
+        let cap = |text: &str| {
+            let cap = text.parse::<OperationCap>();
+            cap.map_err(|source| KeyError::Operations { path: path.to_owned(), line, source })
+        };
+        let mut options = Self::default();
+        for word in words {
+            let (name, value) = word.split_once('=').ok_or_else(wrong)?;
+            let is_second = match name {
+                "floor" => {
+                    let floor = value.parse::<Tier>();
+                    let path = path.to_owned();
+                    let floor = floor.map_err(|source| KeyError::Floor { path, line, source })?;
+                    options.floor.replace(floor).is_some()
+                }
+                "operations" => options.key_cap.replace(cap(value)?).is_some(),
+                "tenant-operations" => options.tenant_cap.replace(cap(value)?).is_some(),
+                _ => true,
+            };
+            if is_second {
+                return Err(wrong());
+            }
+        }
+        Ok(options)
+    }
 }
 
 fn unhex(text: &str) -> Option<Hash> {
@@ -298,6 +366,33 @@ mod tests {
                 matches!(Keys::read(file.path()), Err(KeyError::Line { line: 1, .. })),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn caps_on_operations_are_of_a_key_and_of_a_tenant() {
+        let file = file(
+            "k1 one operations=llm,search tenant-operations=llm,search,data\n\
+             k2 one tenant-operations=llm,mail floor=gvisor\nk3 two operations=none\nk4 two\n",
+        );
+        let keys = Keys::read(file.path()).unwrap();
+        let cap = |text: &str| text.parse::<OperationCap>().unwrap();
+        assert_eq!(keys.operation_cap(&Tenant::new("one")), cap("llm"));
+        let caps = keys.operation_caps("k1");
+        assert_eq!((caps.tenant, caps.key), (cap("llm"), cap("llm,search")));
+        assert!(keys.operation_caps("k2").key.is_all());
+        assert!(keys.operation_caps("k3").check(["llm"]).is_err());
+        assert!(keys.operation_caps("k4").is_all());
+    }
+
+    #[test]
+    fn a_cap_that_makes_no_sense_is_an_error_and_not_none() {
+        let wrong = file("k1 one\nk2 two operations=a//b\n");
+        assert!(matches!(Keys::read(wrong.path()), Err(KeyError::Operations { line: 2, .. })));
+        for text in ["k1 one operations", "k1 one operations=a operations=b", "k1 one Operations=a"]
+        {
+            let read = Keys::read(file(text).path());
+            assert!(matches!(read, Err(KeyError::Line { line: 1, .. })), "{text}");
         }
     }
 

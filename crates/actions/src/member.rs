@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use belljar_bus::member::{Gone, Has};
-use belljar_model::{EndReason, SandboxId};
+use belljar_model::{EndReason, OperationCaps, SandboxId};
 use tokio::sync::Notify;
 
 use crate::events::EventKind;
@@ -24,6 +24,8 @@ pub struct OnBehalf {
     pub tenant: Tenant,
     /// What the sandboxes that it makes are called.
     pub ids: Vec<SandboxId>,
+    /// The caps on operations that hold for the request.
+    pub caps: OperationCaps,
 }
 
 /// What control has not heard yet.

@@ -12,6 +12,7 @@
 mod ceiling;
 mod connections;
 mod indexes;
+mod operations;
 mod rows;
 mod way;
 
@@ -27,13 +28,14 @@ use serde::{Deserialize, Serialize};
 use crate::create::Create;
 use crate::keys::Tenant;
 use crate::lifecycle::unhurried;
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::sandbox::{Paused, Sandbox, State};
 use crate::start::Actions;
 use crate::template::Known;
 
-pub use ceiling::{Ceiling, UnknownCeiling};
+pub use belljar_model::network::{Ceiling, UnknownCeiling};
 pub use connections::{Following, TokenWish};
+pub use operations::{capped, unknown_operation};
 pub use rows::RowQuery;
 pub(crate) use rows::Rows;
 pub(crate) use way::Ways;
@@ -141,23 +143,6 @@ impl Actions {
         Ok(Network { wish, operations, env, files })
     }
 
-    fn check_operations(&self, operations: &[String]) -> Result<(), Problem> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-        let fits = |name: &String| (1..=64).contains(&name.len()) && name.bytes().all(plain);
-        if operations.len() > MOST_OPERATIONS || !operations.iter().all(fits) {
-            let message = format!(
-                "operations can be at most {MOST_OPERATIONS} names of letters, digits and - _ . :"
-            );
-            return Err(Problem::invalid(message));
-        }
-        if !operations.is_empty() && self.config().networks.gateway.is_none() {
-            let message = "this server has no operations: its gateway is not configured";
-            let problem = Problem::new(Kind::Unsupported, "network_not_offered", message);
-            return Err(problem.hint("the operator configures them in the file of --gateway"));
-        }
-        Ok(())
-    }
-
     /// What a sandbox reaches now.
     pub fn network(&self, tenant: &Tenant, id: &str) -> Result<Arc<Network>, Problem> {
         Ok(self.registry().find(tenant, id)?.network())
@@ -203,6 +188,3 @@ impl Actions {
         Ok(sandbox.network())
     }
 }
-
-/// How many operations one sandbox may have.
-const MOST_OPERATIONS: usize = 64;

@@ -17,6 +17,10 @@ use crate::tools;
 /// What is said to the model after these events.
 pub fn compose(events: &[Event], facts: &Facts) -> Conversation {
     let mut system = vec![Part::ending_prefix(facts.texts.system())];
+    if let Some(network) = facts.texts.network(&facts.network) {
+        // What follows ends the prefix, if there is anything: providers mark only a few.
+        system.push(Part { text: network, ends_prefix: facts.data.is_empty() });
+    }
     if !facts.data.is_empty() {
         system.push(Part::ending_prefix(facts.data.clone()));
     }

@@ -9,6 +9,7 @@ mod decide;
 #[cfg(test)]
 mod invented;
 mod money;
+mod network;
 mod output;
 mod prompt;
 mod room;

@@ -3,11 +3,12 @@
 //! A version that has been used is never changed: a run goes on with the words that
 //! it began with, and its journal names their digest. A change is a new version.
 
-use belljar_journal::event::{Budget, Injected, Prompt, RunCreated};
+use belljar_journal::event::{Budget, Injected, NetworkAccess, Prompt, RunCreated};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 
 use crate::budget::described;
+use crate::network;
 
 /// The newest prompt, by name and version.
 pub const PROMPT: (&str, &str) = ("react", "1");
@@ -24,6 +25,14 @@ pub struct Texts {
     last: &'static str,
     restored: &'static str,
     repair: &'static str,
+    network: Option<NetworkTexts>,
+}
+
+/// What runs with a network are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NetworkTexts {
+    network: &'static str,
+    operations: &'static str,
 }
 
 const REACT_1: Texts = Texts {
@@ -36,14 +45,28 @@ const REACT_1: Texts = Texts {
     last: include_str!("../prompts/react/1/final.md"),
     restored: include_str!("../prompts/react/1/restored.md"),
     repair: include_str!("../prompts/react/1/repair.md"),
+    network: None,
 };
 
-const ALL: &[Texts] = &[REACT_1];
+/// The same for runs with a network. The rest have the shorter one, which says that there is none.
+const REACT_NETWORK_1: Texts = Texts {
+    name: "react-network",
+    system: include_str!("../prompts/react-network/1/system.md"),
+    network: Some(NetworkTexts {
+        network: include_str!("../prompts/react-network/1/network.md"),
+        operations: include_str!("../prompts/react-network/1/operations.md"),
+    }),
+    ..REACT_1
+};
+
+const ALL: &[Texts] = &[REACT_1, REACT_NETWORK_1];
 
 /// What a run's words are about, read once when somebody begins to work on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     pub texts: Texts,
+    /// The network access of its sandboxes.
+    pub network: NetworkAccess,
     /// What is said of the datasets; empty: there are none.
     pub data: String,
 }
@@ -54,6 +77,11 @@ impl Texts {
         REACT_1
     }
 
+    /// The newest for runs with this network access.
+    pub fn newest_for(access: &NetworkAccess) -> Self {
+        if access.is_connected() { REACT_NETWORK_1 } else { Self::newest() }
+    }
+
     /// Those that a run began with; none: this version does not have them.
     pub fn of(prompt: &Prompt) -> Option<Self> {
         ALL.iter().copied().find(|texts| texts.prompt() == *prompt)
@@ -61,7 +89,7 @@ impl Texts {
 
     /// How a journal names them.
     pub fn prompt(&self) -> Prompt {
-        let all = [
+        let mut all = vec![
             self.system,
             self.first,
             self.turns_left_3,
@@ -70,6 +98,7 @@ impl Texts {
             self.restored,
             self.repair,
         ];
+        all.extend(self.network.iter().flat_map(|texts| [texts.network, texts.operations]));
         Prompt {
             name: self.name.to_owned(),
             version: self.version.to_owned(),
@@ -80,6 +109,18 @@ impl Texts {
     /// The same for every run, so that providers have it in their caches.
     pub(crate) fn system(&self) -> &'static str {
         self.system.trim_end()
+    }
+
+    /// The network that there is; none: the rules say already that there is none.
+    pub(crate) fn network(&self, access: &NetworkAccess) -> Option<String> {
+        let texts = self.network?;
+        let names: Vec<String> = access.operations.iter().map(|name| format!("`{name}`")).collect();
+        let operations = match names.is_empty() {
+            true => "No operation of the gateway can be called.".to_owned(),
+            false => filled(texts.operations, &[("names", &names.join(", "))]),
+        };
+        let hosts = network::hosts(access);
+        Some(filled(texts.network, &[("hosts", &hosts), ("operations", &operations)]))
     }
 
     /// What is different in every run: the day, the budget, the question.
@@ -161,8 +202,10 @@ mod tests {
             .iter()
             .map(|texts| format!("{}/{} {}", texts.name, texts.version, texts.prompt().sha256))
             .collect();
-        expect!["react/1 792fb99eb4d24f86de5c2ef2171b7500542e3b2e7e691450c576e61e74cb3a18"]
-            .assert_eq(&digests.join("\n"));
+        expect![[r#"
+            react/1 792fb99eb4d24f86de5c2ef2171b7500542e3b2e7e691450c576e61e74cb3a18
+            react-network/1 e64b002883820ca6ce25f9138fff4763acfab50bf6d08a0ed8249b2a1c7b1a02"#]]
+        .assert_eq(&digests.join("\n"));
     }
 
     #[test]
@@ -176,7 +219,14 @@ mod tests {
     /// A5: what every prompt has to say.
     #[test]
     fn the_prompt_says_what_was_learned() {
-        let system = REACT_1.system();
+        for system in [REACT_1.system(), REACT_NETWORK_1.system()] {
+            says_what_was_learned(system);
+        }
+        assert!(REACT_1.system().contains("has no network"));
+        assert!(!REACT_NETWORK_1.system().contains("no network"));
+    }
+
+    fn says_what_was_learned(system: &str) {
         for (what, words) in [
             ("execution model", "keeps its state"),
             ("fresh execution", "\"fresh\": true"),
@@ -194,6 +244,32 @@ mod tests {
         }
         // Whatever is different from day to day, or from run to run, is not here.
         assert!(!system.contains("{{"));
+    }
+
+    /// A run is told the network that it has, and how to call its operations.
+    #[test]
+    fn the_network_and_the_operations_are_named() {
+        let access = NetworkAccess {
+            operations: vec!["search".into(), "llm:chat".into()],
+            ..NetworkAccess::default()
+        };
+        assert_eq!(Texts::newest_for(&NetworkAccess::default()), REACT_1);
+        let texts = Texts::newest_for(&access);
+        assert_eq!(texts, REACT_NETWORK_1);
+        let text = texts.network(&access).unwrap();
+        for words in [
+            "No host can be reached",
+            "`search`, `llm:chat`",
+            "$BELLJAR_GATEWAY/operations/NAME/PATH",
+            "BELLJAR_TOKEN_FILE",
+            "x-belljar-reason",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("{{"), "{text}");
+        // The example is code as it is, with its braces.
+        assert!(text.contains("{os.environ['BELLJAR_GATEWAY']}"), "{text}");
+        assert_eq!(REACT_1.network(&NetworkAccess::default()), None);
     }
 
     #[test]

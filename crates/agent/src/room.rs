@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use belljar_api::bounds::OutOfBounds;
 use belljar_api::call::User;
+use belljar_api::network::Network;
 use belljar_api::sandbox::{self, ChangeSandbox, CreateSandbox, NotServed, ShownDataset, TierName};
 use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
 use belljar_journal::Address;
-use belljar_journal::event::{Brought, Environment};
+use belljar_journal::event::{Brought, Environment, NetworkAccess};
 use belljar_model::data::{FOLDER, MOST_FILES};
 use belljar_model::{ChosenLimits, Generation, SandboxId};
 use bytes::Bytes;
@@ -22,6 +23,10 @@ use crate::data::{DataError, Depot, Item};
 const LIFE: Duration = Duration::from_secs(1800);
 /// What is sent of a file at once.
 const PIECE: usize = 256 << 10;
+
+/// The file with the token for the run's operations, and the variable that names it.
+pub(crate) const TOKEN_FILE: &str = "/tmp/.belljar/token";
+const TOKEN_VARIABLE: &str = "BELLJAR_TOKEN_FILE";
 
 /// Why there is no sandbox to work in.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +52,13 @@ pub(crate) struct MadeRoom {
     pub(crate) environment: Environment,
 }
 
+/// What a run chose for its sandboxes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'r> {
+    pub(crate) environment: &'r Environment,
+    pub(crate) network: &'r NetworkAccess,
+}
+
 /// Makes sandboxes.
 #[derive(Debug, Clone)]
 pub(crate) struct Rooms {
@@ -64,7 +76,7 @@ impl Rooms {
         run: &Address,
         number: u32,
         template: &str,
-        environment: &Environment,
+        Surroundings { environment, network }: Surroundings<'_>,
         data: &[Item],
     ) -> Result<MadeRoom, RoomError> {
         let failed = |source| RoomError::Make { template: template.to_owned(), source };
@@ -75,6 +87,14 @@ impl Rooms {
         wish.tier = environment.tier.map(TierName::try_from).transpose()?;
         let limits = sandbox::ChosenLimits::try_from(environment.limits);
         wish.limits = limits.map_err(|bounds| failed(Error::from(bounds)))?;
+        // Said also where there is none: the server's default is not what the model is told.
+        wish.network = Some(Network::of(&network.policy, network.packages));
+        let names = network.operations.iter().cloned().map(TryInto::try_into);
+        let names: Result<_, OutOfBounds> = names.collect();
+        wish.operations = names.map_err(|bounds| failed(Error::from(bounds)))?;
+        if !wish.operations.is_empty() {
+            wish.env.insert(TOKEN_VARIABLE.to_owned(), TOKEN_FILE.to_owned());
+        }
         // `load_data` finds the manifest there.
         wish.env.insert("BELLJAR_DATA".to_owned(), FOLDER.to_owned());
         wish.metadata.insert("run".to_owned(), run.run.to_string());

@@ -19,6 +19,7 @@ use time::OffsetDateTime;
 
 use crate::answer::REFUSAL;
 use crate::budget::turns_left;
+use crate::network::REASONS;
 use crate::tools::{FINISH, PYTHON, READ, SHELL, WRITE};
 
 /// The step of a run that asks the model. All other steps are tools.
@@ -81,6 +82,11 @@ pub enum Signal {
     Guarded {
         kind: GuardKind,
         guard: &'static str,
+    },
+    /// The gateway refused requests of a call, so many for this reason.
+    Refused {
+        reason: &'static str,
+        count: u64,
     },
     /// The run has let go of a sandbox that it had for so long.
     SandboxUsed(Duration),
@@ -215,6 +221,9 @@ impl Signals {
                 let kind = if guard == CLOCK { GuardKind::Temporal } else { GuardKind::Join };
                 signals.push(Signal::Guarded { kind, guard });
             }
+            Body::NetworkUsed(used) => signals.extend(used.refusals.iter().map(|refusal| {
+                Signal::Refused { reason: word(REASONS, &refusal.reason), count: refusal.count }
+            })),
             Body::Finished(finished) => {
                 signals.extend(self.sandbox_used(event.at));
                 signals.push(Signal::Ended {

@@ -214,7 +214,10 @@ impl Run {
                 self.error = error.map(|error| error.as_str().to_owned());
                 self.ended = Some(at);
             }
-            Signal::Started { .. } | Signal::SandboxUsed(_) | Signal::Attempted(_) => {}
+            Signal::Started { .. }
+            | Signal::Refused { .. }
+            | Signal::SandboxUsed(_)
+            | Signal::Attempted(_) => {}
         }
     }
 

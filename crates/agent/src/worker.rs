@@ -14,6 +14,7 @@ mod attach;
 mod call;
 mod close;
 mod keeper;
+mod network;
 mod obey;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use crate::room::Rooms;
 use crate::signal::{Observer, Signals};
 use crate::story::Story;
 use keeper::Keeper;
+use network::GivenToken;
 
 /// What is read of a log at once.
 const PART: usize = 200;
@@ -145,6 +147,7 @@ struct Work<'w> {
     data: Vec<Item>,
     /// Whether this worker has seen its sandbox alive.
     is_seen: bool,
+    token: GivenToken,
 }
 
 impl Worker {
@@ -310,7 +313,7 @@ impl<'w> Work<'w> {
             bytes: dataset.bytes,
         };
         let items = created.datasets.iter().map(item).collect();
-        let facts = Facts { texts, data };
+        let facts = Facts { texts, network: story.view.network.clone(), data };
         let wished = created.wish.map(|wish| wish.template);
         let template = wished.unwrap_or_else(|| worker.settings.template.clone());
         Ok(Self {
@@ -324,6 +327,7 @@ impl<'w> Work<'w> {
             template,
             data: items,
             is_seen: false,
+            token: GivenToken::default(),
         })
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::bounds::{Count, DateTime, Name, Number, PageSize, Text};
 use crate::data::Sha256;
-use crate::network::OperationName;
+use crate::network::{Network, OperationName};
 use crate::sandbox::{ChosenLimits, TierName};
 
 /// A run to create.
@@ -32,6 +32,15 @@ pub struct CreateRun {
     /// Limits of the run's sandboxes. Default: the template's.
     #[serde(default, skip_serializing_if = "ChosenLimits::is_empty")]
     pub limits: ChosenLimits,
+    /// Network policy of the run's sandboxes. Default: no network, whatever the server's default
+    /// for sandboxes is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Gateway operations that the run's code may call. Its sandboxes get a token for exactly
+    /// these, and the model is told how to call them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub operations: Vec<OperationName>,
     /// Gateway operation that reaches the model. Default: the only one. Without any
     /// operation, fixed rules answer.
     #[serde(default)]
@@ -157,6 +166,12 @@ pub struct Run {
     /// Limits of the run's sandbox; before there is one, those of the request.
     #[serde(default)]
     pub limits: ChosenLimits,
+    /// Network policy of the run's sandboxes. Absent: no network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Gateway operations that the run's code may call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     pub model: String,

@@ -32,6 +32,13 @@ pub struct TemplateList {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "tier_list")]
     pub tiers: Option<Vec<Tier>>,
+    /// Gateway operations that a request with this key may name. On a platform, those of the node
+    /// that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Vec<String>>,
+    /// The most network access that a request may ask for: `none`, `packages`, `allow` or `open`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_network: Option<String>,
 }
 
 fn tier_list(generator: &mut SchemaGenerator) -> Schema {

@@ -33,6 +33,7 @@ mod observe;
 #[cfg(test)]
 mod packaging;
 mod platform;
+mod reach;
 mod running;
 mod serve;
 mod template;
@@ -57,6 +58,7 @@ pub(crate) use network::{Network, Preset};
 pub(crate) use objects::Sharing;
 pub(crate) use observe::Observe;
 pub(crate) use platform::{Control, Node};
+pub(crate) use reach::Reaches;
 pub(crate) use running::Running;
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 pub(crate) use template::{Template, TemplateAction};

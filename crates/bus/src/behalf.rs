@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{NodeNumber, SandboxId, Tier};
+use belljar_model::{NodeNumber, OperationCaps, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::encoded::Encoded;
@@ -33,6 +33,9 @@ pub struct Behalf {
     /// The weakest tier that the tenant's sandboxes may have, if it has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Tier>,
+    /// The caps on operations of the tenant and of the API key.
+    #[serde(default, skip_serializing_if = "OperationCaps::is_all")]
+    pub operation_caps: OperationCaps,
     /// The ids of sandboxes that this request makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<SandboxId>,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
+use belljar_model::{OperationCap, OperationCaps};
 use belljar_store::{Proven, Scope};
 use futures_util::future::BoxFuture;
 use http::{Request, StatusCode};
@@ -55,6 +56,7 @@ impl Control {
         })?;
         request.headers_mut().remove("x-api-key");
         request.headers_mut().remove(http::header::AUTHORIZATION);
+        request.extensions_mut().insert(caller.caps.clone());
         Ok((runs.0)(&caller.proven.tenant, request).await)
     }
 }
@@ -77,13 +79,15 @@ impl Inside {
 impl Control {
     async fn answer_for(&self, tenant: &str, request: Request<Body>) -> Result<Response, Refusal> {
         let known = self.store().tenant(tenant).await;
-        let floor = known.map_err(|error| self.database(&error))?.floor;
+        let known = known.map_err(|error| self.database(&error))?;
+        let caps = OperationCaps { tenant: known.operations, key: OperationCap::ALL };
         let proven = Proven {
             tenant: tenant.to_owned(),
             key: String::new(),
             scopes: vec![Scope::Sandboxes],
+            operations: OperationCap::ALL,
         };
-        let caller = Arc::new(Caller { proven, floor });
+        let caller = Arc::new(Caller { proven, floor: known.floor, caps });
         crate::keyed::serve(self, Surface::Own, &caller, request).await
     }
 }

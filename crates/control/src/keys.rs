@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_listen::PeerAddress;
-use belljar_model::Tier;
+use belljar_model::{OperationCaps, Tier};
 use belljar_store::{Proven, Store, StoreError};
 use http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
@@ -56,6 +56,7 @@ pub(crate) type Hash = [u8; 32];
 pub(crate) struct Caller {
     pub(crate) proven: Proven,
     pub(crate) floor: Option<Tier>,
+    pub(crate) caps: OperationCaps,
 }
 
 /// What became of a key that was shown.
@@ -162,8 +163,9 @@ impl Proofs {
             refused.insert(*hash, Instant::now());
             return Ok(Proof::Unknown);
         };
-        let floor = store.tenant(&proven.tenant).await?.floor;
-        let caller = Arc::new(Caller { proven, floor });
+        let tenant = store.tenant(&proven.tenant).await?;
+        let caps = OperationCaps { tenant: tenant.operations, key: proven.operations.clone() };
+        let caller = Arc::new(Caller { proven, floor: tenant.floor, caps });
         let mut known = lock(&self.proven);
         if known.len() >= MAX_REMEMBERED {
             known.clear();

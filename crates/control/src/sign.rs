@@ -35,6 +35,7 @@ impl Control {
         let behalf = Behalf {
             tenant: caller.proven.tenant.clone(),
             floor: caller.floor,
+            operation_caps: caller.caps.clone(),
             ids: ids.to_vec(),
             node,
             body: body.map(|body| digest(&body).into()),

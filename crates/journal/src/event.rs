@@ -12,6 +12,7 @@
 mod control;
 mod life;
 mod model;
+mod network;
 mod tool;
 
 use belljar_model::{Generation, Sequence};
@@ -31,14 +32,17 @@ pub use life::{
     StageChanged, Wish,
 };
 pub use model::{Block, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt, Tokens};
+pub use network::{NetworkAccess, NetworkRefusal, NetworkUsed};
 pub use tool::{
-    Brought, CallRef, Cut, NetworkUsed, Output, SandboxAttached, SnapshotTaken, ToolFault,
-    ToolFinished, ToolIntended, ToolStarted, Used,
+    Brought, CallRef, Cut, Output, SandboxAttached, SnapshotTaken, ToolFault, ToolFinished,
+    ToolIntended, ToolStarted, Used,
 };
 
 /// The newest format that this version reads and writes. 2 brought the environment of a run: who
 /// does not know it would execute the run's code behind another wall, and may not claim it.
-pub const FORMAT: u32 = 2;
+/// 3 brought its network access: who does not know it would promise the model a network and give
+/// it none.
+pub const FORMAT: u32 = 3;
 
 /// One line of a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +101,7 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
+                    Self::RunCreated(created) if created.has_network() => 3,
                     Self::RunCreated(created) if created.has_environment() => 2,
                     $(Self::$name(_) => $version,)*
                     Self::Unknown(unknown) => unknown.version,

@@ -13,7 +13,8 @@ use belljar_model::{ExecId, Generation, SandboxId, Sequence};
 
 use crate::event::{
     Artifact, Block, Body, Budget, CallRef, ControlRequested, Environment, Event, Finished,
-    ForkedFrom, Injected, Limit, Prompt, Request, Retry, RunCreated, SnapshotTaken, StageChanged,
+    ForkedFrom, Injected, Limit, NetworkAccess, Prompt, Request, Retry, RunCreated, SnapshotTaken,
+    StageChanged,
 };
 use crate::journal::State;
 
@@ -34,6 +35,8 @@ pub struct RunView {
     /// The tier and the limits that its sandboxes are to have: as they were chosen at its
     /// creation, except for memory that a further attempt was given.
     pub environment: Environment,
+    /// The network access that its sandboxes are to have.
+    pub network: NetworkAccess,
     /// Which attempt at its question it is, if it is not the first.
     pub retry: Option<Retry>,
     /// Model answers so far, those before a fork included: the last turn's number.
@@ -155,6 +158,7 @@ impl RunView {
                 self.budget = created.budget;
                 let wish = created.wish.as_ref();
                 self.environment = wish.map(|wish| wish.environment).unwrap_or_default();
+                self.network = wish.map(|wish| (*wish.network).clone()).unwrap_or_default();
                 self.created = Some(created.clone());
             }
             Body::ForkedFrom(forked) => {

@@ -9,6 +9,7 @@ pub mod end;
 pub mod id;
 pub mod limits;
 pub mod network;
+pub mod operations;
 pub mod question;
 pub mod rows;
 pub mod run;
@@ -21,6 +22,9 @@ pub use data::Data;
 pub use end::{End, EndReason, Usage};
 pub use id::{NodeNumber, SandboxId};
 pub use limits::{ChosenLimits, Limits, MaxLimits, OutOfRange};
+pub use operations::{
+    CapHolder, InvalidOperationCap, OperationCap, OperationCapped, OperationCaps, is_operation_name,
+};
 pub use question::Question;
 pub use run::{ExecId, Generation, RunId, Sequence};
 pub use spec::{

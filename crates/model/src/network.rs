@@ -4,12 +4,14 @@
 //! values. Two spellings of one place are therefore one place, or none.
 
 mod block;
+mod ceiling;
 mod host;
 mod policy;
 mod row;
 mod scheme;
 
 pub use block::{Block, InvalidBlock};
+pub use ceiling::{Ceiling, UnknownCeiling};
 pub use host::{Host, HostName, HostPattern, InvalidHost};
 pub use policy::{
     CassetteId, IndexKind, InvalidCassetteId, Miss, PackageIndex, Policy, Reach, Rule, Tape,

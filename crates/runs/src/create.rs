@@ -10,12 +10,14 @@ use std::thread;
 use belljar_agent::{DataError, Depot as _, Format, Item, MANIFEST, Plan, PlanError, Room, Texts};
 use belljar_dataset::Description;
 use belljar_dataset::worker::describe_those_that_can_be;
-use belljar_journal::event::{Body, Brought, Budget, Dataset, Environment, RunCreated, Wish};
+use belljar_journal::event::{
+    Body, Brought, Budget, Dataset, Environment, NetworkAccess, RunCreated, Wish,
+};
 use belljar_journal::{
     Address, BlobError, BlobRef, CreateError, Created, Event, First, ListQuery, NewRun, ReadError,
     State,
 };
-use belljar_model::{MaxLimits, OutOfRange, Question, RunId, Sequence, Tier};
+use belljar_model::{MaxLimits, OperationCaps, OutOfRange, Question, RunId, Sequence, Tier};
 use belljar_objects::{Digest, ObjectsError};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
@@ -24,6 +26,7 @@ use crate::Runs;
 use crate::bounds::OverBudget;
 use crate::data::{Belongings, KeptError, PutError};
 use crate::models::NoModel;
+use crate::network::NetworkRefused;
 
 /// A run that somebody wants.
 #[derive(Debug, Clone)]
@@ -34,6 +37,10 @@ pub struct Wanted {
     pub template: Option<String>,
     /// The tier and the limits of its sandboxes.
     pub environment: Environment,
+    /// The network access of its sandboxes.
+    pub network: NetworkAccess,
+    /// The caps that hold for the operations of its code and of its model.
+    pub caps: OperationCaps,
     pub operation: Option<String>,
     pub model: Option<String>,
     pub budget: Budget,
@@ -70,6 +77,8 @@ pub enum CreateRunError {
     Limits(OutOfRange),
     #[error("this server does not offer you the tier `{0}`")]
     Tier(Tier),
+    #[error(transparent)]
+    Network(#[from] NetworkRefused),
     #[error(transparent)]
     Budget(#[from] OverBudget),
     #[error("you have no data {0}")]
@@ -124,6 +133,7 @@ impl Runs {
         bounds.check(&wanted.budget)?;
         let template = wanted.template.clone().unwrap_or_else(|| self.settings().template.clone());
         self.check_environment(tenant, &wanted.environment).await?;
+        self.check_network(tenant, &wanted, choice.operation.as_deref()).await?;
         let room = self.room(tenant, &template, &wanted.environment).await?;
         let belongings = self.data().of(tenant)?;
         let items = self.items(tenant, &belongings, &wanted.data).await?;
@@ -137,12 +147,13 @@ impl Runs {
             question: wanted.question.to_string(),
             datasets,
             model: choice.model,
-            prompt: Texts::newest().prompt(),
+            prompt: Texts::newest_for(&wanted.network).prompt(),
             budget: bounds.over(Budget { turns, ..wanted.budget }),
             now: wanted.now.unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template,
                 environment: wanted.environment,
+                network: Box::new(wanted.network.clone()),
                 operation: choice.operation,
                 request: wanted.key.as_ref().map(|(_, request)| *request),
             }),

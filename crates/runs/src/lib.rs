@@ -20,6 +20,7 @@ mod data;
 mod describe;
 mod figures;
 mod models;
+mod network;
 mod signals;
 mod steer;
 mod turn;
@@ -43,6 +44,7 @@ pub use data::{Data, DataLimits, Kept, KeptError, PutError};
 pub use describe::DescribeError;
 pub use figures::{FigureWindow, RunStats, StatsError};
 pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
+pub use network::{NetworkOffer, NetworkRefused};
 pub use steer::SteerError;
 
 /// Runs whose files are read at the same time, to be described or made to fit: each

@@ -118,6 +118,7 @@ fn count(signal: &Signal) {
         }
         Signal::Called { fault } => metrics.called(fault.unwrap_or("none")),
         Signal::Guarded { kind, guard } => metrics.guarded(kind.as_str(), guard),
+        Signal::Refused { reason, count } => metrics.refused(reason, count),
         Signal::SandboxUsed(time) => metrics.sandbox_used(time),
         Signal::Ended { outcome, error, attempt, time } => {
             if let Some(error) = error {
@@ -147,6 +148,9 @@ fn log(run: &Address, signal: &Signal) {
             tracing::info!(
                 run.id = %run.run, tenant, attempt, outcome, error, duration_ms, "run ended"
             );
+        }
+        Signal::Refused { reason, count } => {
+            tracing::info!(run.id = %run.run, tenant, reason, count, "run requests refused");
         }
         _ => {}
     }

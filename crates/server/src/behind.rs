@@ -176,7 +176,11 @@ impl Cluster {
         }
         let tenant = Tenant::new(&behalf.tenant);
         keys.believe(&tenant, behalf.floor);
-        request.extensions_mut().insert(OnBehalf { tenant, ids: behalf.ids });
+        request.extensions_mut().insert(OnBehalf {
+            tenant,
+            ids: behalf.ids,
+            caps: behalf.operation_caps,
+        });
         Ok(request)
     }
 }

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, OnBehalf, Tenant};
+use belljar_model::OperationCaps;
 use belljar_runs::Runs;
 use http::Request;
 use tower::ServiceExt as _;
@@ -51,7 +52,9 @@ impl Inside {
 
     /// The same for a request that somebody has counted already.
     pub async fn pass(&self, mut request: Request<Body>) -> Response {
-        let behalf = OnBehalf { tenant: self.tenant.clone(), ids: Vec::new() };
+        // Control says what holds for the key that it has proven.
+        let caps = request.extensions_mut().remove::<OperationCaps>().unwrap_or_default();
+        let behalf = OnBehalf { tenant: self.tenant.clone(), ids: Vec::new(), caps };
         request.extensions_mut().insert(behalf);
         let answered = self.own.clone().oneshot(request).await;
         answered.unwrap_or_else(|never| never.into_response())

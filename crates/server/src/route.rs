@@ -118,6 +118,7 @@ fn is_below(path: &str, own: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use belljar_actions::OnBehalf;
+    use belljar_model::OperationCaps;
 
     use super::*;
 
@@ -144,7 +145,11 @@ mod tests {
             let request = Request::builder().uri(path).header("host", "80-abc.example.com");
             let mut request = request.header("e2b-sandbox-id", "abc").body(Body::empty()).unwrap();
             let tenant = belljar_actions::Tenant::new("one");
-            request.extensions_mut().insert(OnBehalf { tenant, ids: Vec::new() });
+            request.extensions_mut().insert(OnBehalf {
+                tenant,
+                ids: Vec::new(),
+                caps: OperationCaps::default(),
+            });
             is_ours(&request)
         };
         assert!(ours("/v1/sandboxes/abc"));

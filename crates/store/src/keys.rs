@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use belljar_model::OperationCap;
 use sqlx::Row as _;
 use time::OffsetDateTime;
 
-use crate::Store;
 use crate::error::StoreError;
+use crate::{Store, read};
 
 /// What a key opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +45,8 @@ pub struct NewKey<'a> {
     pub scopes: &'a [Scope],
     /// None: until it is revoked.
     pub lives: Option<Duration>,
+    /// The gateway operations that it may name.
+    pub operations: OperationCap,
 }
 
 /// A key, as its owner sees it.
@@ -55,6 +58,7 @@ pub struct Key {
     pub made_at: OffsetDateTime,
     pub expires_at: Option<OffsetDateTime>,
     pub is_alive: bool,
+    pub operations: OperationCap,
 }
 
 /// Whoever showed a key.
@@ -63,6 +67,8 @@ pub struct Proven {
     pub tenant: String,
     pub key: String,
     pub scopes: Vec<Scope>,
+    /// The gateway operations that the key may name.
+    pub operations: OperationCap,
 }
 
 impl Store {
@@ -70,8 +76,8 @@ impl Store {
     pub async fn add_key(&self, new: &NewKey<'_>) -> Result<String, StoreError> {
         let scopes: Vec<_> = new.scopes.iter().map(|scope| scope.as_str()).collect();
         let made = sqlx::query(
-            "insert into key (hash, tenant, label, scopes, expires_at)
-             select $1, name, $3, $4, now() + $5 * interval '1 second'
+            "insert into key (hash, tenant, label, scopes, expires_at, operations)
+             select $1, name, $3, $4, now() + $5 * interval '1 second', $6
              from tenant where name = $2 and closed_at is null
              returning id::text",
         )
@@ -80,6 +86,7 @@ impl Store {
         .bind(new.label)
         .bind(scopes)
         .bind(new.lives.map(|lives| lives.as_secs_f64()))
+        .bind(new.operations.names())
         .fetch_optional(&self.pool)
         .await?;
         let made = made.ok_or_else(|| StoreError::UnknownTenant(new.tenant.to_owned()))?;
@@ -89,7 +96,7 @@ impl Store {
     /// Whose key has this hash, if it opens anything now.
     pub async fn prove(&self, hash: &[u8; 32]) -> Result<Option<Proven>, StoreError> {
         let found = sqlx::query(
-            "select k.id::text as id, k.tenant, k.scopes
+            "select k.id::text as id, k.tenant, k.scopes, k.operations
              from key k join tenant t on t.name = k.tenant
              where k.hash = $1 and k.revoked_at is null and t.closed_at is null
                and (k.expires_at is null or k.expires_at > now())",
@@ -99,12 +106,14 @@ impl Store {
         .await?;
         let Some(row) = found else { return Ok(None) };
         let scopes = scopes(row.try_get("scopes")?);
-        Ok(Some(Proven { tenant: row.try_get("tenant")?, key: row.try_get("id")?, scopes }))
+        let operations = read::operations(&row, "operations")?;
+        let (tenant, key) = (row.try_get("tenant")?, row.try_get("id")?);
+        Ok(Some(Proven { tenant, key, scopes, operations }))
     }
 
     pub async fn keys(&self, tenant: &str) -> Result<Vec<Key>, StoreError> {
         let rows = sqlx::query(
-            "select id::text as id, label, scopes, made_at, expires_at,
+            "select id::text as id, label, scopes, made_at, expires_at, operations,
                     revoked_at is null and (expires_at is null or expires_at > now()) as is_alive
              from key where tenant = $1 order by made_at, id",
         )
@@ -119,9 +128,29 @@ impl Store {
                 made_at: row.try_get("made_at")?,
                 expires_at: row.try_get("expires_at")?,
                 is_alive: row.try_get("is_alive")?,
+                operations: read::operations(&row, "operations")?,
             })
         };
         rows.into_iter().map(key).collect()
+    }
+
+    /// Sets the cap on operations of a key. Returns true if the tenant has such a key, alive.
+    pub async fn cap_key(
+        &self,
+        tenant: &str,
+        id: &str,
+        cap: &OperationCap,
+    ) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "update key set operations = $3
+             where tenant = $1 and id::text = $2 and revoked_at is null",
+        )
+        .bind(tenant)
+        .bind(id)
+        .bind(cap.names())
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected() > 0)
     }
 
     /// Whether there was such a key of the tenant's, alive.

@@ -21,6 +21,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (9, "forgotten nodes", include_str!("../migrations/0009_forgotten_nodes.sql")),
     (10, "run figures", include_str!("../migrations/0010_run_figures.sql")),
     (11, "node limits", include_str!("../migrations/0011_node_limits.sql")),
+    (12, "operation caps", include_str!("../migrations/0012_operation_caps.sql")),
     (13, "attributed rows", include_str!("../migrations/0013_attributed_rows.sql")),
 ];
 

@@ -1,6 +1,6 @@
 //! Columns, as the types that they stand for.
 
-use belljar_model::{EndReason, SandboxId, Tier};
+use belljar_model::{EndReason, OperationCap, SandboxId, Tier};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -37,6 +37,11 @@ pub(crate) fn reason(row: &PgRow, column: &str) -> Result<Option<EndReason>, Sto
         found.ok_or(StoreError::Unreadable { what: "an end reason", value: text })
     };
     text.map(parse).transpose()
+}
+
+pub(crate) fn operations(row: &PgRow, column: &str) -> Result<OperationCap, StoreError> {
+    let names: Option<Vec<String>> = row.try_get(column)?;
+    Ok(names.map_or(OperationCap::ALL, OperationCap::of))
 }
 
 /// Numbers are `u64` with us and `bigint` with the database, which has no other.

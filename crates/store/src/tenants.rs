@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{SandboxId, Tier};
+use belljar_model::{OperationCap, SandboxId, Tier};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -16,6 +16,8 @@ pub struct Tenant {
     pub name: String,
     /// The weakest wall that its sandboxes may have.
     pub floor: Option<Tier>,
+    /// The gateway operations that its keys may name.
+    pub operations: OperationCap,
     pub quota: Quota,
     /// Sandboxes that it has now.
     pub used: u32,
@@ -65,6 +67,19 @@ impl Store {
         change.commit().await.map_err(of)
     }
 
+    /// Sets the cap on operations of a tenant. It holds for new requests within two seconds.
+    pub async fn cap_tenant(&self, name: &str, cap: &OperationCap) -> Result<(), StoreError> {
+        let done = sqlx::query("update tenant set operations = $2 where name = $1")
+            .bind(name)
+            .bind(cap.names())
+            .execute(&self.pool)
+            .await?;
+        match done.rows_affected() {
+            0 => Err(StoreError::UnknownTenant(name.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     /// Nothing of the tenant works from now on: its keys open nothing, and its sandboxes end.
     /// Answers those that ended. Their nodes destroy them when they speak next.
     pub async fn close_tenant(&self, name: &str) -> Result<Vec<SandboxId>, StoreError> {
@@ -106,7 +121,7 @@ impl Store {
 
     pub async fn tenant(&self, name: &str) -> Result<Tenant, StoreError> {
         let row = sqlx::query(
-            "select t.name, t.floor, q.sandboxes, q.longest_life_seconds, q.used
+            "select t.name, t.floor, t.operations, q.sandboxes, q.longest_life_seconds, q.used
              from tenant t join quota q on q.tenant = t.name
              where t.name = $1 and t.closed_at is null",
         )
@@ -119,7 +134,7 @@ impl Store {
     /// A tenant, also if it is closed.
     pub async fn tenant_entry(&self, name: &str) -> Result<Option<TenantEntry>, StoreError> {
         let row = sqlx::query(
-            "select t.name, t.floor, t.closed_at, q.sandboxes, q.longest_life_seconds, q.used
+            "select t.name, t.floor, t.operations, t.closed_at, q.sandboxes, q.longest_life_seconds, q.used
              from tenant t join quota q on q.tenant = t.name where t.name = $1",
         )
         .bind(name)
@@ -131,7 +146,7 @@ impl Store {
     /// Every tenant there ever was, by name.
     pub async fn tenants(&self) -> Result<Vec<TenantEntry>, StoreError> {
         let rows = sqlx::query(
-            "select t.name, t.floor, t.closed_at, q.sandboxes, q.longest_life_seconds, q.used
+            "select t.name, t.floor, t.operations, t.closed_at, q.sandboxes, q.longest_life_seconds, q.used
              from tenant t join quota q on q.tenant = t.name order by t.name",
         )
         .fetch_all(&self.pool)
@@ -153,6 +168,7 @@ fn tenant(row: &PgRow) -> Result<Tenant, StoreError> {
     Ok(Tenant {
         name: row.try_get("name")?,
         floor: read::tier(row, "floor")?,
+        operations: read::operations(row, "operations")?,
         quota,
         used: read::count(row, "used")?,
     })

@@ -17,6 +17,7 @@ mod links;
 mod network;
 mod nodes;
 mod oci;
+mod operations;
 mod policy;
 mod ports;
 mod quota;
@@ -151,6 +152,12 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-21", "a signed link for another file, operation or time", links::open_one_thing),
     case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
     case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),
+    case!("GW-24", "operations that a run did not name", operations::hold_for_runs),
+    case!(
+        "GW-24/platform",
+        "the same, by control and on a node",
+        operations::hold_for_runs_on_a_platform
+    ),
     case!("BUS-06", "one idempotency key of two tenants", bus::message_ids_are_ours),
     case!("BUS-08", "text that cannot be stored", bus::odd_text_stalls_nothing),
     case!("BUS-09", "a flood of wrong keys", floods::leases_outlast_wrong_keys),

@@ -21,6 +21,7 @@
 mod cases;
 mod client;
 mod jobs;
+mod models;
 mod oracle;
 mod peer;
 mod planted;

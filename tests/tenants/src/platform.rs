@@ -13,7 +13,7 @@ use belljar_actions::{Actions, Config, Keys, RowQueue, Tenant};
 use belljar_client::Within;
 use belljar_control::{Control, Keyring, Random};
 use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
-use belljar_model::NodeNumber;
+use belljar_model::{NodeNumber, OperationCap};
 use belljar_node::PoolSize;
 use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Client, HANG_LIMIT};
+use crate::models::Scripted;
 use crate::oracle;
 use crate::world::{OPERATIONS, runs};
 
@@ -39,6 +40,10 @@ pub(crate) struct Options {
     pub(crate) opening: Option<SocketAddr>,
     /// For cases that make contexts, which take seconds each without.
     pub(crate) warm: bool,
+    /// Of runs, which are worked on if there is a script.
+    pub(crate) models: Scripted,
+    /// The gateway's settings for operations; none: the usual ones.
+    pub(crate) operations: Option<String>,
 }
 
 pub(crate) struct Platform {
@@ -63,6 +68,7 @@ pub(crate) struct Platform {
     controlling: JoinHandle<()>,
     serving: JoinHandle<Result<(), EngineGone>>,
     staying: JoinHandle<()>,
+    working: JoinHandle<()>,
     resident: Resident,
     pub(crate) directory: TempDir,
     pub(crate) postgres: Postgres,
@@ -94,7 +100,8 @@ impl Platform {
     }
 
     pub(crate) async fn start_with(options: Options) -> anyhow::Result<Self> {
-        let Options { bounds, opening, warm } = options;
+        let Options { bounds, opening, warm, models, operations } = options;
+        let operations = operations.unwrap_or_else(|| OPERATIONS.to_owned());
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
         let database = postgres.schema();
         let schema = database.rsplit('=').next().context("no schema")?.to_owned();
@@ -114,7 +121,7 @@ impl Platform {
         let settings = belljar_control::Settings::default();
         let replica = Control::new(store.clone(), keyring.clone(), settings, Random::new(1))?;
         let directory = tempfile::tempdir()?;
-        offer_runs(&replica, &store, directory.path());
+        let working = offer_runs(&replica, &store, directory.path(), models);
         let (stop_control, stopped) = oneshot::channel();
         let controlling = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
@@ -123,7 +130,8 @@ impl Platform {
 
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let actions = Actions::start(config(&directory, opening)?, Keys::elsewhere()).await?;
+        let actions =
+            Actions::start(config(&directory, opening, &operations)?, Keys::elsewhere()).await?;
         if warm {
             actions.warm_up().await;
         }
@@ -157,6 +165,7 @@ impl Platform {
             controlling,
             serving,
             staying,
+            working,
             resident: Resident::default(),
             directory,
             postgres,
@@ -184,6 +193,7 @@ impl Platform {
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         oracle::look_at(&mut self.resident).await?;
         oracle::look_into(&self.postgres)?;
+        self.working.abort();
         self.staying.abort();
         let _ = self.stop.1.send(());
         self.serving.await.context("the node panicked")?.context("the node ended by itself")?;
@@ -222,7 +232,9 @@ impl Platform {
         let text: String = text.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
         let key = format!("e2b_{text}");
         let hash = Sha256::digest(&key).into();
-        let id = self.store.add_key(&NewKey { hash, tenant, label: "", scopes, lives }).await?;
+        let operations = OperationCap::ALL;
+        let new = NewKey { hash, tenant, label: "", scopes, lives, operations };
+        let id = self.store.add_key(&new).await?;
         Ok((key, id))
     }
 
@@ -302,25 +314,31 @@ async fn enrol(
 }
 
 /// As a replica of the executable does it.
-fn offer_runs(control: &Control, store: &Store, place: &Path) {
+fn offer_runs(control: &Control, store: &Store, place: &Path, models: Scripted) -> JoinHandle<()> {
     let inside = control.inside();
     let (journal, figures) = (Arc::new(store.runs()), Arc::new(store.figures()));
     let rows = Arc::new(store.rows());
-    let runs = runs(journal, figures, rows, place, move |tenant| {
+    let runs = runs(journal, figures, rows, place, models, move |tenant| {
         let (inside, tenant) = (inside.clone(), tenant.to_owned());
         belljar_client::Client::new(Within::new(move |request| {
             let (inside, tenant) = (inside.clone(), tenant.clone());
             async move { inside.answer(&tenant, request).await }
         }))
     });
+    let worker = runs.clone();
     let surface = Inside::of_runs(runs, Tenant::new("nobody"));
     control.offer_runs(move |tenant, request| {
         let surface = surface.of(Tenant::new(tenant));
         async move { surface.pass(request).await }
     });
+    tokio::spawn(async move { worker.work(std::future::pending()).await })
 }
 
-fn config(directory: &TempDir, opening: Option<SocketAddr>) -> anyhow::Result<Config> {
+fn config(
+    directory: &TempDir,
+    opening: Option<SocketAddr>,
+    operations: &str,
+) -> anyhow::Result<Config> {
     let template = belljar_warmed::template()?;
     let store = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
     let store = store.map_or_else(|| "/var/lib/belljar/templates".into(), PathBuf::from);
@@ -331,7 +349,7 @@ fn config(directory: &TempDir, opening: Option<SocketAddr>) -> anyhow::Result<Co
         let (address, port) = (opening.ip(), opening.port());
         format!("[gateway]\nopenings = [{{ block = \"{address}/32\", ports = [{port}] }}]\n")
     });
-    std::fs::write(&gateway, format!("{opening}{OPERATIONS}"))?;
+    std::fs::write(&gateway, format!("{opening}{operations}"))?;
     config.networks.gateway = Some(gateway);
     config.engine_state = Some(directory.path().join("engine"));
     config.pool = PoolSize { least: 0, ..config.pool };

@@ -13,7 +13,7 @@ use belljar_client::Within;
 use belljar_journal::{Directory, FigureFile, FigureStore, Journal, RowDirectory, RowStore};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
-use belljar_runs::{Data, DataLimits, FixedRules, Parts, Runs};
+use belljar_runs::{Data, DataLimits, Parts, Runs};
 use belljar_server::{EngineGone, Inside, KEEP_ROWS, Listener, RowKeeper, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Answer, Client};
+use crate::models::Scripted;
 use crate::planted::Planted;
 
 const KEY_A: &str = "e2b_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -46,15 +47,35 @@ pub(crate) struct World {
     actions: Actions,
     stop: oneshot::Sender<()>,
     server: JoinHandle<Result<(), EngineGone>>,
+    working: JoinHandle<()>,
     _directory: TempDir,
 }
 
-/// Runs that nobody works on, so that each stays as it is.
+/// What is not as usual.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) quota: usize,
+    /// The most network access of its tenants.
+    pub(crate) most: Ceiling,
+    pub(crate) models: Scripted,
+    /// The gateway's settings.
+    pub(crate) operations: String,
+}
+
+impl Setup {
+    pub(crate) fn of(quota: usize) -> Self {
+        let (most, models) = (Ceiling::Open, Scripted::default());
+        Self { quota, most, models, operations: OPERATIONS.to_owned() }
+    }
+}
+
+/// Runs of this model. Without a script, no worker works on them: each stays as it is.
 pub(crate) fn runs(
     journal: Arc<dyn Journal>,
     figures: Arc<dyn FigureStore>,
     rows: Arc<dyn RowStore>,
     place: &Path,
+    models: Scripted,
     clients: impl Fn(&str) -> belljar_client::Client + Send + Sync + 'static,
 ) -> Runs {
     let (data, scratch) = (Place::Directory(place.join("data")), place.join("scratch"));
@@ -64,12 +85,12 @@ pub(crate) fn runs(
         rows,
         data: Data::new(data, scratch, DataLimits::default()),
         clients: Box::new(clients),
-        models: Box::new(FixedRules),
+        models: Box::new(models),
         describer: None,
         mounts: Box::new(|_, _| false),
     };
     let settings = belljar_runs::Settings {
-        at_once: 0,
+        at_once: if models.has_script() { 4 } else { 0 },
         unfinished: 10_000,
         template: "base".to_owned(),
         ..belljar_runs::Settings::default()
@@ -105,6 +126,11 @@ impl World {
         quota: usize,
         planted: &Arc<Planted>,
     ) -> anyhow::Result<Self> {
+        Self::start_as(Setup { most, ..Setup::of(quota) }, planted).await
+    }
+
+    pub(crate) async fn start_as(setup: Setup, planted: &Arc<Planted>) -> anyhow::Result<Self> {
+        let Setup { quota, most, models, operations } = setup;
         let template = belljar_warmed::template()?;
         let directory = tempfile::tempdir()?;
         // The user ids of sandboxes must be able to pass through.
@@ -117,7 +143,7 @@ impl World {
         config.aliases = BTreeMap::from([("base".to_owned(), vec![template.name])]);
         config.quota.sandboxes = quota;
         let gateway = directory.path().join("gateway.toml");
-        std::fs::write(&gateway, OPERATIONS)?;
+        std::fs::write(&gateway, operations)?;
         config.networks.gateway = Some(gateway);
         config.networks.most = most;
         let engine = directory.path().join("engine");
@@ -137,13 +163,15 @@ impl World {
         let kept = Arc::new(kept);
         let keeper = RowKeeper::start(queue, kept.clone(), KEEP_ROWS);
         let (own, figures) = (Arc::new(journal.clone()), Arc::new(figures));
-        let runs = runs(own, figures, kept, &place, move |tenant| {
+        let runs = runs(own, figures, kept, &place, models, move |tenant| {
             let inside = inside.of(Tenant::new(tenant));
             belljar_client::Client::new(Within::new(move |request| {
                 let inside = inside.clone();
                 async move { inside.answer(request).await }
             }))
         });
+        let worker = runs.clone();
+        let working = tokio::spawn(async move { worker.work(std::future::pending()).await });
         let server = Server::new(actions.clone(), Settings::default()).with_runs(runs);
         let server =
             tokio::spawn(
@@ -162,6 +190,7 @@ impl World {
             actions,
             stop,
             server,
+            working,
             _directory: directory,
         })
     }
@@ -172,6 +201,7 @@ impl World {
     }
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.working.abort();
         let _ = self.stop.send(());
         self.keeper.stop().await;
         self.server.await.context("the server panicked")?.context("the server ended by itself")
@@ -185,6 +215,12 @@ impl World {
     /// Takes the only key of `b` away, and the spare one of `a`.
     pub(crate) fn revoke(&self) -> anyhow::Result<()> {
         Ok(std::fs::write(&self.keys, format!("{KEY_A} a\n"))?)
+    }
+
+    /// Puts options on the lines of the spare key of `a` and of its other key.
+    pub(crate) fn cap(&self, spare: &str, other: &str) -> anyhow::Result<()> {
+        let keys = format!("{KEY_A} a {other}\n{SPARE_A} a {spare}\n{KEY_B} b\n");
+        Ok(std::fs::write(&self.keys, keys)?)
     }
 
     /// Gives `b` a floor of its own; `a` has none.

@@ -1,46 +1,9 @@
 //! How far anybody may reach.
 
-use belljar_model::network::{Miss, Policy, Reach, Tape};
+use belljar_model::network::{Ceiling, Policy, Reach};
 
 use super::NetworkWish;
 use crate::problem::{Kind, Problem};
-
-/// The most that a tenant may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ceiling {
-    /// Cassettes can still be played: nothing goes out.
-    None,
-    /// Package indexes.
-    Packages,
-    /// Hosts by name.
-    Allow,
-    Open,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown network `{0}`; use none, packages, allow or open")]
-pub struct UnknownCeiling(String);
-
-impl Ceiling {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Packages => "packages",
-            Self::Allow => "allow",
-            Self::Open => "open",
-        }
-    }
-}
-
-impl std::str::FromStr for Ceiling {
-    type Err = UnknownCeiling;
-
-    fn from_str(text: &str) -> Result<Self, UnknownCeiling> {
-        let all = [Self::None, Self::Packages, Self::Allow, Self::Open];
-        let found = all.into_iter().find(|ceiling| ceiling.as_str() == text);
-        found.ok_or_else(|| UnknownCeiling(text.to_owned()))
-    }
-}
 
 /// How many rules one policy may have.
 const MOST_RULES: usize = 512;
@@ -48,15 +11,7 @@ const MOST_RULES: usize = 512;
 impl NetworkWish {
     /// The least ceiling that this fits under.
     pub fn height(&self) -> Ceiling {
-        // What a strict replay does not know is not asked for outside.
-        let plays = matches!(self.policy.tape, Tape::Replay { miss: Miss::Strict, .. });
-        match &self.policy.reach {
-            _ if plays => Ceiling::None,
-            Reach::Open => Ceiling::Open,
-            Reach::Allow(rules) if !rules.is_empty() => Ceiling::Allow,
-            _ if self.packages || !self.policy.packages.is_empty() => Ceiling::Packages,
-            Reach::None | Reach::Allow(_) => Ceiling::None,
-        }
+        Ceiling::over(&self.policy, self.packages)
     }
 
     /// Refuses what is more than `most`, or more than can be held.
@@ -87,7 +42,7 @@ impl NetworkWish {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::network::Rule;
+    use belljar_model::network::{Miss, Rule, Tape};
 
     use super::*;
 

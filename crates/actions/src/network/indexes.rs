@@ -6,9 +6,9 @@ use std::sync::Arc;
 use belljar_model::network::PackageIndex;
 use belljar_packages::{Told, configured};
 
-use super::ceiling::Ceiling;
 use crate::problem::Problem;
 use crate::template::Known;
+use belljar_model::network::Ceiling;
 
 type Found = (Vec<PackageIndex>, Told);
 

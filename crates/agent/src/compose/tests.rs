@@ -1,6 +1,6 @@
 use belljar_journal::event::{
     Block as Kept, Budget, BudgetChanged, CallRef, Injected, InjectedMessage, LlmFailed,
-    LlmRequested, LlmResponded, LlmTrouble, Tokens, ToolFinished, Used,
+    LlmRequested, LlmResponded, LlmTrouble, NetworkAccess, Tokens, ToolFinished, Used,
 };
 use belljar_model::{EndReason, Sequence};
 use belljar_objects::Digest;
@@ -74,7 +74,8 @@ fn warned(turn: u32) -> Body {
 }
 
 fn facts() -> Facts {
-    Facts { texts: Texts::newest(), data: "# Datasets\n\n- deals".into() }
+    let (texts, network) = (Texts::newest(), NetworkAccess::default());
+    Facts { texts, network, data: "# Datasets\n\n- deals".into() }
 }
 
 fn texts(message: &Message) -> Vec<String> {
@@ -148,4 +149,21 @@ fn the_day_the_question_and_the_data_leave_the_prefix_alone() {
     assert_eq!(one.system[0], data.system[0]);
     assert_eq!(one.system.len(), 2);
     assert!(one.system.iter().all(|part| part.ends_prefix));
+}
+
+#[test]
+fn the_network_stands_between_the_rules_and_the_data() {
+    let operations = vec!["search".to_owned()];
+    let network = NetworkAccess { operations, ..NetworkAccess::default() };
+    let texts = Texts::newest_for(&network);
+    let connected = Facts { texts, network, ..facts() };
+    let told = compose(&log(vec![created(0, "one")]), &connected).system;
+    assert_eq!(told.len(), 3);
+    assert!(told[1].text.contains("`search`") && told[2].text.contains("deals"));
+    // No more marks than without a network: providers take four in all.
+    let marks: Vec<bool> = told.iter().map(|part| part.ends_prefix).collect();
+    assert_eq!(marks, [true, false, true]);
+    let alone = Facts { data: String::new(), ..connected };
+    let told = compose(&log(vec![created(0, "one")]), &alone).system;
+    assert!(told.len() == 2 && told[1].ends_prefix);
 }

@@ -5,15 +5,16 @@ use belljar_journal::event::{ErrorCategory, Injected, InjectedMessage, SandboxAt
 
 use super::{Work, WorkError, chain};
 use crate::decide::Closing;
-use crate::room::RoomError;
+use crate::room::{RoomError, Surroundings};
 
 impl Work<'_> {
     /// Has a sandbox made, or ends the run and says why there is none.
     pub(super) async fn attach(&mut self) -> Result<(), WorkError> {
         let number = self.story.view.sandboxes + 1;
         let (run, template) = (&self.lease.address, self.template.clone());
-        let wanted = self.story.view.environment;
-        let made = self.worker.rooms.make(run, number, &template, &wanted, &self.data).await;
+        let view = &self.story.view;
+        let surroundings = Surroundings { environment: &view.environment, network: &view.network };
+        let made = self.worker.rooms.make(run, number, &template, surroundings, &self.data).await;
         let made = match made {
             Ok(made) => made,
             Err(error) => {

@@ -114,7 +114,8 @@ impl Work<'_> {
                 };
                 let sandbox = self.worker.rooms.at(sandbox, self.lease.generation);
                 let sandbox = sandbox.attributed(attribution);
-                execute(&sandbox, &asked, exec, self.allowance(exec)).await
+                let call = execute(&sandbox, &asked, exec, self.allowance(exec));
+                self.with_token(&sandbox, call).await
             }
         };
         let heard = match done {
@@ -164,7 +165,11 @@ impl Work<'_> {
             self.keep(Some(id), name, media_type, bytes).await?;
         }
         let text = heard.finish().to_owned();
-        let text = if text.is_empty() { "(no output)".to_owned() } else { text };
+        let mut text = if text.is_empty() { "(no output)".to_owned() } else { text };
+        if let Some(refused) = self.count_network(id).await? {
+            // At the end, which the model is always shown.
+            text = format!("{}\n{refused}", text.trim_end());
+        }
         let mut outputs = Vec::new();
         let mut shown = shorten(&text, MOST_SHOWN, None);
         if shown.is_cut() {

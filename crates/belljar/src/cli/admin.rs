@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::Tier;
 use belljar_model::units::parse_time;
+use belljar_model::{OperationCap, Tier};
 use belljar_store::Scope;
 use clap::{Args, Subcommand};
 
@@ -34,7 +34,7 @@ Examples:
   export BELLJAR_DATABASE=postgres://belljar@db.internal/belljar
   belljar admin migrate
   belljar admin tenant put acme --sandboxes 200 --max-lifetime 12h --floor gvisor
-  belljar admin key add acme --scope sandboxes --label ci --expires-in 720h
+  belljar admin key add acme --scope sandboxes --label ci --expires-in 720h --operations search
   belljar admin bill acme --within 24h
   belljar admin node add node-4 > token
   belljar admin node list
@@ -107,6 +107,10 @@ pub(crate) enum TenantAction {
         /// Floor: the weakest tier of its sandboxes, or `none` [default for a new tenant: none]
         #[arg(long, value_name = "TIER", value_parser = parse_floor)]
         floor: Option<Floor>,
+        /// Gateway operations that its keys may name, with commas between them; `all` or `none`
+        /// [default for a new tenant: all]
+        #[arg(long, value_name = "NAMES")]
+        operations: Option<OperationCap>,
     },
     /// Close a tenant: refuse its API keys and end its sandboxes
     Close {
@@ -133,6 +137,19 @@ pub(crate) enum KeyAction {
         /// Key lifetime [default: until it is revoked]
         #[arg(long = "expires-in", alias = "lives", value_name = "TIME", value_parser = parse_time)]
         lives: Option<Duration>,
+        /// Gateway operations that the key may name, with commas between them; `all` or `none`
+        #[arg(long, value_name = "NAMES", default_value = "all")]
+        operations: OperationCap,
+    },
+    /// Change the gateway operations that a key may name
+    Set {
+        /// Tenant name
+        tenant: String,
+        /// Key id, as `key list` shows it
+        id: String,
+        /// Names with commas between them; `all` or `none`
+        #[arg(long, value_name = "NAMES")]
+        operations: OperationCap,
     },
     /// List a tenant's keys by id, without the secrets
     List {

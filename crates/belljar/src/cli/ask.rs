@@ -11,6 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{Date, OffsetDateTime};
 
+use super::Reaches;
 use super::agent::parse_dollars;
 use super::{parse_cores, parse_tier};
 
@@ -33,7 +34,7 @@ pub(crate) struct Ask {
     pub(crate) out: Option<PathBuf>,
     /// Resume an interrupted run, or wait for a paused one. It keeps its options; `belljar runs
     /// budget` changes its budget
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["Allowance", "Confines", "now"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["Allowance", "Confines", "Reaches", "now"])]
     pub(crate) resume: Option<RunName>,
     /// Number of retries if there is no answer; each one doubles the turns or the memory that was
     /// not enough
@@ -60,6 +61,8 @@ pub(crate) struct Ask {
     pub(crate) place: Place,
     #[command(flatten)]
     pub(crate) confines: Confines,
+    #[command(flatten)]
+    pub(crate) reaches: Reaches,
 }
 
 const EXAMPLES: &str = "\
@@ -67,6 +70,8 @@ Examples:
   belljar ask 'Which region has the highest revenue?' --data sales.csv
   belljar ask 'Which deals went quiet this quarter?' --data deals.json emails.json \\
       --gateway gateway.toml --turns 20 --budget-usd 0.50
+  belljar ask 'Which of these companies are hiring?' --data companies.csv \\
+      --gateway gateway.toml --operations search
   belljar ask --resume RUN
 
 docs/runs.md explains runs. Exit status: 0 if there is an answer, 3 if a budget was exhausted

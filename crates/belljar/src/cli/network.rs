@@ -77,7 +77,7 @@ impl Network {
     }
 }
 
-fn parse_rule(text: &str) -> Result<Rule, String> {
+pub(super) fn parse_rule(text: &str) -> Result<Rule, String> {
     let (host, port) = match text.rsplit_once(':') {
         // A colon inside of brackets belongs to the address.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),

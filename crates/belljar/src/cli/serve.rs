@@ -29,7 +29,7 @@ pub(crate) struct Serve {
     /// Domain of the sandboxes' hosts, with the port if it is not 443
     #[arg(long, value_name = "NAME[:PORT]")]
     pub(crate) domain: Option<String>,
-    /// File of API keys, one `KEY TENANT [floor=TIER]` per line [default: created at the first
+    /// File of API keys, one `KEY TENANT [floor=TIER] [operations=NAMES]` per line [default: created at the first
     /// start]
     #[arg(long, value_name = "FILE")]
     pub(crate) keys: Option<PathBuf>,

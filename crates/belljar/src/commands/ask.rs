@@ -20,7 +20,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use belljar_actions::RowQueue;
 use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
-use belljar_journal::event::{Body, Environment, Finished, Outcome};
+use belljar_journal::event::{Body, Environment, Finished, NetworkAccess, Outcome};
 use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Shelf;
@@ -81,6 +81,11 @@ fn check(options: &Ask) -> anyhow::Result<()> {
                     --gateway";
         return Err(hinted(error, hint));
     }
+    let has_gateway = options.model.gateway.is_some() || options.place.server.is_some();
+    if !options.reaches.operations.is_empty() && !has_gateway {
+        let error = anyhow!("--operations needs the gateway that has them");
+        return Err(hinted(error, "pass its configuration with --gateway, or a --server"));
+    }
     for path in &options.data {
         let meta = std::fs::metadata(path);
         let meta = meta.with_context(|| format!("cannot open `{}`", path.display()));
@@ -107,6 +112,8 @@ struct Attempt {
     address: Address,
     /// The tier and the limits of its sandboxes.
     environment: Environment,
+    /// The network access of its sandboxes.
+    network: NetworkAccess,
     /// Whether nobody has written anything of it down.
     is_new: bool,
 }
@@ -126,15 +133,12 @@ impl Asking<'_> {
     async fn ask(&self, first: Address, interrupt: &mut Interrupt) -> anyhow::Result<u8> {
         let Self { options, config, printer, .. } = *self;
         printer.progress(format_args!("run {}", first.run));
-        let mut attempt = Attempt {
-            environment: self.environment(&first).await?,
-            is_new: options.resume.is_none(),
-            address: first,
-        };
+        let mut attempt = self.attempt(first, options.resume.is_none()).await?;
         let mut best: Option<(Address, Finished)> = None;
         loop {
+            let gateway = options.model.gateway.as_deref();
             let sandboxes =
-                Sandboxes::open(&options.place, config, &self.shelf, &self.rows).await?;
+                Sandboxes::open(&options.place, config, (&self.shelf, &self.rows), gateway).await?;
             let worked = tokio::select! {
                 worked = self.work(&attempt, &sandboxes) => worked,
                 () = interrupt.wait() => {
@@ -157,11 +161,7 @@ impl Asking<'_> {
             let Some(next) = try_again(&*self.journal, &attempt.address, more).await? else {
                 break;
             };
-            attempt = Attempt {
-                environment: self.environment(&next).await?,
-                is_new: false,
-                address: next,
-            };
+            attempt = self.attempt(next, false).await?;
         }
         let (address, finished) = best.context("no attempt was made")?;
         if !printer.is_json() {
@@ -186,14 +186,19 @@ impl Asking<'_> {
 }
 
 impl Asking<'_> {
-    /// The environment that a run was begun with, and for one that is new, the one that is asked
-    /// for.
-    async fn environment(&self, run: &Address) -> anyhow::Result<Environment> {
-        match read_all(&*self.journal, run).await {
-            Ok(events) => Ok(belljar_journal::RunView::of(&events).environment),
-            Err(ReadError::NoRun) => Ok(self.options.confines.environment()),
-            Err(error) => Err(error.into()),
-        }
+    /// A run in the environment that it was begun with, or if it is new, that is asked for.
+    async fn attempt(&self, address: Address, is_new: bool) -> anyhow::Result<Attempt> {
+        let (environment, network) = match read_all(&*self.journal, &address).await {
+            Ok(events) => {
+                let view = belljar_journal::RunView::of(&events);
+                (view.environment, view.network)
+            }
+            Err(ReadError::NoRun) => {
+                (self.options.confines.environment(), self.options.reaches.access())
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Attempt { address, environment, network, is_new })
     }
 
     /// Works on a run until it is over.
@@ -201,6 +206,7 @@ impl Asking<'_> {
         let Self { options, printer, journal, .. } = self;
         let address = &attempt.address;
         let room = sandboxes.room(&self.template, &attempt.environment).await?;
+        sandboxes.check_network(&attempt.network).await?;
         let choice = self.begun.choice(&options.model);
         let chosen = Chosen::open(&choice, self.config, address, (journal, &self.rows)).await?;
         if attempt.is_new {

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use belljar_model::OperationCap;
 use belljar_template::{Outcome, Progress as _, StepStart};
 
 use self::child::{Child, Ending};
@@ -168,7 +169,8 @@ impl Platform<'_> {
             return Ok(key);
         }
         let scopes = belljar_store::Scope::ALL;
-        let (key, _) = admin::make_key(&store, TENANT, &scopes, label, None).await?;
+        let (key, _) =
+            admin::make_key(&store, TENANT, &scopes, label, None, &OperationCap::ALL).await?;
         self.home.write("key", &format!("{}\n", key.expose()))?;
         Ok(key.expose().to_owned())
     }

@@ -135,9 +135,13 @@ fn a_tenant_keeps_what_nobody_changes() {
         changed,
         serde_json::json!({
             "name": "acme", "sandboxes": 6, "longest_life_seconds": 5400, "floor": "oci/runsc",
+            "operations": null,
         })
     );
+    let capped = office.document(&["tenant", "put", "acme", "--operations", "search,llm"]);
+    assert_eq!(capped["operations"], serde_json::json!(["llm", "search"]));
     let changed = office.document(&["tenant", "put", "acme", "--floor", "none"]);
+    assert_eq!(changed["operations"], capped["operations"]);
     assert_eq!((&changed["floor"], &changed["sandboxes"]), (&Value::Null, &6.into()));
 
     office.run(&["tenant", "close", "acme"]).expect_status(0).expect_words(&["closed tenant acme"]);

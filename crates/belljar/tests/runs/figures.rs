@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_journal::Watch;
-use belljar_journal::event::{Budget, Environment};
+use belljar_journal::event::{Budget, Environment, NetworkAccess};
 use belljar_model::Sequence;
 use belljar_runs::{RunStats, Runs, Settings, Wanted};
 use belljar_store::{Quota, Store};
@@ -86,6 +86,8 @@ fn wanted() -> Wanted {
         model: None,
         budget: Budget::default(),
         environment: Environment::default(),
+        network: NetworkAccess::default(),
+        caps: belljar_model::OperationCaps::default(),
         now: None,
         key: None,
     }

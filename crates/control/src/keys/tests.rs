@@ -31,7 +31,9 @@ async fn store() -> Store {
 async fn add(store: &Store, number: u64) -> String {
     let scopes = &[Scope::Sandboxes];
     let (hash, label) = (hash(number), "");
-    store.add_key(&NewKey { hash, tenant: "one", label, scopes, lives: None }).await.unwrap()
+    let operations = belljar_model::OperationCap::ALL;
+    let new = NewKey { hash, tenant: "one", label, scopes, lives: None, operations };
+    store.add_key(&new).await.unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::blob::BlobRef;
-use crate::event::CallRef;
+use crate::event::{CallRef, NetworkAccess};
 
 /// The first event of a run that was forked from none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,11 @@ impl RunCreated {
     pub(super) fn has_environment(&self) -> bool {
         self.wish.as_ref().is_some_and(|wish| !wish.environment.is_default())
     }
+
+    /// Returns true if the run chose the network access of its sandboxes.
+    pub(super) fn has_network(&self) -> bool {
+        self.wish.as_ref().is_some_and(|wish| !wish.network.is_default())
+    }
 }
 
 /// What whoever made a run wants of those who work on it.
@@ -41,6 +46,9 @@ pub struct Wish {
     /// Logs of older versions have none.
     #[serde(default, skip_serializing_if = "Environment::is_default")]
     pub environment: Environment,
+    /// None is reached if nothing is said.
+    #[serde(default, skip_serializing_if = "NetworkAccess::is_default")]
+    pub network: Box<NetworkAccess>,
     /// The gateway's operation that reaches the model; none: no model is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,

@@ -1,6 +1,5 @@
 //! What was done in the sandbox, and what came of it.
 
-use belljar_model::network::Bytes;
 use belljar_model::{EndReason, ExecId, Generation, RunId, SandboxId, Sequence};
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
@@ -141,17 +140,6 @@ pub struct ToolFinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<ToolFault>,
     pub used: Used,
-}
-
-/// What a call reached. Each connection is a row of the sandbox's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NetworkUsed {
-    pub call: CallRef,
-    pub connections: u64,
-    pub refused: u64,
-    pub bytes: Bytes,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<String>,
 }
 
 /// The sandbox as it was after an event can be had again.

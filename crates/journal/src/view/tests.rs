@@ -311,8 +311,14 @@ fn a_run_and_its_forks_keep_the_environment_that_was_chosen() {
     let limits = ChosenLimits { memory_bytes: Some(1 << 30), pids: Some(64), ..ChosenLimits::NONE };
     let chosen = Environment { tier: Some(Tier::GVISOR), limits };
     let mut created = tale.view.created.clone().unwrap();
-    created.wish =
-        Some(Wish { template: "t".into(), environment: chosen, operation: None, request: None });
+    let network = NetworkAccess { operations: vec!["search".into()], ..NetworkAccess::default() };
+    created.wish = Some(Wish {
+        template: "t".into(),
+        environment: chosen,
+        network: Box::new(network.clone()),
+        operation: None,
+        request: None,
+    });
     tale.add(created);
     assert_eq!(tale.view.environment, chosen);
     let fork = |tale: &Tale, memory_bytes| ForkedFrom {
@@ -326,6 +332,7 @@ fn a_run_and_its_forks_keep_the_environment_that_was_chosen() {
     tale.add(fork(&tale, Some(2 << 30)));
     let larger = ChosenLimits { memory_bytes: Some(2 << 30), ..limits };
     assert_eq!(tale.view.environment, Environment { limits: larger, ..chosen });
+    assert_eq!(tale.view.network, network);
     // An attempt after that one has no less.
     tale.add(fork(&tale, None));
     assert_eq!(tale.view.environment.limits, larger);

@@ -53,6 +53,7 @@ impl World {
         Behalf {
             tenant: "one".into(),
             floor: None,
+            operation_caps: belljar_model::OperationCaps::default(),
             ids: Vec::new(),
             node: number(),
             body: Some(digest(b"body").into()),

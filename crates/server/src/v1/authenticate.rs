@@ -14,7 +14,7 @@ use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, Kind, OnBehalf, Problem, Tenant};
-use belljar_model::SandboxId;
+use belljar_model::{OperationCaps, SandboxId};
 use futures_util::{StreamExt as _, stream};
 use http::request::Parts;
 use http::{HeaderMap, header};
@@ -37,10 +37,12 @@ pub(super) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if let Some(OnBehalf { tenant, .. }) = request.extensions().get() {
+    if let Some(OnBehalf { tenant, caps, .. }) = request.extensions().get() {
         // Whoever says so looks at the key as long as this lasts.
-        let caller = Caller(tenant.clone());
+        let (caller, mut caps) = (Caller(tenant.clone()), caps.clone());
+        caps.tenant = caps.tenant.and(&actions.keys().operation_cap(tenant));
         request.extensions_mut().insert(caller);
+        request.extensions_mut().insert(caps);
         return next.run(request).await;
     }
     let key = key(request.headers()).map(str::to_owned);
@@ -49,6 +51,7 @@ pub(super) async fn authenticate(
         return unauthenticated().into_response();
     };
     request.extensions_mut().insert(Caller(tenant.clone()));
+    request.extensions_mut().insert(actions.keys().operation_caps(&key));
     let revoked = Box::pin(revoked(actions, key, tenant));
     let mut revoked: Pin<Box<dyn Future<Output = ()> + Send>> = revoked;
     let response = tokio::select! {
@@ -98,11 +101,12 @@ fn holder(actions: &Actions, id: &str, request: &Request) -> Option<Tenant> {
 
 /// For where only those ask who have been proven by somebody else.
 pub(super) async fn proven(mut request: Request, next: Next) -> Response {
-    let Some(OnBehalf { tenant, .. }) = request.extensions().get() else {
+    let Some(OnBehalf { tenant, caps, .. }) = request.extensions().get() else {
         return unauthenticated().into_response();
     };
-    let caller = Caller(tenant.clone());
+    let (caller, caps) = (Caller(tenant.clone()), caps.clone());
     request.extensions_mut().insert(caller);
+    request.extensions_mut().insert(caps);
     next.run(request).await
 }
 
@@ -153,6 +157,19 @@ impl<S: Sync> FromRequestParts<S> for Caller {
         let caller = parts.extensions.get::<Self>().cloned().ok_or_else(unauthenticated)?;
         tracing::Span::current().record("tenant", caller.0.as_str());
         Ok(caller)
+    }
+}
+
+/// The caps on operations that hold for a request.
+#[derive(Debug)]
+pub(super) struct Capped(pub(super) OperationCaps);
+
+impl<S: Sync> FromRequestParts<S> for Capped {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        // A route without the layer above must not be one without caps.
+        parts.extensions.get().cloned().map(Self).ok_or_else(unauthenticated)
     }
 }
 

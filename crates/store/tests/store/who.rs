@@ -1,13 +1,20 @@
 use std::time::Duration;
 
-use belljar_model::Tier;
+use belljar_model::{OperationCap, Tier};
 use belljar_store::{NewKey, Quota, Scope, StoreError};
 use serde_json::json;
 
 use super::{QUOTA, store};
 
 fn key<'a>(hash: u8, tenant: &'a str, scopes: &'a [Scope]) -> NewKey<'a> {
-    NewKey { hash: [hash; 32], tenant, label: "laptop", scopes, lives: None }
+    NewKey {
+        hash: [hash; 32],
+        tenant,
+        label: "laptop",
+        scopes,
+        lives: None,
+        operations: OperationCap::ALL,
+    }
 }
 
 #[tokio::test]
@@ -51,6 +58,30 @@ async fn a_tenant_is_what_was_said_last() {
     assert_eq!(store.tenant("bob").await.unwrap().quota, QUOTA);
     assert!(matches!(store.tenant("eve").await, Err(StoreError::UnknownTenant(_))));
     assert!(store.put_tenant("../eve", None, quota).await.is_err(), "no such name");
+}
+
+#[tokio::test]
+async fn caps_on_operations_are_kept_and_lifted() {
+    let store = store().await;
+    let cap = |text: &str| text.parse::<OperationCap>().unwrap();
+    let capped = NewKey { operations: cap("search"), ..key(1, "ann", &[Scope::Sandboxes]) };
+    let id = store.add_key(&capped).await.unwrap();
+    assert_eq!(store.prove(&[1; 32]).await.unwrap().unwrap().operations, cap("search"));
+    assert_eq!(store.keys("ann").await.unwrap()[0].operations, cap("search"));
+    assert!(!store.cap_key("bob", &id, &OperationCap::ALL).await.unwrap(), "it is not bob's");
+    assert!(store.cap_key("ann", &id, &cap("none")).await.unwrap());
+    assert_eq!(store.prove(&[1; 32]).await.unwrap().unwrap().operations, cap("none"));
+    assert!(store.cap_key("ann", &id, &OperationCap::ALL).await.unwrap());
+    assert!(store.prove(&[1; 32]).await.unwrap().unwrap().operations.is_all());
+
+    assert!(store.tenant("ann").await.unwrap().operations.is_all());
+    store.cap_tenant("ann", &cap("llm,search")).await.unwrap();
+    // What is said of its quota leaves the cap alone.
+    store.put_tenant("ann", None, QUOTA).await.unwrap();
+    assert_eq!(store.tenant("ann").await.unwrap().operations, cap("llm,search"));
+    assert!(store.tenant("bob").await.unwrap().operations.is_all());
+    let unknown = store.cap_tenant("eve", &OperationCap::ALL).await;
+    assert!(matches!(unknown, Err(StoreError::UnknownTenant(name)) if name == "eve"));
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ pub struct RunMetrics {
     model_requests: Metric<1, Counter>,
     calls: Metric<1, Counter>,
     guards: Metric<2, Counter>,
+    refusals: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
     dollars: Metric<0, SecondsSpent>,
     sandbox_seconds: Metric<0, SecondsSpent>,
@@ -63,6 +64,11 @@ impl RunMetrics {
             ),
             calls: Metric::new("run_calls", "Ended tool calls of runs by fault", &["fault"]),
             guards: Metric::new("run_guards", "Reports of guards in runs", &["kind", "guard"]),
+            refusals: Metric::new(
+                "run_refusals",
+                "Requests of the code of runs that the gateway refused, by reason",
+                &["reason"],
+            ),
             tokens: Metric::new("run_tokens", "Model tokens of runs", &["type"]),
             dollars: Metric::new("run_dollars", "Cost of the models of runs", &[]),
             sandbox_seconds: Metric::new(
@@ -87,6 +93,7 @@ impl RunMetrics {
             model_requests,
             calls,
             guards,
+            refusals,
             tokens,
             dollars,
             sandbox_seconds,
@@ -102,6 +109,7 @@ impl RunMetrics {
             model_requests.enter(registry),
             calls.enter(registry),
             guards.enter(registry),
+            refusals.enter(registry),
             tokens.enter(registry),
             dollars.enter(registry),
             sandbox_seconds.enter(registry),
@@ -140,6 +148,11 @@ impl RunMetrics {
     /// A guard reported a mistake: `temporal` or `join`, and which guard.
     pub fn guarded(&self, kind: &'static str, guard: &'static str) {
         self.guards.at([kind.into(), guard.into()]).inc();
+    }
+
+    /// The gateway refused requests of a call, for one reason.
+    pub fn refused(&self, reason: &'static str, count: u64) {
+        self.refusals.at([reason.into()]).inc_by(count);
     }
 
     pub fn sandbox_used(&self, time: Duration) {

@@ -123,7 +123,9 @@ pub(crate) async fn nothing_stays_behind(_: &World) -> anyhow::Result<String> {
         for number in 0..3 {
             let label = format!("{tenant}{number}");
             let hash = Sha256::digest(&label).into();
-            let key = NewKey { hash, tenant, label: &label, scopes: &[Scope::Read], lives: None };
+            let (label, operations) = (label.as_str(), belljar_model::OperationCap::ALL);
+            let scopes = &[Scope::Read];
+            let key = NewKey { hash, tenant, label, scopes, lives: None, operations };
             store.add_key(&key).await?;
         }
     }

@@ -28,6 +28,7 @@ impl Platform {
         Ok(Behalf {
             tenant: "a".to_owned(),
             floor: None,
+            operation_caps: belljar_model::OperationCaps::default(),
             ids: Vec::new(),
             node: self.identity.number(),
             body: Some(digest(body.as_bytes()).into()),

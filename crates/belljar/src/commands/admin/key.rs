@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_actions::{Keys, Secret};
+use belljar_model::OperationCap;
 use belljar_store::{NewKey, Scope, Store};
 use serde_json::json;
 
@@ -17,10 +18,11 @@ const USUAL: &[Scope] = &[Scope::Read, Scope::Sandboxes, Scope::Templates];
 
 pub(super) async fn run(office: &Office, action: &KeyAction) -> anyhow::Result<()> {
     match action {
-        KeyAction::Add { tenant, scope, label, lives } => {
+        KeyAction::Add { tenant, scope, label, lives, operations } => {
             let scopes = if scope.is_empty() { USUAL } else { scope };
-            add(office, tenant, scopes, label, *lives).await
+            add(office, tenant, scopes, label, *lives, operations).await
         }
+        KeyAction::Set { tenant, id, operations } => cap(office, tenant, id, operations).await,
         KeyAction::List { tenant } => list(office, tenant).await,
         KeyAction::Revoke { tenant, id } => revoke(office, tenant, id).await,
     }
@@ -33,9 +35,10 @@ pub(crate) async fn make(
     scopes: &[Scope],
     label: &str,
     lives: Option<Duration>,
+    operations: &OperationCap,
 ) -> anyhow::Result<(Secret, String)> {
     let (key, hash) = Keys::make().context("cannot create a key")?;
-    let new = NewKey { hash, tenant, label, scopes, lives };
+    let new = NewKey { hash, tenant, label, scopes, lives, operations: operations.clone() };
     let id = store.add_key(&new).await.map_err(explained)?;
     Ok((key, id))
 }
@@ -46,16 +49,19 @@ async fn add(
     scopes: &[Scope],
     label: &str,
     lives: Option<Duration>,
+    operations: &OperationCap,
 ) -> anyhow::Result<()> {
-    let (key, id) = make(&office.store, tenant, scopes, label, lives).await?;
+    let (key, id) = make(&office.store, tenant, scopes, label, lives, operations).await?;
     let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
     let seconds = lives.map(|lives| lives.as_secs());
-    let detail = json!({ "scopes": names, "label": label, "lives_seconds": seconds });
+    let detail = json!({
+        "scopes": names, "label": label, "lives_seconds": seconds, "operations": operations,
+    });
     office.wrote(Some(tenant), "key.add", &id, &detail).await?;
     if office.printer.is_json() {
         return office.printer.document(&json!({
             "id": id, "key": key.expose(), "tenant": tenant, "scopes": names, "label": label,
-            "lives_seconds": seconds,
+            "lives_seconds": seconds, "operations": operations,
         }));
     }
     office.printer.note(format_args!(
@@ -73,7 +79,7 @@ async fn list(office: &Office, tenant: &str) -> anyhow::Result<()> {
             json!({
                 "id": key.id, "label": key.label, "scopes": names(&key.scopes),
                 "made_at": stamp(key.made_at), "expires_at": key.expires_at.map(stamp),
-                "alive": key.is_alive,
+                "alive": key.is_alive, "operations": key.operations,
             })
         });
         return office.printer.document(&document.collect::<Vec<_>>());
@@ -85,12 +91,14 @@ async fn list(office: &Office, tenant: &str) -> anyhow::Result<()> {
         office.printer.note(format_args!("hint: `belljar admin key add {tenant}` creates one"));
         return Ok(());
     }
-    let mut table = Table::new(["ID", "ACTIVE", "SCOPES", "CREATED", "EXPIRES", "LABEL"]);
+    let mut table =
+        Table::new(["ID", "ACTIVE", "SCOPES", "OPERATIONS", "CREATED", "EXPIRES", "LABEL"]);
     for key in keys {
         table.row([
             key.id,
             if key.is_alive { "yes" } else { "no" }.to_owned(),
             names(&key.scopes).join(","),
+            key.operations.to_string(),
             stamp(key.made_at),
             key.expires_at.map_or_else(|| "-".to_owned(), stamp),
             key.label,
@@ -99,10 +107,31 @@ async fn list(office: &Office, tenant: &str) -> anyhow::Result<()> {
     Ok(office.printer.data(table)?)
 }
 
+async fn cap(
+    office: &Office,
+    tenant: &str,
+    id: &str,
+    operations: &OperationCap,
+) -> anyhow::Result<()> {
+    if !office.store.cap_key(tenant, id, operations).await.map_err(explained)? {
+        return Err(no_key(tenant, id));
+    }
+    office.wrote(Some(tenant), "key.set", id, &json!({ "operations": operations })).await?;
+    let document = json!({ "id": id, "tenant": tenant, "operations": operations });
+    office.say(
+        format_args!("changed key {id}: operations {operations}; it holds within two seconds"),
+        &document,
+    )
+}
+
+fn no_key(tenant: &str, id: &str) -> anyhow::Error {
+    let error = anyhow::anyhow!("tenant {tenant} has no active key `{id}`");
+    hinted(error, format!("`belljar admin key list {tenant}` shows its keys"))
+}
+
 async fn revoke(office: &Office, tenant: &str, id: &str) -> anyhow::Result<()> {
     if !office.store.revoke_key(tenant, id).await.map_err(explained)? {
-        let error = anyhow::anyhow!("tenant {tenant} has no active key `{id}`");
-        return Err(hinted(error, format!("`belljar admin key list {tenant}` shows its keys")));
+        return Err(no_key(tenant, id));
     }
     office.wrote(Some(tenant), "key.revoke", id, &json!({})).await?;
     let document = json!({ "id": id, "tenant": tenant, "revoked": true });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::Tier;
+use belljar_model::{OperationCap, Tier};
 use belljar_store::{Quota, Store, StoreError, Tenant, TenantEntry};
 use serde_json::{Value, json};
 
@@ -16,8 +16,13 @@ const NEW: Quota = Quota { sandboxes: 1000, longest_life: Duration::from_secs(24
 
 pub(super) async fn run(office: &Office, action: &TenantAction) -> anyhow::Result<()> {
     match action {
-        TenantAction::Put { name, sandboxes, longest_life, floor } => {
-            let wanted = Wanted { sandboxes: *sandboxes, life: *longest_life, floor: *floor };
+        TenantAction::Put { name, sandboxes, longest_life, floor, operations } => {
+            let wanted = Wanted {
+                sandboxes: *sandboxes,
+                life: *longest_life,
+                floor: *floor,
+                operations: operations.clone(),
+            };
             put(office, name, wanted).await
         }
         TenantAction::Close { name } => close(office, name).await,
@@ -30,6 +35,7 @@ struct Wanted {
     sandboxes: Option<u32>,
     life: Option<Duration>,
     floor: Option<Floor>,
+    operations: Option<OperationCap>,
 }
 
 async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> {
@@ -41,8 +47,9 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         Some(_) => "changed",
     };
     let is_new = before.is_none();
-    let before = before.map(|entry| (entry.tenant.quota, entry.tenant.floor));
-    let (quota, floor) = before.unwrap_or((NEW, None));
+    let before = before.map(|TenantEntry { tenant, .. }| tenant);
+    let before = before.map(|tenant| (tenant.quota, tenant.floor, tenant.operations));
+    let (quota, floor, operations) = before.unwrap_or((NEW, None, OperationCap::ALL));
     let quota = Quota {
         sandboxes: wanted.sandboxes.unwrap_or(quota.sandboxes),
         longest_life: wanted.life.unwrap_or(quota.longest_life),
@@ -62,7 +69,15 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         }
         explained(error)
     })?;
-    let document = shown(&Tenant { name: name.to_owned(), floor, quota, used: 0 });
+    if let Some(cap) = &wanted.operations {
+        office.store.cap_tenant(name, cap).await.map_err(explained)?;
+    }
+    let operations = wanted.operations.unwrap_or(operations);
+    let capped = match operations.is_all() {
+        true => String::new(),
+        false => format!(", operations {operations}"),
+    };
+    let document = shown(&Tenant { name: name.to_owned(), floor, operations, quota, used: 0 });
     let mut detail = document.clone();
     // It stands in the audit's own columns.
     if let Some(detail) = detail.as_object_mut() {
@@ -72,7 +87,7 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
     let walls = floor.map_or_else(String::new, |floor| format!(", {floor} or stronger"));
     office.say(
         format_args!(
-            "{what} tenant {name}: up to {} sandboxes for up to {}{walls}",
+            "{what} tenant {name}: up to {} sandboxes for up to {}{walls}{capped}",
             quota.sandboxes,
             time(quota.longest_life)
         ),
@@ -122,7 +137,15 @@ async fn list(office: &Office) -> anyhow::Result<()> {
         office.printer.note("hint: `belljar admin tenant put NAME` creates one");
         return Ok(());
     }
-    let mut table = Table::new(["TENANT", "SANDBOXES", "QUOTA", "MAX LIFETIME", "FLOOR", "CLOSED"]);
+    let mut table = Table::new([
+        "TENANT",
+        "SANDBOXES",
+        "QUOTA",
+        "MAX LIFETIME",
+        "FLOOR",
+        "OPERATIONS",
+        "CLOSED",
+    ]);
     for TenantEntry { tenant, closed_at } in all {
         table.row([
             tenant.name,
@@ -130,6 +153,7 @@ async fn list(office: &Office) -> anyhow::Result<()> {
             tenant.quota.sandboxes.to_string(),
             time(tenant.quota.longest_life),
             tenant.floor.map_or_else(|| "-".to_owned(), |floor| floor.to_string()),
+            tenant.operations.to_string(),
             closed_at.map_or_else(|| "-".to_owned(), stamp),
         ]);
     }
@@ -142,6 +166,7 @@ fn shown(tenant: &Tenant) -> Value {
         "sandboxes": tenant.quota.sandboxes,
         "longest_life_seconds": tenant.quota.longest_life.as_secs(),
         "floor": tenant.floor.map(Tier::as_str),
+        "operations": tenant.operations,
     })
 }
 

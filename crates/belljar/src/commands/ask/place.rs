@@ -8,10 +8,11 @@ use anyhow::Context as _;
 use belljar_actions::{Actions, Keys, RowQueue, Tenant};
 use belljar_agent::Room;
 use belljar_client::{Client, Dial, Trust, Within};
-use belljar_journal::event::{Brought, Environment};
+use belljar_journal::event::{Brought, Environment, NetworkAccess};
 use belljar_model::{MaxLimits, Tier};
 use belljar_node::PoolSize;
 use belljar_objects::Shelf;
+use belljar_runs::{NetworkOffer, NetworkRefused};
 use belljar_server::Inside;
 use tempfile::TempDir;
 
@@ -56,19 +57,23 @@ impl Sandboxes {
     pub(super) async fn open(
         place: &Place,
         config: &Config,
-        shelf: &Shelf,
-        rows: &RowQueue,
+        (shelf, rows): (&Shelf, &RowQueue),
+        gateway: Option<&Path>,
     ) -> anyhow::Result<Self> {
         match &place.server {
             Some(url) => {
                 let client = dial(url, place.server_key.as_deref(), config)?;
                 Ok(Self { client, own: None })
             }
-            None => Self::make(config, shelf, rows).await,
+            None => Self::make(config, (shelf, rows), gateway).await,
         }
     }
 
-    async fn make(config: &Config, shelf: &Shelf, rows: &RowQueue) -> anyhow::Result<Self> {
+    async fn make(
+        config: &Config,
+        (shelf, rows): (&Shelf, &RowQueue),
+        gateway: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         let state = tempfile::Builder::new().prefix("belljar-ask-").tempdir();
         let state = state.context("cannot create a directory for sandboxes")?;
         // The user ids of sandboxes must be able to pass through.
@@ -81,6 +86,8 @@ impl Sandboxes {
         settings.max_limits = MaxLimits::UNBOUNDED;
         settings.shelf = Some(shelf.clone());
         settings.rows = Some(rows.clone());
+        settings.networks.gateway = gateway.map(Path::to_owned);
+        settings.networks.environment = config.environment.clone();
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
         settings.warms_on_demand = false;
@@ -128,6 +135,26 @@ impl Sandboxes {
             memory_bytes: chosen.memory_bytes.unwrap_or(found.limits.memory_bytes),
             disk_bytes: chosen.disk_bytes.unwrap_or(found.limits.disk_bytes),
             data: self.data(tier.or(found.tier)),
+        })
+    }
+
+    /// Refuses network access that no sandbox would be given.
+    pub(super) async fn check_network(&self, access: &NetworkAccess) -> anyhow::Result<()> {
+        if access.is_default() {
+            return Ok(());
+        }
+        let known = self.client.templates().await.context("cannot list the server's templates")?;
+        let most = known.max_network.and_then(|most| most.parse().ok());
+        let offer = NetworkOffer { operations: known.operations, most };
+        offer.check(access).map_err(|error| {
+            let hint = match (&error, &offer.operations) {
+                (NetworkRefused::TooMuch { .. }, _) => "ask for less with --network".to_owned(),
+                (_, Some(names)) if !names.is_empty() => {
+                    format!("choose with --operations: {}", names.join(", "))
+                }
+                _ => "the file of --gateway configures operations".to_owned(),
+            };
+            hinted(error, hint)
         })
     }
 

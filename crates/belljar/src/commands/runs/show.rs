@@ -61,6 +61,7 @@ pub(super) async fn show(
         let environment = view.given.unwrap_or(view.environment);
         let document = serde_json::json!({
             "id": address.run, "run": address.run, "state": state, "environment": environment,
+            "network": view.network,
             "turns": turns, "finished": view.finished, "retry": view.retry, "next_attempt": next,
         });
         return printer.document(&document);

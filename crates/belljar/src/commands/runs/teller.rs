@@ -1,8 +1,8 @@
 //! A run, told as it happens: a few lines for each event that people care about.
 
 use belljar_journal::event::{
-    Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit, Request,
-    ToolFinished,
+    Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit,
+    NetworkUsed, Request, ToolFinished,
 };
 use belljar_journal::{Call, RunView};
 use belljar_model::units::format_size;
@@ -95,6 +95,8 @@ impl Teller {
             }
             Body::LlmFailed(failed) => format!("  the model did not answer: {}", failed.message),
             Body::ToolFinished(finished) => self.finished(finished),
+            Body::NetworkUsed(used) if used.refusals.is_empty() => return None,
+            Body::NetworkUsed(used) => refused(used),
             Body::GuardReported(report) => format!("  guard {}: {}", report.guard, report.message),
             Body::ArtifactAdded(added) => {
                 let artifact = &added.artifact;
@@ -141,7 +143,6 @@ impl Teller {
             | Body::LlmRequested(_)
             | Body::ToolIntended(_)
             | Body::ToolStarted(_)
-            | Body::NetworkUsed(_)
             | Body::SnapshotTaken(_) => return None,
             Body::Unknown(unknown) => format!("{} (event of a newer version)", unknown.kind),
         })
@@ -170,6 +171,16 @@ impl Teller {
     fn columns(&self) -> usize {
         self.page.map_or(WIDTH, |page| page.width.min(WIDTH))
     }
+}
+
+/// What the gateway refused, on one line.
+fn refused(used: &NetworkUsed) -> String {
+    let parts = used.refusals.iter().map(|refusal| {
+        let named = refusal.operation.as_ref().or(refusal.host.as_ref());
+        let times = if refusal.count > 1 { format!(" ×{}", refusal.count) } else { String::new() };
+        format!("{} ({}){times}", named.map_or("a request", String::as_str), refusal.reason)
+    });
+    format!("  refused: {}", parts.collect::<Vec<_>>().join(", "))
 }
 
 /// The tier and the limits of a sandbox, each after a comma.

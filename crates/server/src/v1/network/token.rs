@@ -6,7 +6,7 @@ use belljar_actions::{Actions, Budget, GATEWAY_PORT, Minted, Moment, TokenWish};
 use belljar_api::network as api;
 use http::StatusCode;
 
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Caller, Capped};
 use crate::v1::failure::Failure;
 use crate::v1::read::{At, Body};
 use crate::v1::sandboxes::date_time;
@@ -14,6 +14,7 @@ use crate::v1::sandboxes::date_time;
 pub(in crate::v1) async fn token(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     Body(asked): Body<api::CreateToken>,
 ) -> Result<(StatusCode, Json<api::Token>), Failure> {
@@ -28,6 +29,7 @@ pub(in crate::v1) async fn token(
             requests_per_minute: budget.requests_per_minute.map(|most| small(most.get())),
         }),
     };
+    actions.allow_token(&tenant, &id, &caps, &wish.operations)?;
     let Minted { token, expires, paths } = actions.mint_token(&tenant, &id, wish).await?;
     let made = api::Token {
         token,

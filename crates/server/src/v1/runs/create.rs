@@ -2,21 +2,23 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Kind, Problem};
+use belljar_actions::{Kind, Problem, capped, unknown_operation};
+use belljar_api::network::OperationName;
 use belljar_api::run as api;
-use belljar_journal::event::{Budget, Environment};
-use belljar_model::Question;
+use belljar_journal::event::{Budget, Environment, NetworkAccess};
+use belljar_model::{OperationCaps, Question};
 use belljar_objects::Digest;
-use belljar_runs::{CreateRunError, OverBudget, PlanError, Source, Wanted};
+use belljar_runs::{CreateRunError, NetworkRefused, OverBudget, PlanError, Source, Wanted};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::show::shown;
 use super::{Offering, failed};
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Caller, Capped};
 use crate::v1::data::{not_kept, not_put};
 use crate::v1::failure::Failure;
+use crate::v1::network;
 use crate::v1::once::{idempotency_key, mark};
 use crate::v1::read::Body;
 
@@ -26,10 +28,11 @@ const MOST_DATA: usize = 64;
 pub(in crate::v1) async fn create(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     headers: HeaderMap,
     Body(wish): Body<api::CreateRun>,
 ) -> Result<Response, Failure> {
-    let wanted = translate(wish, idempotency_key(&headers)?)?;
+    let wanted = Wanted { caps, ..translate(wish, idempotency_key(&headers)?)? };
     let made = runs.create(tenant.as_str(), wanted).await.map_err(|error| refused(&error))?;
     let run = shown(&runs, &made.run).await?;
     Ok(mark((StatusCode::CREATED, Json(run)).into_response(), made.is_repeated))
@@ -52,12 +55,23 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
         data: wish.data.into_iter().map(source).collect::<Result<_, _>>()?,
         template: wish.template.map(String::from),
         environment: Environment { tier: wish.tier.map(Into::into), limits: wish.limits.into() },
+        network: access(wish.network.as_ref(), wish.operations)?,
+        caps: OperationCaps::default(),
         operation: wish.operation.map(String::from),
         model: wish.model.map(String::from),
         budget: budget(&wish.budget),
         now: now.transpose()?,
         key,
     })
+}
+
+fn access(
+    asked: Option<&belljar_api::network::Network>,
+    operations: Vec<OperationName>,
+) -> Result<NetworkAccess, Problem> {
+    let wish = asked.map(network::wish).transpose()?.unwrap_or_default();
+    let operations = operations.into_iter().map(String::from).collect();
+    Ok(NetworkAccess { policy: wish.policy, packages: wish.packages, operations })
 }
 
 fn source(data: api::RunData) -> Result<(String, Source), Problem> {
@@ -105,6 +119,17 @@ fn refused(error: &CreateRunError) -> Failure {
             .hint("GET /v1/templates has the largest values in `max_limits`"),
         CreateRunError::Tier(_) => Problem::new(Kind::Unsupported, "tier_not_offered", message)
             .hint("GET /v1/templates has the tiers that you can name in `tiers`"),
+        CreateRunError::Network(NetworkRefused::Capped(error)) => capped(error.clone()),
+        CreateRunError::Network(NetworkRefused::Unknown(name)) => unknown_operation(name),
+        CreateRunError::Network(NetworkRefused::Names) => Problem::invalid(message),
+        CreateRunError::Network(NetworkRefused::NoOperations) => {
+            Problem::new(Kind::Unsupported, "network_not_offered", message)
+                .hint("the operator configures them in the file of --gateway")
+        }
+        CreateRunError::Network(NetworkRefused::TooMuch { .. }) => {
+            Problem::new(Kind::Unsupported, "network_not_offered", message)
+                .hint("the operator can allow more with --max-network")
+        }
         CreateRunError::Budget(error) => over_budget(error),
         CreateRunError::NoData(_) => Problem::new(Kind::NotFound, "data_not_found", message)
             .hint("upload the file with POST /v1/data"),

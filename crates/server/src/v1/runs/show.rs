@@ -1,8 +1,11 @@
 //! `GET /v1/runs/{run}`
 
 use axum::Json;
+use belljar_api::network::Network;
 use belljar_api::run as api;
-use belljar_journal::event::{Artifact, Budget, Dataset, Finished, Outcome, Request};
+use belljar_journal::event::{
+    Artifact, Budget, Dataset, Finished, NetworkAccess, Outcome, Request,
+};
 use belljar_journal::{Address, RunRow, RunView, State, read_all};
 use belljar_runs::{MANIFEST, Runs};
 
@@ -41,6 +44,8 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         tier: environment.tier,
         // Those of a run come from a request, or are a sandbox's: they fit.
         limits: environment.limits.try_into().unwrap_or_default(),
+        network: network(&view.network),
+        operations: view.network.operations,
         operation: wish.and_then(|wish| wish.operation),
         model: view.model,
         now: moment(created.now),
@@ -62,6 +67,11 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         files: view.artifacts.iter().map(file).collect(),
         end: view.finished.map(end),
     })
+}
+
+fn network(access: &NetworkAccess) -> Option<Network> {
+    let is_none = access.policy.is_none() && !access.packages;
+    (!is_none).then(|| Network::of(&access.policy, access.packages))
 }
 
 pub(super) fn state(state: State) -> api::RunState {

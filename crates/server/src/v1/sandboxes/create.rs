@@ -9,7 +9,7 @@ use belljar_api::sandbox as api;
 use http::{HeaderMap, StatusCode};
 
 use super::view;
-use crate::v1::authenticate::{Called, Caller};
+use crate::v1::authenticate::{Called, Caller, Capped};
 use crate::v1::failure::Failure;
 use crate::v1::network;
 use crate::v1::once::idempotency_key;
@@ -19,12 +19,14 @@ pub(in crate::v1) async fn create(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
     Called(ids): Called,
+    Capped(caps): Capped,
     headers: HeaderMap,
     Body(wish): Body<api::CreateSandbox>,
 ) -> Result<(StatusCode, Json<api::Sandbox>), Failure> {
     let repeated = idempotency_key(&headers)?;
     let mut wish = translate(wish)?;
     wish.id = ids.into_iter().next();
+    actions.allow_operations(&caps, &wish.operations)?;
     let made = match repeated {
         Some(key) => actions.create_once(&tenant, key, &wish).await?,
         None => actions.create(&tenant, &wish).await?,

@@ -6,15 +6,18 @@ use belljar_actions::Actions;
 use belljar_api::template as api;
 
 use super::view;
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Caller, Capped};
 use crate::v1::failure::Failure;
 
 pub(in crate::v1) async fn list(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
 ) -> Result<Json<api::TemplateList>, Failure> {
     let items = actions.offered(&tenant)?.iter().map(|known| view(known)).collect();
     let max_limits = Some(actions.max_limits().into());
     let tiers = Some(actions.choosable_tiers(&tenant));
-    Ok(Json(api::TemplateList { items, max_limits, tiers }))
+    let operations = actions.offered_operations(&caps);
+    let max_network = Some(actions.config().networks.most.as_str().to_owned());
+    Ok(Json(api::TemplateList { items, max_limits, tiers, operations, max_network }))
 }

@@ -22,6 +22,9 @@ of a scope stands for a key with only that scope.
 - `401`: the key is missing, unknown, expired or revoked. Its open streams are cut within 2 s.
 - `403`: the key lacks the scope. `404`: the resource belongs to another tenant, or does not exist.
 - A key with neither `sandboxes` nor `admin` sees no token of a sandbox or a volume: the fields are empty.
+- A cap on operations of a tenant or of a key (`belljar admin tenant put --operations`, `key add --operations`) bounds
+  which gateway operations `POST /v1/sandboxes`, `POST /v1/runs` and `POST /v1/sandboxes/{sandbox}/tokens` may name, for
+  every scope: 422, `operation_not_allowed`.
 - Files, processes and ports of a sandbox need the sandbox's own token, unless the sandbox is public. Signed links and
   upload links carry their own permission. They are not in this table.
 - A sandbox's own token (`X-Access-Token`, without a key) also opens `calls`, `contexts` and `files` of that sandbox

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use belljar_model::OperationCap;
 use belljar_store::{NodeState, Quota, Scope, Store};
 use tempfile::TempDir;
 
@@ -227,7 +228,9 @@ impl Rig {
         let day = Duration::from_secs(24 * 3600);
         let quota = Quota { sandboxes: 100_000, longest_life: day };
         self.store.put_tenant(name, None, quota).await?;
-        let (key, _) = admin::make_key(&self.store, name, &Scope::ALL, "bench", None).await?;
+        let (key, _) =
+            admin::make_key(&self.store, name, &Scope::ALL, "bench", None, &OperationCap::ALL)
+                .await?;
         Ok(Client::new(self.address, key.expose().to_owned()))
     }
 
