@@ -16,20 +16,37 @@ use crate::tools;
 
 /// What is said to the model after these events.
 pub fn compose(events: &[Event], facts: &Facts) -> Conversation {
-    let mut system = vec![Part::ending_prefix(facts.texts.system())];
-    if let Some(network) = facts.texts.network(&facts.network) {
-        // What follows ends the prefix, if there is anything: providers mark only a few.
-        system.push(Part { text: network, ends_prefix: facts.data.is_empty() });
-    }
-    if !facts.data.is_empty() {
-        system.push(Part::ending_prefix(facts.data.clone()));
-    }
-    let mut talk = Talk::default();
+    composed(events, facts, Talk::default())
+}
+
+/// The same without the state of the budget, which depends on how fast everything was.
+pub(crate) fn compose_without_status(events: &[Event], facts: &Facts) -> Conversation {
+    composed(events, facts, Talk { is_without_status: true, ..Talk::default() })
+}
+
+fn composed(events: &[Event], facts: &Facts, mut talk: Talk) -> Conversation {
     for event in events {
         talk.hear(event, &facts.texts);
     }
     talk.flush();
-    Conversation { tools: tools::offered(), system, messages: talk.messages }
+    Conversation { tools: tools::offered(), system: system(facts), messages: talk.messages }
+}
+
+/// The system prompt: what most runs share comes first. At most two parts end a prefix, since
+/// providers take few marks; caches are looked up at earlier parts, too.
+fn system(facts: &Facts) -> Vec<Part> {
+    let (has_brief, has_data) = (!facts.brief.is_empty(), !facts.data.is_empty());
+    let mut system = vec![Part { text: facts.texts.system(), ends_prefix: !has_brief }];
+    if let Some(network) = facts.texts.network(&facts.network) {
+        system.push(Part { text: network, ends_prefix: !has_brief && !has_data });
+    }
+    if has_brief {
+        system.push(Part::ending_prefix(facts.brief.clone()));
+    }
+    if has_data {
+        system.push(Part::ending_prefix(facts.data.clone()));
+    }
+    system
 }
 
 #[derive(Default)]
@@ -42,6 +59,7 @@ struct Talk {
     texts: Vec<String>,
     /// What had been heard when the model was last asked.
     sent: Option<Message>,
+    is_without_status: bool,
 }
 
 impl Talk {
@@ -88,7 +106,8 @@ impl Talk {
 
     /// A message of what was heard since the last; results come first.
     fn pending(&mut self) -> Option<Message> {
-        let status = match (self.results.is_empty(), self.began, self.last) {
+        let is_silent = self.results.is_empty() || self.is_without_status;
+        let status = match (is_silent, self.began, self.last) {
             (false, Some(began), Some(last)) => status(&self.view, began, last),
             _ => None,
         };

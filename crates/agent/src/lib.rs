@@ -2,6 +2,7 @@
 
 mod again;
 mod answer;
+mod brief;
 mod budget;
 mod compose;
 mod data;
@@ -12,9 +13,11 @@ mod money;
 mod network;
 mod output;
 mod prompt;
+mod recording;
 mod room;
 mod shorten;
 mod signal;
+mod skill;
 mod story;
 mod tally;
 mod tools;
@@ -33,8 +36,10 @@ pub use data::{
 pub use decide::{Closing, Step, decide};
 pub use money::Prices;
 pub use prompt::{Facts, PROMPT, Texts};
+pub use recording::{Recording, RecordingError};
 pub use shorten::{MOST_SHOWN, Shortened, shorten};
 pub use signal::{GuardKind, Observer, RunStart, Signal, Signals, StepAttempt};
+pub use skill::{MAX_ARCHIVE_BYTES, MAX_SKILLS, SKILLS, SkillError, SkillFolder};
 pub use story::Story;
 pub use tally::{Figures, Spread, Tally};
 pub use turn::{TurnError, turn};

@@ -67,6 +67,8 @@ pub struct Facts {
     pub texts: Texts,
     /// The network access of its sandboxes.
     pub network: NetworkAccess,
+    /// The owner's skills and instructions; empty: there are none.
+    pub brief: String,
     /// What is said of the datasets; empty: there are none.
     pub data: String,
 }

@@ -9,8 +9,8 @@ use belljar_api::call::User;
 use belljar_api::network::Network;
 use belljar_api::sandbox::{self, ChangeSandbox, CreateSandbox, NotServed, ShownDataset, TierName};
 use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
-use belljar_journal::Address;
-use belljar_journal::event::{Brought, Environment, NetworkAccess};
+use belljar_journal::event::{Brought, Environment, NetworkAccess, Skill};
+use belljar_journal::{Address, BlobRef};
 use belljar_model::data::{FOLDER, MOST_FILES};
 use belljar_model::{ChosenLimits, Generation, SandboxId};
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use futures_util::stream;
 use tokio::io::AsyncReadExt as _;
 
 use crate::data::{DataError, Depot, Item};
+use crate::skill::{MAX_ARCHIVE_BYTES, SkillError, SkillFolder};
 
 /// How long a sandbox lives when nobody works in it any more.
 const LIFE: Duration = Duration::from_secs(1800);
@@ -37,6 +38,8 @@ pub(crate) enum RoomError {
     Put { name: String, source: Error },
     #[error(transparent)]
     Data(#[from] DataError),
+    #[error("the skill `{name}` cannot be used")]
+    Skill { name: String, source: SkillError },
     #[error(transparent)]
     Tier(#[from] NotServed),
     #[error("the sandbox has no id that can be used")]
@@ -130,6 +133,26 @@ impl Rooms {
             let put = |source| RoomError::Put { name: item.name.clone(), source };
             let pieces = pieces(self.depot.open(item).await?);
             sandbox.stream_file(&format!("{FOLDER}/{}", item.name), pieces).await.map_err(put)?;
+        }
+        Ok(())
+    }
+
+    /// Puts skills in. They belong to the template's owner, like data.
+    pub(crate) async fn equip(&self, id: &SandboxId, skills: &[Skill]) -> Result<(), RoomError> {
+        let sandbox = self.client.sandbox(id.as_str()).by(User::Root);
+        for skill in skills {
+            let failed = |source| RoomError::Skill { name: skill.name.clone(), source };
+            let BlobRef { sha256: fingerprint, bytes } = skill.archive;
+            let item = Item { name: skill.name.clone(), fingerprint, bytes };
+            let mut archive = Vec::new();
+            let file = tokio::fs::File::from_std(self.depot.open(&item).await?);
+            let read = file.take(MAX_ARCHIVE_BYTES + 1).read_to_end(&mut archive).await;
+            read.map_err(|source| failed(SkillError::Archive(source)))?;
+            let folder = SkillFolder::read_archive(&archive).map_err(failed)?;
+            for (path, content) in folder.placed_files() {
+                let put = |source| RoomError::Put { name: skill.name.clone(), source };
+                sandbox.write_file(&path, content.to_vec()).await.map_err(put)?;
+            }
         }
         Ok(())
     }

@@ -12,9 +12,10 @@ use std::fmt;
 use std::time::Duration;
 
 use belljar_journal::event::{
-    Body, ErrorCategory, Event, LlmTrouble, Outcome, Tokens, ToolFinished,
+    Body, DeviationCause, ErrorCategory, Event, LlmTrouble, Outcome, Tokens, ToolFinished,
 };
 use belljar_journal::{Address, CRASHES, RunView, State};
+use belljar_model::ModelParameters;
 use time::OffsetDateTime;
 
 use crate::answer::REFUSAL;
@@ -30,6 +31,10 @@ const TOOLS: &[&str] = &[PYTHON, SHELL, READ, WRITE, FINISH];
 /// they report is about joins.
 const CLOCK: &str = "clock";
 const GUARDS: &[&str] = &[CLOCK, "empty-join", "fan-out", "key-mismatch"];
+
+/// Parameters of models.
+const PARAMETERS: &[&str] =
+    &[ModelParameters::TEMPERATURE, ModelParameters::EFFORT, ModelParameters::OUTPUT_TOKENS];
 
 /// Categories of faults of calls: every one that this version writes.
 pub(crate) const FAULTS: &[&str] = &[
@@ -87,6 +92,11 @@ pub enum Signal {
     Refused {
         reason: &'static str,
         count: u64,
+    },
+    /// A parameter that the run chose was not in force.
+    Deviated {
+        parameter: &'static str,
+        cause: DeviationCause,
     },
     /// The run has let go of a sandbox that it had for so long.
     SandboxUsed(Duration),
@@ -224,6 +234,10 @@ impl Signals {
             Body::NetworkUsed(used) => signals.extend(used.refusals.iter().map(|refusal| {
                 Signal::Refused { reason: word(REASONS, &refusal.reason), count: refusal.count }
             })),
+            Body::ParameterDeviated(deviated) => {
+                let parameter = word(PARAMETERS, &deviated.parameter);
+                signals.push(Signal::Deviated { parameter, cause: deviated.cause });
+            }
             Body::Finished(finished) => {
                 signals.extend(self.sandbox_used(event.at));
                 signals.push(Signal::Ended {

@@ -216,6 +216,7 @@ impl Run {
             }
             Signal::Started { .. }
             | Signal::Refused { .. }
+            | Signal::Deviated { .. }
             | Signal::SandboxUsed(_)
             | Signal::Attempted(_) => {}
         }

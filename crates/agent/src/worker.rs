@@ -13,9 +13,11 @@ mod ask;
 mod attach;
 mod call;
 mod close;
+mod deviation;
 mod keeper;
 mod network;
 mod obey;
+mod replay;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use belljar_client::Client;
 use belljar_journal::event::{
-    Body, Brought, Dataset, Event, Injected, InjectedMessage, Limit, LlmFailed, LlmTrouble,
+    Body, Brief, Brought, Dataset, Event, Injected, InjectedMessage, Limit, LlmFailed, LlmTrouble,
 };
 use belljar_journal::{
     Address, AppendError, Appended, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError,
@@ -35,11 +37,13 @@ use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 use tokio::io::AsyncReadExt as _;
 
+use crate::brief;
 use crate::budget::Clause;
 use crate::data::{DataError, Depot, Item};
 use crate::decide::{Step, decide};
 use crate::money::Prices;
 use crate::prompt::{Facts, Texts};
+use crate::recording::{Recording, RecordingError};
 use crate::room::Rooms;
 use crate::signal::{Observer, Signals};
 use crate::story::Story;
@@ -118,6 +122,8 @@ pub enum WorkError {
     Blob(#[from] BlobError),
     #[error("what is said of the run's data cannot be had")]
     Data(#[from] DataError),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     #[error("the run began with a prompt that this version does not have")]
     Prompt,
     #[error("the run's log does not say how it began")]
@@ -145,6 +151,9 @@ struct Work<'w> {
     facts: Facts,
     template: String,
     data: Vec<Item>,
+    brief: Brief,
+    /// The answers of a run that is a replay.
+    recording: Option<Arc<Recording>>,
     /// Whether this worker has seen its sandbox alive.
     is_seen: bool,
     token: GivenToken,
@@ -313,9 +322,20 @@ impl<'w> Work<'w> {
             bytes: dataset.bytes,
         };
         let items = created.datasets.iter().map(item).collect();
-        let facts = Facts { texts, network: story.view.network.clone(), data };
-        let wished = created.wish.map(|wish| wish.template);
-        let template = wished.unwrap_or_else(|| worker.settings.template.clone());
+        let (template, brief) = match created.wish {
+            Some(wish) => (wish.template, wish.brief),
+            None => (worker.settings.template.clone(), Brief::default()),
+        };
+        let facts = Facts {
+            texts,
+            network: story.view.network.clone(),
+            brief: brief::describe(&brief),
+            data,
+        };
+        let recording = match &brief.replay {
+            Some(replay) => Some(Arc::new(worker.recording(replay.recording).await?)),
+            None => None,
+        };
         Ok(Self {
             worker,
             lease,
@@ -326,6 +346,8 @@ impl<'w> Work<'w> {
             facts,
             template,
             data: items,
+            brief,
+            recording,
             is_seen: false,
             token: GivenToken::default(),
         })
@@ -399,7 +421,10 @@ impl<'w> Work<'w> {
                 let message = InjectedMessage { kind, turn, text, answers: None };
                 self.append(NewEvent::new(message).keyed("restored:1")).await?;
             }
-            Step::Ask { turn, attempt, last } => self.ask(turn, attempt, last).await?,
+            Step::Ask { turn, attempt, last } => match self.recording.clone() {
+                Some(recording) => self.replay(&recording, turn, attempt, last).await?,
+                None => self.ask(turn, attempt, last).await?,
+            },
             Step::Intend(call) => self.intend(call).await?,
             Step::Start(call) => self.start(call).await?,
             Step::Collect { call, exec, sandbox } => self.collect(call, exec, sandbox).await?,

@@ -1,8 +1,10 @@
 //! Runs: a question and some files in, an answer out.
 
+mod brief;
+
 use std::collections::BTreeMap;
 
-use belljar_model::{Question, Tier};
+use belljar_model::{Instructions, Question, RecordingName, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +13,10 @@ use crate::bounds::{Count, DateTime, Name, Number, PageSize, Text};
 use crate::data::Sha256;
 use crate::network::{Network, OperationName};
 use crate::sandbox::{ChosenLimits, TierName};
+
+pub use brief::{
+    EffortName, RunParameters, RunRecording, RunSkill, TemperatureNumber, WantedSkill,
+};
 
 /// A run to create.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -50,6 +56,23 @@ pub struct CreateRun {
     pub model: Option<Text<1, 128>>,
     #[serde(default)]
     pub budget: RunBudget,
+    /// Parameters of the model.
+    #[serde(default, skip_serializing_if = "RunParameters::is_empty")]
+    pub parameters: RunParameters,
+    /// Text that is added to the model's prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Text<1, { Instructions::MAX_CHARS }>>,
+    /// Skills for the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub skills: Vec<WantedSkill>,
+    /// Name of a recording to make of the run. No two recordings have the same name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Text<1, { RecordingName::MAX_BYTES }>>,
+    /// Recording to replay: its name, or the id of the recorded run. No model is asked; the time,
+    /// the model, its parameters and the budget are the recorded ones unless you name others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Text<1, { RecordingName::MAX_BYTES }>>,
     /// Current time, as the run sees it. Default: its creation time.
     #[serde(default)]
     pub now: Option<DateTime>,
@@ -175,6 +198,19 @@ pub struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     pub model: String,
+    /// Parameters that the run chose.
+    #[serde(default, skip_serializing_if = "RunParameters::is_empty")]
+    pub parameters: RunParameters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<RunSkill>,
+    /// The recording that is made of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RunRecording>,
+    /// Id of the recorded run that this one replays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
     /// Current time, as the run sees it.
     pub now: DateTime,
     pub made_at: DateTime,
@@ -223,8 +259,8 @@ pub struct RunUsed {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RunEnd {
     pub outcome: RunOutcome,
-    /// The part that failed: `model`, `sandbox`, `data`, `no_result`, `runtime_crash` or
-    /// `internal`.
+    /// The part that failed: `model`, `sandbox`, `data`, `no_result`, `runtime_crash`, `replay`
+    /// or `internal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ mod agent;
 mod aliases;
 mod ask;
 mod bench;
+mod brief;
 mod cassette;
 mod cells;
 mod completions;
@@ -48,6 +49,7 @@ pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
     BenchPlatform, BenchSessions, BenchStart, BenchTiers, BenchTti,
 };
+pub(crate) use brief::{BriefOptions, InstructionsSource};
 pub(crate) use cassette::{Cassette, CassetteAction};
 pub(crate) use cells::Cells;
 pub(crate) use completions::{CompletionShell, Completions};

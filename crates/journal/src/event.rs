@@ -9,6 +9,7 @@
 //! A field that may be left out can be added to a shape; anything else is a new
 //! one. A kind is never removed, and never comes to mean something else.
 
+mod brief;
 mod control;
 mod life;
 mod model;
@@ -22,6 +23,7 @@ use time::OffsetDateTime;
 
 use crate::key::Key;
 
+pub use brief::{Brief, DeviationCause, ParameterDeviated, RecordingMade, Replay, Skill};
 pub use control::{
     BudgetChanged, BudgetPatch, Cancelled, ControlRequested, Injected, InjectedMessage, Paused,
     Request, Resumed,
@@ -40,8 +42,8 @@ pub use tool::{
 
 /// The newest format that this version reads and writes. 2 brought the environment of a run: who
 /// does not know it would execute the run's code behind another wall, and may not claim it.
-/// 3 brought its network access: who does not know it would promise the model a network and give
-/// it none.
+/// 3 brought its network access, the brief of its model, recordings and deviations: who does not
+/// know these would promise the model a network and give it none, or not follow its brief.
 pub const FORMAT: u32 = 3;
 
 /// One line of a transcript.
@@ -101,8 +103,9 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
-                    Self::RunCreated(created) if created.has_network() => 3,
+                    Self::RunCreated(created) if created.has_network() || created.has_brief() => 3,
                     Self::RunCreated(created) if created.has_environment() => 2,
+                    Self::Finished(finished) if finished.is_divergence() => 3,
                     $(Self::$name(_) => $version,)*
                     Self::Unknown(unknown) => unknown.version,
                 }
@@ -152,6 +155,8 @@ kinds! {
     "guard_reported" v 1 = GuardReported,
     "artifact_added" v 1 = ArtifactAdded,
     "snapshot_taken" v 1 = SnapshotTaken,
+    "recording_made" v 3 = RecordingMade,
+    "parameter_deviated" v 3 = ParameterDeviated,
     "injected_message" v 1 = InjectedMessage,
     "limit_hit" v 1 = LimitHit,
     "control_requested" v 1 = ControlRequested,

@@ -42,6 +42,10 @@ impl Key {
             Body::ToolFinished(it) => format!("finish:{}:{}", it.call.turn, it.call.id),
             Body::NetworkUsed(it) => format!("network:{}:{}", it.call.turn, it.call.id),
             Body::SnapshotTaken(it) => format!("snapshot:{}", it.after),
+            Body::RecordingMade(_) => "recording".to_owned(),
+            Body::ParameterDeviated(it) => {
+                format!("deviation:{}:{}", it.parameter, it.cause.as_str())
+            }
             Body::LimitHit(it) => format!("limit:{:?}:{}", it.limit, it.allowed),
             Body::InjectedMessage(it) => match (it.answers, it.kind) {
                 (Some(request), _) => format!("obey:{request}"),

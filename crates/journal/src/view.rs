@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 
 use belljar_model::{ExecId, Generation, SandboxId, Sequence};
 
+use crate::blob::BlobRef;
 use crate::event::{
-    Artifact, Block, Body, Budget, CallRef, ControlRequested, Environment, Event, Finished,
-    ForkedFrom, Injected, Limit, NetworkAccess, Prompt, Request, Retry, RunCreated, SnapshotTaken,
-    StageChanged,
+    Artifact, Block, Body, Budget, CallRef, ControlRequested, DeviationCause, Environment, Event,
+    Finished, ForkedFrom, Injected, Limit, NetworkAccess, Prompt, Request, Retry, RunCreated,
+    SnapshotTaken, StageChanged,
 };
 use crate::journal::State;
 
@@ -63,6 +64,10 @@ pub struct RunView {
     pub given: Option<Environment>,
     pub snapshot: Option<SnapshotTaken>,
     pub artifacts: Vec<Artifact>,
+    /// The recording that was made of it.
+    pub recording: Option<BlobRef>,
+    /// Parameters that were not in force as they were chosen, and why.
+    pub deviations: BTreeSet<(String, DeviationCause)>,
     /// Of the last lease, and whose it was.
     pub generation: Generation,
     pub owner: Option<String>,
@@ -235,6 +240,10 @@ impl RunView {
                 self.finished = Some(finished.clone());
             }
             Body::Unknown(_) => self.unknown = self.unknown.or(Some(event.seq)),
+            Body::RecordingMade(made) => self.recording = Some(made.recording),
+            Body::ParameterDeviated(deviated) => {
+                self.deviations.insert((deviated.parameter.clone(), deviated.cause));
+            }
             Body::PromptBuilt(_) | Body::NetworkUsed(_) | Body::GuardReported(_) => {}
         }
         if let Some(state) = State::after(event.body.kind()) {
@@ -249,6 +258,8 @@ impl RunView {
         self.asked = None;
         self.attempts = 0;
         self.sandbox = None;
+        self.recording = None;
+        self.deviations.clear();
         self.sandboxes = 0;
         self.given = None;
         self.limits.clear();

@@ -47,6 +47,25 @@ pub enum Change {
     UsageAsked,
 }
 
+impl Change {
+    /// The parameter of a run's model that the change is about; none: it is about another field.
+    pub fn parameter(&self) -> Option<&'static str> {
+        match self {
+            Self::Pinned(field) => match field.as_str() {
+                "temperature" => Some("temperature"),
+                "reasoning_effort" | "reasoning" | "output_config" | "thinking" => Some("effort"),
+                "max_tokens" | "max_output_tokens" | "max_completion_tokens" => {
+                    Some("output_tokens")
+                }
+                _ => None,
+            },
+            Self::MaxOutput { from: Some(_), .. } => Some("output_tokens"),
+            Self::ThinkingLowered { .. } => Some("effort"),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -136,7 +155,7 @@ impl Rewritten {
                     changes.push(Change::UsageAsked);
                 }
             }
-            fields::pin(rules, &mut top, &mut changes);
+            fields::pin(request, rules, &mut top, &mut changes);
         }
         top.finish(&mut edits);
         Ok(Self {

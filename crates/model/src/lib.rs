@@ -7,10 +7,13 @@ pub mod attribution;
 pub mod data;
 pub mod end;
 pub mod id;
+pub mod instructions;
 pub mod limits;
 pub mod network;
 pub mod operations;
+pub mod parameters;
 pub mod question;
+pub mod recording;
 pub mod rows;
 pub mod run;
 pub mod spec;
@@ -21,11 +24,14 @@ pub use attribution::{Attribution, InvalidAttribution};
 pub use data::Data;
 pub use end::{End, EndReason, Usage};
 pub use id::{NodeNumber, SandboxId};
+pub use instructions::{Instructions, InvalidInstructions};
 pub use limits::{ChosenLimits, Limits, MaxLimits, OutOfRange};
 pub use operations::{
     CapHolder, InvalidOperationCap, OperationCap, OperationCapped, OperationCaps, is_operation_name,
 };
+pub use parameters::{Effort, InvalidEffort, InvalidTemperature, ModelParameters, Temperature};
 pub use question::Question;
+pub use recording::{InvalidRecordingName, RecordingName};
 pub use run::{ExecId, Generation, RunId, Sequence};
 pub use spec::{
     Bind, Disk, Owners, RootFs, Runtime, SecurityProfile, Spec, Strength, Tier, UnknownProfile,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use belljar_llm::Usage;
 
 use crate::conversation::{Block, Conversation, Message, Role, ToolCall};
+use crate::parameters::AppliedParameters;
 
 /// One answer, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Answer {
     pub id: Option<String>,
     /// What was tried before, and may have cost something too.
     pub retries: Vec<Retry>,
+    /// The parameters that were in force, as far as they are known.
+    pub applied: AppliedParameters,
 }
 
 /// Why the model stopped.
@@ -136,6 +139,7 @@ mod tests {
             model: None,
             id: None,
             retries: vec![],
+            applied: AppliedParameters::default(),
         };
         answer.settle(&conversation);
         let settled: Vec<_> =

@@ -29,6 +29,7 @@ use serde_json::{Map, Value};
 
 use crate::answer::{Answer, Stop};
 use crate::conversation::{Block, Conversation, Input, Message, Role, Tool, ToolCall, ToolResult};
+use crate::parameters::AppliedParameters;
 use crate::provider::{AnswerError, Answering, Delta, OnDelta, Options, Provider, ToolChoice};
 use plan::Plan;
 use question::Question;
@@ -107,6 +108,7 @@ fn answer(conversation: &Conversation, tools: ToolChoice) -> Result<Answer, Answ
         model: Some("heuristic".to_owned()),
         id: None,
         retries: Vec::new(),
+        applied: AppliedParameters::default(),
     })
 }
 

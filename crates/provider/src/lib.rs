@@ -6,6 +6,7 @@ mod clock;
 mod conversation;
 mod failure;
 mod heuristic;
+mod parameters;
 mod provider;
 mod retry;
 mod transport;
@@ -13,6 +14,7 @@ mod wire;
 mod write;
 
 pub use answer::{Answer, Retry, Stop};
+pub use belljar_model::{Effort, Temperature};
 pub use client::{Client, InvalidBasePath, Limits, Upstream};
 pub use clock::{Clock, WallClock};
 pub use conversation::{
@@ -21,9 +23,8 @@ pub use conversation::{
 };
 pub use failure::Failure;
 pub use heuristic::Heuristic;
-pub use provider::{
-    AnswerError, Answering, Delta, Effort, Form, OnDelta, Options, Provider, ToolChoice,
-};
+pub use parameters::{AppliedParameters, Deviation, UnsupportedParameter, check_parameters};
+pub use provider::{AnswerError, Answering, Delta, Form, OnDelta, Options, Provider, ToolChoice};
 pub use retry::Retries;
 pub use transport::{Credential, Transport, TransportError, UnfitCredential};
 pub use wire::{Lifetime, Version};

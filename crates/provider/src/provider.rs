@@ -4,6 +4,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
+use belljar_model::{Effort, Temperature};
+
 use crate::answer::Answer;
 use crate::conversation::{Conversation, InvalidConversation};
 use crate::failure::Failure;
@@ -54,7 +56,7 @@ pub enum Delta<'a> {
     },
 }
 
-/// How to ask. Sampling is left to the provider: newer versions refuse to be told.
+/// How to ask. What is absent is left to the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     pub model: String,
@@ -62,6 +64,8 @@ pub struct Options {
     pub max_output: u64,
     pub tools: ToolChoice,
     pub form: Form,
+    /// Newer models refuse any.
+    pub temperature: Option<Temperature>,
     pub effort: Option<Effort>,
     /// Conversations with the same key are kept near each other by providers that
     /// cache by themselves: the id of the run. Up to 64 characters count.
@@ -85,14 +89,6 @@ pub enum Form {
     #[default]
     Stream,
     Whole,
-}
-
-/// How hard to think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
-    Low,
-    Medium,
-    High,
 }
 
 /// Why there is no answer.
@@ -132,18 +128,9 @@ impl Options {
             max_output,
             tools: ToolChoice::default(),
             form: Form::default(),
+            temperature: None,
             effort: None,
             cache_key: None,
-        }
-    }
-}
-
-impl Effort {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
         }
     }
 }

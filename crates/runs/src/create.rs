@@ -24,8 +24,9 @@ use time::OffsetDateTime;
 
 use crate::Runs;
 use crate::bounds::OverBudget;
+use crate::brief::{BriefError, ReplayedRun, WantedBrief, give_name_back};
 use crate::data::{Belongings, KeptError, PutError};
-use crate::models::NoModel;
+use crate::models::{Choice, NoModel, UnsupportedBrief};
 use crate::network::NetworkRefused;
 
 /// A run that somebody wants.
@@ -44,6 +45,8 @@ pub struct Wanted {
     pub operation: Option<String>,
     pub model: Option<String>,
     pub budget: Budget,
+    /// Parameters, instructions, skills and recordings of its model.
+    pub brief: WantedBrief,
     pub now: Option<OffsetDateTime>,
     /// Under which it is made once, and the digest of all that was asked.
     pub key: Option<(String, Digest)>,
@@ -81,6 +84,10 @@ pub enum CreateRunError {
     Network(#[from] NetworkRefused),
     #[error(transparent)]
     Budget(#[from] OverBudget),
+    #[error(transparent)]
+    Brief(#[from] BriefError),
+    #[error(transparent)]
+    Parameters(#[from] UnsupportedBrief),
     #[error("you have no data {0}")]
     NoData(Digest),
     #[error(transparent)]
@@ -127,41 +134,63 @@ impl Runs {
                 Err(error) => return Err(CreateRunError::Read(error)),
             }
         }
-        let choice = self.models().choose(wanted.operation.as_deref(), wanted.model.as_deref())?;
+        let belongings = self.data().of(tenant)?;
+        let replayed = self.replayed(tenant, &belongings, &wanted.brief).await?;
+        let choice = self.choose(&wanted, replayed.as_ref())?;
         self.check_quota(tenant).await?;
         let bounds = self.settings().bounds;
-        bounds.check(&wanted.budget)?;
+        let budget = replayed.as_ref().map_or(wanted.budget, |it| it.budget(wanted.budget));
+        bounds.check(&budget)?;
+        let mut brief = self.brief(&belongings, &wanted.brief, replayed.as_ref()).await?;
+        bounds.check_output(&brief.parameters)?;
+        if replayed.is_none() {
+            self.models().check(&choice, &brief)?;
+        }
+        if choice.operation.is_some() {
+            brief.parameters = bounds.over_output(brief.parameters);
+        }
         let template = wanted.template.clone().unwrap_or_else(|| self.settings().template.clone());
         self.check_environment(tenant, &wanted.environment).await?;
         self.check_network(tenant, &wanted, choice.operation.as_deref()).await?;
         let room = self.room(tenant, &template, &wanted.environment).await?;
-        let belongings = self.data().of(tenant)?;
         let items = self.items(tenant, &belongings, &wanted.data).await?;
         let profile = self.profile(&belongings, &items).await?;
         let plan = self.plan(&belongings, items, room, profile).await?;
         let text = plan.describe().into_bytes();
         let datasets = datasets(&belongings, &plan, &text).await?;
         let has_data = !datasets.is_empty();
-        let turns = wanted.budget.turns.or(Some(self.settings().turns));
+        let turns = budget.turns.or(Some(self.settings().turns));
+        let recorded_now = replayed.as_ref().map(ReplayedRun::now);
+        let recorded_prompt = replayed.as_ref().and_then(ReplayedRun::prompt);
         let created = RunCreated {
             question: wanted.question.to_string(),
             datasets,
             model: choice.model,
-            prompt: Texts::newest_for(&wanted.network).prompt(),
-            budget: bounds.over(Budget { turns, ..wanted.budget }),
-            now: wanted.now.unwrap_or_else(OffsetDateTime::now_utc),
+            prompt: recorded_prompt.unwrap_or_else(|| Texts::newest_for(&wanted.network).prompt()),
+            budget: bounds.over(Budget { turns, ..budget }),
+            now: wanted.now.or(recorded_now).unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template,
                 environment: wanted.environment,
                 network: Box::new(wanted.network.clone()),
+                brief,
                 operation: choice.operation,
                 request: wanted.key.as_ref().map(|(_, request)| *request),
             }),
         };
         let new = NewRun { address: address.clone(), first: First::Created(created) };
-        match self.journal().create(&new).await.map_err(CreateRunError::Create)? {
-            Created::Made => {}
-            Created::Already(first) => return repeated(address, Some(&first), &wanted),
+        if let Some(name) = &wanted.brief.record {
+            self.take_name(&belongings, name, &address.run).await?;
+        }
+        match self.journal().create(&new).await {
+            Ok(Created::Made) => {}
+            Ok(Created::Already(first)) => return repeated(address, Some(&first), &wanted),
+            Err(error) => {
+                if let Some(name) = &wanted.brief.record {
+                    give_name_back(&belongings, name).await;
+                }
+                return Err(CreateRunError::Create(error));
+            }
         }
         belljar_fault::point("run.run_created");
         if has_data {
@@ -170,6 +199,23 @@ impl Runs {
         }
         self.0.bell.notify_one();
         Ok(Made { run: address, is_repeated: false })
+    }
+
+    /// Chooses the model. A replay needs none: it has the answers of the recorded one.
+    fn choose(
+        &self,
+        wanted: &Wanted,
+        replayed: Option<&ReplayedRun>,
+    ) -> Result<Choice, CreateRunError> {
+        let Some(replayed) = replayed else {
+            let (operation, model) = (wanted.operation.as_deref(), wanted.model.as_deref());
+            return Ok(self.models().choose(operation, model)?);
+        };
+        if wanted.operation.is_some() {
+            return Err(BriefError::ReplayedOperation.into());
+        }
+        let model = wanted.model.clone().unwrap_or_else(|| replayed.model().to_owned());
+        Ok(Choice { operation: None, model })
     }
 
     async fn check_quota(&self, tenant: &str) -> Result<(), CreateRunError> {

@@ -22,7 +22,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::Runs;
 use crate::data::KeptError;
-use crate::models::NoProvider;
+use crate::models::{FixedRules, Models as _, NoProvider};
 
 /// Runs that are looked at to find those that may be worked on.
 const LOOKED_AT: usize = 1000;
@@ -102,8 +102,13 @@ impl Runs {
             _ => None,
         });
         let created = created.ok_or(CrewError::NoBeginning)?;
-        let operation = created.wish.and_then(|wish| wish.operation);
-        let (provider, prices) = self.models().provider(run, operation.as_deref()).await?;
+        let wish = created.wish.as_ref();
+        let operation = wish.and_then(|wish| wish.operation.as_deref());
+        let (provider, prices) = match wish.is_some_and(|wish| wish.brief.replay.is_some()) {
+            // Its worker asks nobody.
+            true => FixedRules.provider(run, None).await?,
+            false => self.models().provider(run, operation).await?,
+        };
         let settings = belljar_agent::Settings {
             owner: self.settings().owner.clone(),
             lease: self.settings().lease,

@@ -14,6 +14,7 @@
 //! who works on the run.
 
 mod bounds;
+mod brief;
 mod create;
 mod crew;
 mod data;
@@ -39,11 +40,12 @@ use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{MANIFEST, PlanError, TurnError};
 pub use bounds::{OverBudget, RunBounds};
+pub use brief::{BriefError, WantedBrief};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
 pub use describe::DescribeError;
 pub use figures::{FigureWindow, RunStats, StatsError};
-pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
+pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced, UnsupportedBrief};
 pub use network::{NetworkOffer, NetworkRefused};
 pub use steer::SteerError;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use belljar_agent::Prices;
 use belljar_journal::Address;
-use belljar_provider::{Heuristic, Provider};
+use belljar_journal::event::Brief;
+use belljar_provider::{Heuristic, Provider, UnsupportedParameter};
 use futures_util::future::BoxFuture;
 
 /// What a run is answered by.
@@ -25,6 +26,15 @@ pub type Priced = (Arc<dyn Provider>, Prices);
 #[error("{0}")]
 pub struct NoModel(pub String);
 
+/// A brief that the chosen model cannot follow.
+#[derive(Debug, thiserror::Error)]
+pub enum UnsupportedBrief {
+    #[error(transparent)]
+    Parameter(#[from] UnsupportedParameter),
+    #[error("fixed rules have no `{0}`; name the operation of a model")]
+    FixedRules(&'static str),
+}
+
 /// The model cannot be asked just now.
 #[derive(Debug, thiserror::Error)]
 #[error("the model cannot be reached")]
@@ -35,6 +45,14 @@ pub struct NoProvider(#[source] pub Box<dyn Error + Send + Sync>);
 pub trait Models: fmt::Debug + Send + Sync {
     /// What a run gets that says this much.
     fn choose(&self, operation: Option<&str>, model: Option<&str>) -> Result<Choice, NoModel>;
+
+    /// Refuses a brief that the chosen model cannot follow.
+    fn check(&self, choice: &Choice, brief: &Brief) -> Result<(), UnsupportedBrief> {
+        match choice.operation {
+            Some(_) => Ok(()),
+            None => FixedRules::check_brief(brief),
+        }
+    }
 
     /// Whom to ask for a run, and what that costs.
     fn provider<'a>(
@@ -50,6 +68,19 @@ pub struct FixedRules;
 
 impl FixedRules {
     pub const NAME: &str = "heuristic";
+
+    /// Refuses what only a model can follow.
+    fn check_brief(brief: &Brief) -> Result<(), UnsupportedBrief> {
+        let named = [
+            (!brief.parameters.is_default(), "parameters"),
+            (brief.instructions.is_some(), "instructions"),
+            (!brief.skills.is_empty(), "skills"),
+        ];
+        match named.into_iter().find(|(is_named, _)| *is_named) {
+            Some((_, name)) => Err(UnsupportedBrief::FixedRules(name)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Models for FixedRules {

@@ -119,6 +119,7 @@ fn count(signal: &Signal) {
         Signal::Called { fault } => metrics.called(fault.unwrap_or("none")),
         Signal::Guarded { kind, guard } => metrics.guarded(kind.as_str(), guard),
         Signal::Refused { reason, count } => metrics.refused(reason, count),
+        Signal::Deviated { parameter, cause } => metrics.deviated(parameter, cause.as_str()),
         Signal::SandboxUsed(time) => metrics.sandbox_used(time),
         Signal::Ended { outcome, error, attempt, time } => {
             if let Some(error) = error {

@@ -21,6 +21,7 @@ mod operations;
 mod policy;
 mod ports;
 mod quota;
+mod recordings;
 mod replicas;
 mod reuse;
 mod secrets;
@@ -88,6 +89,12 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-04", "a cursor of another tenant", cursors::are_ones_own),
     case!("API-04/stats", "figures of another tenant's runs", stats::are_ones_own),
     case!("API-04/stats/platform", "the same, by control", stats::are_ones_own_by_control),
+    case!("API-04/recordings", "recordings and skills of another tenant", recordings::are_ones_own),
+    case!(
+        "API-04/recordings/platform",
+        "the same, by control",
+        recordings::are_ones_own_by_control
+    ),
     case!(warm "API-05", "undescribed fields", bodies::unknown_fields),
     case!("API-06", "hostile values", bodies::hostile_values),
     case!("API-07", "SQL in every text field", database::texts_stay_texts),

@@ -74,8 +74,12 @@ fn warned(turn: u32) -> Body {
 }
 
 fn facts() -> Facts {
-    let (texts, network) = (Texts::newest(), NetworkAccess::default());
-    Facts { texts, network, data: "# Datasets\n\n- deals".into() }
+    Facts {
+        texts: Texts::newest(),
+        network: NetworkAccess::default(),
+        brief: String::new(),
+        data: "# Datasets\n\n- deals".into(),
+    }
 }
 
 fn texts(message: &Message) -> Vec<String> {

@@ -6,7 +6,7 @@ use belljar_journal::NewEvent;
 use belljar_journal::event::{
     Body, Event, Limit, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt,
 };
-use belljar_model::Sequence;
+use belljar_model::{ModelParameters, Sequence};
 use belljar_objects::Digest;
 use belljar_provider::{Answer, AnswerError, Delta, Options, ToolChoice};
 
@@ -35,6 +35,7 @@ impl Work<'_> {
             };
         }
         let body = self.worker.provider.written(&conversation, &options);
+        self.note_bounded_output(turn, &options).await?;
         let built = PromptBuilt {
             turn,
             sha256: Digest::of(&body),
@@ -55,8 +56,12 @@ impl Work<'_> {
         let answering = self.worker.provider.answer(&conversation, &options, &mut on_delta);
         let answered = tokio::time::timeout(self.patience(), answering).await;
         let took = micros(begin.elapsed());
+        let mut deviations = Vec::new();
         let body: Body = match answered {
-            Ok(Ok(answer)) => self.responded(turn, asked, &answer, first, took).into(),
+            Ok(Ok(answer)) => {
+                deviations = answer.applied.deviations(&options);
+                self.responded(turn, asked, &answer, first, took).into()
+            }
             Ok(Err(error)) => {
                 let message = chain(&error);
                 failed(turn, asked, trouble(&error), message, took).into()
@@ -67,12 +72,15 @@ impl Work<'_> {
             }
         };
         // The model is not asked again, and no call begun, before the next that waits.
-        self.append(NewEvent::new(body).waiting()).await.map(drop)
+        self.append(NewEvent::new(body).waiting()).await?;
+        self.note_deviations(turn, deviations).await
     }
 
     fn options(&self, last: bool) -> Options {
-        let mut options =
-            Options::new(self.story.view.model.clone(), self.worker.settings.max_output);
+        let ModelParameters { temperature, effort, output_tokens } = self.brief.parameters;
+        let most = output_tokens.map_or(self.worker.settings.max_output, u64::from);
+        let mut options = Options::new(self.story.view.model.clone(), most);
+        (options.temperature, options.effort) = (temperature, effort);
         options.tools = if last { ToolChoice::None } else { ToolChoice::Auto };
         options.cache_key = Some(self.lease.address.run.to_string());
         options

@@ -22,6 +22,11 @@ impl Work<'_> {
                 return self.close(closing).await;
             }
         };
+        let equipped = self.worker.rooms.equip(&made.id, &self.brief.skills).await;
+        if let Err(error) = equipped {
+            let closing = Closing::failed(category(&error), &chain(&error));
+            return self.close(closing).await;
+        }
         let attached = SandboxAttached {
             sandbox: made.id,
             number,
@@ -45,7 +50,7 @@ impl Work<'_> {
 
 fn category(error: &RoomError) -> ErrorCategory {
     match error {
-        RoomError::Data(_) | RoomError::Put { .. } => ErrorCategory::Data,
+        RoomError::Data(_) | RoomError::Put { .. } | RoomError::Skill { .. } => ErrorCategory::Data,
         RoomError::Make { .. } | RoomError::Tier(_) | RoomError::Id => ErrorCategory::Sandbox,
     }
 }

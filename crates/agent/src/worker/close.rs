@@ -22,6 +22,7 @@ impl Work<'_> {
             self.keep(None, RESULT.to_owned(), "text/markdown", text.into_bytes()).await?;
             self.catch_up().await?;
         }
+        self.record().await?;
         let Closing { outcome, error, message, .. } = closing;
         let finished = Finished { outcome, error, message, result: Some(result) };
         self.append(NewEvent::new(finished).seen(self.story.view.head)).await?;

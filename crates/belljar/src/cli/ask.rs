@@ -13,6 +13,7 @@ use time::{Date, OffsetDateTime};
 
 use super::Reaches;
 use super::agent::parse_dollars;
+use super::brief::BriefOptions;
 use super::{parse_cores, parse_tier};
 
 /// Answer a question about files with code that runs in a sandbox
@@ -34,7 +35,8 @@ pub(crate) struct Ask {
     pub(crate) out: Option<PathBuf>,
     /// Resume an interrupted run, or wait for a paused one. It keeps its options; `belljar runs
     /// budget` changes its budget
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["Allowance", "Confines", "Reaches", "now"])]
+    #[arg(long, value_name = "RUN")]
+    #[arg(conflicts_with_all = ["Allowance", "Confines", "Reaches", "BriefOptions", "now"])]
     pub(crate) resume: Option<RunName>,
     /// Number of retries if there is no answer; each one doubles the turns or the memory that was
     /// not enough
@@ -63,6 +65,8 @@ pub(crate) struct Ask {
     pub(crate) confines: Confines,
     #[command(flatten)]
     pub(crate) reaches: Reaches,
+    #[command(flatten)]
+    pub(crate) brief: BriefOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -102,9 +106,10 @@ pub(crate) struct ModelChoice {
     /// API dialect of --model-url
     #[arg(long, value_enum, default_value = "anthropic-messages", help_heading = "Model")]
     pub(crate) dialect: Dialect,
-    /// Maximum number of tokens in one model answer
-    #[arg(long, value_name = "TOKENS", default_value = "8192", help_heading = "Model")]
-    pub(crate) max_output: u64,
+    /// Maximum number of tokens in one model answer, reasoning included [default: 8192]
+    #[arg(long, visible_alias = "output-tokens", value_name = "TOKENS", help_heading = "Model")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_output: Option<u32>,
 }
 
 impl ModelChoice {

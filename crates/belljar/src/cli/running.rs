@@ -26,6 +26,9 @@ pub(crate) struct Running {
     /// How long rows of calls and connections are kept
     #[arg(long, value_name = "TIME", value_parser = parse_days, default_value = "30d")]
     pub(crate) keep_rows: Duration,
+    /// Maximum number of tokens in one model answer of a run, and that of a run that names none
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_run_output_tokens: Option<u32>,
     /// Maximum size of all data that one tenant uploads for runs
     #[arg(long = "max-run-data", alias = "run-data", value_name = "SIZE")]
     #[arg(default_value = "10G", value_parser = parse_size)]

@@ -9,6 +9,7 @@
 
 mod begin;
 mod begun;
+mod brief;
 pub(super) mod model;
 mod place;
 
@@ -20,13 +21,14 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use belljar_actions::RowQueue;
 use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
-use belljar_journal::event::{Body, Environment, Finished, NetworkAccess, Outcome};
+use belljar_journal::event::{Body, Brief, Environment, Finished, NetworkAccess, Outcome};
 use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Shelf;
 use belljar_server::{KEEP_ROWS, RowKeeper};
 
 use self::begun::Begun;
+use self::brief::Replayed;
 use self::model::Chosen;
 use self::place::Sandboxes;
 use super::dataset;
@@ -57,13 +59,19 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         make(out)?;
     }
     let rows = RowQueue::new().context("cannot get random numbers")?;
+    let shelf = Shelf::new(config.data.join("datasets"));
+    let replayed = match &options.brief.replay {
+        Some(name) => Some(Replayed::find(name, &config.data, &*journal, &shelf).await?),
+        None => None,
+    };
     let asking = Asking {
         options,
         config,
         printer,
         template: begun.template(options),
         begun,
-        shelf: Shelf::new(config.data.join("datasets")),
+        replayed,
+        shelf,
         journal,
         rows: rows.clone(),
     };
@@ -75,7 +83,8 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
 
 /// Refuses what cannot be answered before a run is made of it.
 fn check(options: &Ask) -> anyhow::Result<()> {
-    if options.data.is_empty() && options.resume.is_none() && options.model.is_fixed_rules() {
+    let needs_data = options.resume.is_none() && options.brief.replay.is_none();
+    if options.data.is_empty() && needs_data && options.model.is_fixed_rules() {
         let error = anyhow!("there is no data to answer from");
         let hint = "--data names the files; a model that needs none is named with --model-url or \
                     --gateway";
@@ -101,6 +110,7 @@ struct Asking<'a> {
     printer: &'a Printer,
     template: String,
     begun: Begun,
+    replayed: Option<Replayed>,
     journal: Arc<dyn Journal>,
     shelf: Shelf,
     /// Calls and connections on their way to the data directory.
@@ -157,7 +167,10 @@ impl Asking<'_> {
             if best.as_ref().is_none_or(|(_, before)| worth(&finished) >= worth(before)) {
                 best = Some((attempt.address.clone(), finished));
             }
-            let more = More { attempts: options.retries.saturating_add(1), memory_bytes };
+            // A recording is of one attempt.
+            let is_recorded = options.brief.record.is_some() || self.is_replay();
+            let retries = if is_recorded { 0 } else { options.retries };
+            let more = More { attempts: retries.saturating_add(1), memory_bytes };
             let Some(next) = try_again(&*self.journal, &attempt.address, more).await? else {
                 break;
             };
@@ -201,6 +214,11 @@ impl Asking<'_> {
         Ok(Attempt { address, environment, network, is_new })
     }
 
+    /// Returns true if a recording answers.
+    fn is_replay(&self) -> bool {
+        self.replayed.is_some() || self.begun.is_replay()
+    }
+
     /// Works on a run until it is over.
     async fn work(&self, attempt: &Attempt, sandboxes: &Sandboxes) -> anyhow::Result<Finished> {
         let Self { options, printer, journal, .. } = self;
@@ -208,16 +226,30 @@ impl Asking<'_> {
         let room = sandboxes.room(&self.template, &attempt.environment).await?;
         sandboxes.check_network(&attempt.network).await?;
         let choice = self.begun.choice(&options.model);
-        let chosen = Chosen::open(&choice, self.config, address, (journal, &self.rows)).await?;
+        let recorded = self.replayed.as_ref().map(|replayed| replayed.recording.model.as_str());
+        let brief = match attempt.is_new {
+            true => brief::read(options, self.replayed.as_ref(), &self.shelf)?,
+            // It was checked when the run began.
+            false => Brief::default(),
+        };
+        let chosen = match self.is_replay() {
+            true => Chosen::recorded(&choice, recorded),
+            false => {
+                Chosen::open(&choice, self.config, address, (journal, &self.rows), &brief).await?
+            }
+        };
         if attempt.is_new {
-            self.begin(attempt, &chosen, room).await?;
+            self.begin(attempt, &chosen, room, brief).await?;
         }
         let settings = Settings {
             owner: format!("ask-{}", std::process::id()),
             template: self.template.clone(),
-            max_output: options.model.max_output,
             data: room.data,
             ..Settings::default()
+        };
+        let settings = match options.model.max_output {
+            Some(most) => Settings { max_output: most.into(), ..settings },
+            None => settings,
         };
         let worker = Worker::new(
             journal.clone(),

@@ -13,15 +13,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use belljar_agent::Prices;
 use belljar_bus::gateway::{Belongs, Budget as Allowance, Grant, PORT, Session};
-use belljar_journal::event::Budget;
+use belljar_journal::event::{Brief, Budget};
 use belljar_journal::{Address, Journal, ReadError, RunView, read_all};
 use belljar_llm::rewrite::Models as Allowed;
 use belljar_llm::{Dialect, Table};
 use belljar_model::SandboxId;
 use belljar_model::network::{Policy, Subject};
 use belljar_node::{Desk, Gateway, GatewayOptions};
-use belljar_provider::{Client, Provider, Retries, Transport, TransportError, Upstream, WallClock};
-use belljar_runs::{Choice, FixedRules, Models, NoModel, NoProvider, Priced};
+use belljar_provider::{
+    Client, Provider, Retries, Transport, TransportError, Upstream, WallClock, check_parameters,
+};
+use belljar_runs::{Choice, FixedRules, Models, NoModel, NoProvider, Priced, UnsupportedBrief};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::HOST;
@@ -187,6 +189,15 @@ impl Models for Behind {
             )));
         }
         Ok(Choice { operation: Some(name.to_owned()), model })
+    }
+
+    fn check(&self, choice: &Choice, brief: &Brief) -> Result<(), UnsupportedBrief> {
+        let Some(operation) = &choice.operation else { return FixedRules.check(choice, brief) };
+        let dialects = self.operations.get(operation).map(|found| found.dialects.as_slice());
+        // One without a dialect is refused when it is asked.
+        let Some(dialect) = dialects.and_then(|dialects| dialects.first()) else { return Ok(()) };
+        let version = Upstream::new(*dialect).version;
+        Ok(check_parameters(*dialect, version, &brief.parameters)?)
     }
 
     fn provider<'a>(

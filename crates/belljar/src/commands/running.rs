@@ -139,8 +139,11 @@ pub(super) async fn of_platform(
 
 fn settings(options: &Running) -> Settings {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let bounds =
-        RunBounds { wall_ms: options.max_run_time.map(millis), nano_dollars: options.max_run_cost };
+    let bounds = RunBounds {
+        wall_ms: options.max_run_time.map(millis),
+        nano_dollars: options.max_run_cost,
+        output_tokens: options.max_run_output_tokens,
+    };
     let template = options.run_template.clone();
     Settings { at_once: options.runs, template, bounds, ..Settings::default() }
 }

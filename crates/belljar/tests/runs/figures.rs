@@ -8,7 +8,7 @@ use std::time::Duration;
 use belljar_journal::Watch;
 use belljar_journal::event::{Budget, Environment, NetworkAccess};
 use belljar_model::Sequence;
-use belljar_runs::{RunStats, Runs, Settings, Wanted};
+use belljar_runs::{RunStats, Runs, Settings, Wanted, WantedBrief};
 use belljar_store::{Quota, Store};
 use belljar_testkit::Postgres;
 
@@ -85,6 +85,7 @@ fn wanted() -> Wanted {
         operation: Some("replicated".into()),
         model: None,
         budget: Budget::default(),
+        brief: WantedBrief::default(),
         environment: Environment::default(),
         network: NetworkAccess::default(),
         caps: belljar_model::OperationCaps::default(),

@@ -13,6 +13,7 @@
 mod again;
 mod api;
 mod ask;
+mod brief;
 mod crash;
 mod described;
 mod ends;
@@ -62,6 +63,10 @@ const CASES: &[(&str, Case)] = cases![
     ends::no_run_ends_without_a_result,
     ends::fifty_megabytes_cost_the_model_four_thousand_characters,
     ends::every_kind_of_mistake_is_counted_and_told,
+    brief::a_recorded_run_is_replayed_without_its_model,
+    brief::a_brief_that_no_run_can_have_is_refused,
+    brief::an_answer_that_the_budget_bounds_is_a_deviation,
+    brief::ask_records_and_replays,
     trouble::a_provider_that_stumbles_is_asked_again_with_the_same_bytes,
     trouble::a_provider_that_never_answers_is_given_up,
     trouble::a_request_that_is_refused_is_not_made_again,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use belljar_journal::event::{Body, Budget, BudgetPatch, Environment, Outcome, Request};
 use belljar_journal::{Journal, RunView, Watch, read_all};
 use belljar_model::{ChosenLimits, Sequence, Tier};
-use belljar_runs::{CreateRunError, RunBounds, Settings, SteerError, Wanted};
+use belljar_runs::{CreateRunError, RunBounds, Settings, SteerError, Wanted, WantedBrief};
 use belljar_store::{Quota, Store};
 use belljar_testkit::Postgres;
 
@@ -40,7 +40,11 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
             owner: owner.to_owned(),
             lease: LEASE,
             template: TEMPLATE.into(),
-            bounds: RunBounds { wall_ms: Some(3_600_000), nano_dollars: Some(1_000_000_000) },
+            bounds: RunBounds {
+                wall_ms: Some(3_600_000),
+                nano_dollars: Some(1_000_000_000),
+                ..RunBounds::default()
+            },
             ..Settings::default()
         };
         let (inside, scripts) = (world.served.inside("one"), world.scripts.clone());
@@ -59,6 +63,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         operation: Some("replicas".into()),
         model: None,
         budget: Budget::default(),
+        brief: WantedBrief::default(),
         now: None,
         key: None,
     };

@@ -1,7 +1,7 @@
 //! Operations that are models: what a request may ask, and what it can cost.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use belljar_llm::dialect::{Dialect, Endpoint, Route};
 use belljar_llm::json::Reader;
 use belljar_llm::price::{self, InvalidTable};
 use belljar_llm::request::Request;
-use belljar_llm::rewrite::{InvalidRules, Models, Rewritten, Rules};
+use belljar_llm::rewrite::{Change, InvalidRules, Models, Rewritten, Rules};
 use belljar_model::network::{Decision, Reason};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -26,6 +26,8 @@ use super::{headers, http};
 use crate::body::{Answer, Inner, whole};
 use crate::budget::Amount;
 
+/// The header that names the parameters that the gateway changed in a request.
+const CHANGED_PARAMETERS: &str = "x-belljar-changed-parameters";
 /// Bodies longer than this are read where nobody else waits for the thread.
 const LARGE: usize = 256 << 10;
 
@@ -117,11 +119,12 @@ impl Model {
         for change in &rewritten.changes {
             tracing::debug!(%change, "request changed");
         }
+        let changed = changed_parameters(&rewritten.changes);
         let Rewritten { body, model, max_output, drop_usage, size, .. } = rewritten;
         let body = body.map_or_else(|| bytes.clone(), Bytes::from);
         if route.endpoint != Endpoint::Generate {
             let most = Amount { requests: 1, ..Amount::default() };
-            return Ok(Prepared { body, most, metering: None });
+            return Ok(Prepared { body, most, metering: None, changed });
         }
         let price =
             self.prices.price(&model).ok_or_else(|| Refusal::UnknownPrice(model.clone()))?;
@@ -136,7 +139,7 @@ impl Model {
             drop_usage,
             state: State::Waiting,
         };
-        Ok(Prepared { body, most, metering: Some(metering) })
+        Ok(Prepared { body, most, metering: Some(metering), changed })
     }
 }
 
@@ -154,6 +157,14 @@ struct Prepared {
     most: Amount,
     /// None: it costs nothing.
     metering: Option<Metering>,
+    changed: Option<HeaderValue>,
+}
+
+/// The parameters among changes, as the client is told of them.
+fn changed_parameters(changes: &[Change]) -> Option<HeaderValue> {
+    let names: BTreeSet<&str> = changes.iter().filter_map(Change::parameter).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    HeaderValue::from_str(&names).ok().filter(|names| !names.is_empty())
 }
 
 async fn prepare(
@@ -194,7 +205,7 @@ pub(super) async fn ask(
     }
     let (head, body) = request.into_parts();
     let Held { bytes, room } = http::body_of(asked, body).await?;
-    let Prepared { body, most, metering } = prepare(&operation, route, bytes).await?;
+    let Prepared { body, most, metering, changed } = prepare(&operation, route, bytes).await?;
     let reservation = http::reserve(asked, most)?;
     // The only query that a client of these adds.
     let query = head.uri.query().filter(|query| *query == "beta=true");
@@ -206,7 +217,13 @@ pub(super) async fn ask(
     let tenant = &asked.session.subject.tenant;
     *upstream.headers_mut() = headers::to_upstream(&operation, &head.headers, tenant);
     let held = Held { bytes: body, room };
-    http::forward(asked, upstream, held, reservation, metering).await
+    let mut answer = http::forward(asked, upstream, held, reservation, metering).await?;
+    // No upstream says this for the gateway.
+    answer.headers_mut().remove(CHANGED_PARAMETERS);
+    if let Some(changed) = changed {
+        answer.headers_mut().insert(CHANGED_PARAMETERS, changed);
+    }
+    Ok(answer)
 }
 
 /// The models that the token may use. Nothing is asked of the upstream, which

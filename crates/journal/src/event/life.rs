@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::blob::BlobRef;
-use crate::event::{CallRef, NetworkAccess};
+use crate::event::{Brief, CallRef, NetworkAccess};
 
 /// The first event of a run that was forked from none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,11 @@ impl RunCreated {
     pub(super) fn has_network(&self) -> bool {
         self.wish.as_ref().is_some_and(|wish| !wish.network.is_default())
     }
+
+    /// Returns true if the run chose anything of its model's brief.
+    pub(super) fn has_brief(&self) -> bool {
+        self.wish.as_ref().is_some_and(|wish| !wish.brief.is_default())
+    }
 }
 
 /// What whoever made a run wants of those who work on it.
@@ -49,6 +54,8 @@ pub struct Wish {
     /// None is reached if nothing is said.
     #[serde(default, skip_serializing_if = "NetworkAccess::is_default")]
     pub network: Box<NetworkAccess>,
+    #[serde(default, skip_serializing_if = "Brief::is_default")]
+    pub brief: Brief,
     /// The gateway's operation that reaches the model; none: no model is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
@@ -265,6 +272,8 @@ pub enum ErrorCategory {
     NoResult,
     /// Whoever worked on it died at the same point three times.
     RuntimeCrash,
+    /// A replay came to a request that its recording does not have.
+    Replay,
     Internal,
 }
 
@@ -276,6 +285,7 @@ impl ErrorCategory {
             Self::Data => "data",
             Self::NoResult => "no_result",
             Self::RuntimeCrash => "runtime_crash",
+            Self::Replay => "replay",
             Self::Internal => "internal",
         }
     }
@@ -292,4 +302,11 @@ pub struct Finished {
     pub message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+}
+
+impl Finished {
+    /// Returns true if the run was a replay that left its recording.
+    pub(super) fn is_divergence(&self) -> bool {
+        self.error == Some(ErrorCategory::Replay)
+    }
 }

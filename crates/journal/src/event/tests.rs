@@ -1,3 +1,4 @@
+use belljar_model::ModelParameters;
 use belljar_objects::Digest;
 use expect_test::expect;
 use serde_json::json;
@@ -41,6 +42,18 @@ fn fields_that_are_new_are_passed_over() {
     assert_eq!(read.body, Body::Resumed(Resumed { answers: Sequence(3) }));
 }
 
+fn created_without_wish() -> RunCreated {
+    RunCreated {
+        question: "why?".into(),
+        datasets: vec![],
+        model: "m".into(),
+        prompt: Prompt { name: "p".into(), version: "1".into(), sha256: Digest::of(b"p") },
+        budget: Budget::default(),
+        now: OffsetDateTime::UNIX_EPOCH,
+        wish: None,
+    }
+}
+
 /// What older versions wrote is read, and what is as they knew it is written as they did.
 #[test]
 fn logs_of_older_versions_have_no_environment() {
@@ -55,15 +68,7 @@ fn logs_of_older_versions_have_no_environment() {
     assert_eq!(serde_json::to_value(&read).unwrap(), wish);
 
     // An older worker reads a run that chose nothing, and leaves one alone that did.
-    let mut created = RunCreated {
-        question: "why?".into(),
-        datasets: vec![],
-        model: "m".into(),
-        prompt: Prompt { name: "p".into(), version: "1".into(), sha256: Digest::of(b"p") },
-        budget: Budget::default(),
-        now: OffsetDateTime::UNIX_EPOCH,
-        wish: None,
-    };
+    let mut created = created_without_wish();
     let written = |created: &RunCreated| serde_json::to_value(Body::from(created.clone())).unwrap();
     assert_eq!(written(&created)["v"], 1);
     created.wish = Some(Wish { environment: Environment::default(), ..read.clone() });
@@ -71,6 +76,15 @@ fn logs_of_older_versions_have_no_environment() {
     created.wish = Some(read);
     assert_eq!(written(&created)["v"], 2);
     assert_eq!(event(written(&created)).unwrap().body, Body::from(created));
+
+    // The same of the model's brief.
+    let wish: Wish = serde_json::from_value(json!({"template": "t"})).unwrap();
+    let parameters = ModelParameters { output_tokens: Some(5), ..ModelParameters::default() };
+    let brief = Brief { parameters, ..Brief::default() };
+    let briefed = RunCreated { wish: Some(Wish { brief, ..wish }), ..created_without_wish() };
+    assert_eq!(written(&briefed)["v"], 3);
+    assert_eq!(written(&briefed)["wish"]["brief"], json!({"parameters": {"output_tokens": 5}}));
+    assert_eq!(event(written(&briefed)).unwrap().body, Body::from(briefed));
 
     let sandbox = belljar_model::SandboxId::from_random([1; 16]);
     let old = json!({"kind": "sandbox_attached", "v": 1, "sandbox": sandbox, "number": 1,
@@ -136,6 +150,7 @@ fn shapes_stay_as_they_are() {
             .into(),
         Finished { outcome: Outcome::Answered, error: None, message: None, result: None }.into(),
     ];
+    let bodies = [bodies, recorded_bodies()].concat();
     let lines: Vec<_> = bodies.iter().map(|body| serde_json::to_string(body).unwrap()).collect();
     for (line, body) in lines.iter().zip(&bodies) {
         assert_eq!(serde_json::from_str::<Body>(line).unwrap(), *body);
@@ -147,5 +162,27 @@ fn shapes_stay_as_they_are() {
         {"kind":"tool_finished","v":1,"call":{"turn":2,"id":"c1"},"exec":"bj3m5bizubz3lz3lpejcjsbhe7","reason":"done","exit_code":0,"shown":"1","cut":{"shown_chars":1,"total_chars":2},"used":{"wall_micros":0,"cpu_micros":0,"written_bytes":0,"output_bytes":0}}
         {"kind":"control_requested","v":1,"request":"tell","text":"t","by":"ann"}
         {"kind":"injected_message","v":1,"why":"turns_left_3","turn":2,"text":"t"}
-        {"kind":"finished","v":1,"outcome":"answered"}"#]].assert_eq(&lines.join("\n"));
+        {"kind":"finished","v":1,"outcome":"answered"}
+        {"kind":"recording_made","v":3,"name":"q3","recording":{"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","bytes":2}}
+        {"kind":"parameter_deviated","v":3,"turn":2,"parameter":"output_tokens","asked":"9","applied":"5","cause":"budget"}
+        {"kind":"finished","v":3,"outcome":"failed","error":"replay"}"#]].assert_eq(&lines.join("\n"));
+}
+
+/// The shapes of format 3.
+fn recorded_bodies() -> Vec<Body> {
+    let deviated = ParameterDeviated {
+        turn: 2,
+        parameter: "output_tokens".into(),
+        asked: "9".into(),
+        applied: Some("5".into()),
+        cause: DeviationCause::Budget,
+    };
+    let finished = Finished {
+        outcome: Outcome::Failed,
+        error: Some(ErrorCategory::Replay),
+        message: None,
+        result: None,
+    };
+    let recording = crate::BlobRef::of(b"{}");
+    vec![RecordingMade { name: "q3".into(), recording }.into(), deviated.into(), finished.into()]
 }

@@ -4,9 +4,9 @@ use time::OffsetDateTime;
 
 use super::*;
 use crate::event::{
-    BudgetChanged, Cancelled, ForkedFrom, InjectedMessage, LeaseTaken, LlmFailed, LlmRequested,
-    LlmResponded, LlmTrouble, Outcome, Paused, Resumed, Tokens, ToolFinished, ToolIntended,
-    ToolStarted, Unknown, Used, Wish,
+    Brief, BudgetChanged, Cancelled, ForkedFrom, InjectedMessage, LeaseTaken, LlmFailed,
+    LlmRequested, LlmResponded, LlmTrouble, Outcome, Paused, Resumed, Tokens, ToolFinished,
+    ToolIntended, ToolStarted, Unknown, Used, Wish,
 };
 use belljar_model::{ChosenLimits, EndReason, Tier};
 use belljar_objects::Digest;
@@ -316,6 +316,7 @@ fn a_run_and_its_forks_keep_the_environment_that_was_chosen() {
         template: "t".into(),
         environment: chosen,
         network: Box::new(network.clone()),
+        brief: Brief::default(),
         operation: None,
         request: None,
     });

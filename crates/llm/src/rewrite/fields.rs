@@ -235,9 +235,17 @@ pub(super) fn ask_for_usage(
     Ok(true)
 }
 
-pub(super) fn pin(rules: &Rules, top: &mut ObjectEdit<'_>, changes: &mut Vec<Change>) {
+pub(super) fn pin(
+    request: &Request<'_>,
+    rules: &Rules,
+    top: &mut ObjectEdit<'_>,
+    changes: &mut Vec<Change>,
+) {
     for (field, value) in &rules.pinned {
-        top.set(field, value.to_string());
-        changes.push(Change::Pinned(field.clone()));
+        let value = value.to_string();
+        if request.body.get(field).is_none_or(|asked| asked.raw() != value.as_bytes()) {
+            changes.push(Change::Pinned(field.clone()));
+        }
+        top.set(field, value);
     }
 }

@@ -70,7 +70,9 @@ impl<T: Transport, C: Clock> Client<T, C> {
                 assembly.whole(Reader::new().read(&body).map_err(Failure::Json)?)?;
             }
         }
-        assembly.finish()
+        let mut answer = assembly.finish()?;
+        answer.applied = answer.applied.with_headers(&head.headers);
+        Ok(answer)
     }
 
     /// What an error says. Whatever it is, the status counts.

@@ -63,7 +63,10 @@ pub(super) fn body(
         body.flag("stream", options.form == Form::Stream);
         if let Some(effort) = options.effort {
             body.object("thinking", |thinking| thinking.text("type", "adaptive"));
-            body.object("output_config", |config| config.text("effort", effort.word()));
+            body.object("output_config", |config| config.text("effort", effort.as_str()));
+        }
+        if let Some(temperature) = options.temperature {
+            body.raw("temperature", &temperature.to_string());
         }
         if !tools.is_empty() {
             body.array("tools", |list| {

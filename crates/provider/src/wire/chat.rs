@@ -27,7 +27,10 @@ pub(super) fn body(conversation: &Conversation, options: &Options) -> Vec<u8> {
             body.text("prompt_cache_key", key);
         }
         if let Some(effort) = options.effort {
-            body.text("reasoning_effort", effort.word());
+            body.text("reasoning_effort", effort.as_str());
+        }
+        if let Some(temperature) = options.temperature {
+            body.raw("temperature", &temperature.to_string());
         }
         if !tools.is_empty() {
             body.array("tools", |list| {

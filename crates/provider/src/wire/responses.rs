@@ -24,7 +24,10 @@ pub(super) fn body(conversation: &Conversation, options: &Options) -> Vec<u8> {
             body.text("prompt_cache_key", key);
         }
         if let Some(effort) = options.effort {
-            body.object("reasoning", |reasoning| reasoning.text("effort", effort.word()));
+            body.object("reasoning", |reasoning| reasoning.text("effort", effort.as_str()));
+        }
+        if let Some(temperature) = options.temperature {
+            body.raw("temperature", &temperature.to_string());
         }
         if !tools.is_empty() {
             body.array("tools", |list| {

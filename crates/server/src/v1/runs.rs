@@ -1,5 +1,6 @@
 //! Runs.
 
+mod brief;
 mod create;
 mod follow;
 mod list;

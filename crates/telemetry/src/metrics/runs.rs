@@ -24,6 +24,7 @@ pub struct RunMetrics {
     calls: Metric<1, Counter>,
     guards: Metric<2, Counter>,
     refusals: Metric<1, Counter>,
+    deviations: Metric<2, Counter>,
     tokens: Metric<1, Counter>,
     dollars: Metric<0, SecondsSpent>,
     sandbox_seconds: Metric<0, SecondsSpent>,
@@ -69,6 +70,11 @@ impl RunMetrics {
                 "Requests of the code of runs that the gateway refused, by reason",
                 &["reason"],
             ),
+            deviations: Metric::new(
+                "run_parameter_deviations",
+                "Runs in which a chosen model parameter was not in force, by parameter and cause",
+                &["parameter", "cause"],
+            ),
             tokens: Metric::new("run_tokens", "Model tokens of runs", &["type"]),
             dollars: Metric::new("run_dollars", "Cost of the models of runs", &[]),
             sandbox_seconds: Metric::new(
@@ -94,6 +100,7 @@ impl RunMetrics {
             calls,
             guards,
             refusals,
+            deviations,
             tokens,
             dollars,
             sandbox_seconds,
@@ -110,6 +117,7 @@ impl RunMetrics {
             calls.enter(registry),
             guards.enter(registry),
             refusals.enter(registry),
+            deviations.enter(registry),
             tokens.enter(registry),
             dollars.enter(registry),
             sandbox_seconds.enter(registry),
@@ -153,6 +161,11 @@ impl RunMetrics {
     /// The gateway refused requests of a call, for one reason.
     pub fn refused(&self, reason: &'static str, count: u64) {
         self.refusals.at([reason.into()]).inc_by(count);
+    }
+
+    /// A chosen parameter was not in force, because of `budget` or `provider`.
+    pub fn deviated(&self, parameter: &'static str, cause: &'static str) {
+        self.deviations.at([parameter.into(), cause.into()]).inc();
     }
 
     pub fn sandbox_used(&self, time: Duration) {

@@ -2,11 +2,12 @@
 
 use anyhow::{Context as _, anyhow};
 use belljar_agent::{MANIFEST, Plan, PlanError, Room, Texts, shelve_bytes, shelve_files};
-use belljar_journal::event::{Budget, Dataset, RunCreated, Wish};
+use belljar_journal::event::{Brief, Budget, Dataset, RunCreated, Wish};
 use belljar_journal::{BlobRef, Created, First, NewRun};
 use time::OffsetDateTime;
 
 use super::super::dataset;
+use super::brief::take_name;
 use super::model::Chosen;
 use super::{Asking, Attempt};
 use crate::output::{Hint as _, hinted};
@@ -22,8 +23,10 @@ impl Asking<'_> {
         attempt: &Attempt,
         chosen: &Chosen,
         room: Room,
+        brief: Brief,
     ) -> anyhow::Result<()> {
         let address = &attempt.address;
+        let recorded = self.replayed.as_ref().map(|replayed| &replayed.recording);
         let plan = self.planned(room).await?;
         let text = plan.describe().into_bytes();
         let mut datasets = plan.datasets(BlobRef::of(&text));
@@ -39,22 +42,32 @@ impl Asking<'_> {
             });
         }
         let options = self.options;
-        let turns = options.budget.turns.or(Some(TURNS));
+        let budget = match (options.budget.budget(), recorded) {
+            (asked, Some(recorded)) if asked == Budget::default() => recorded.budget,
+            (asked, _) => asked,
+        };
+        let turns = budget.turns.or(Some(TURNS));
+        let texts = recorded.and_then(|recorded| Texts::of(&recorded.prompt));
+        let now = options.now.or(recorded.map(|recorded| recorded.now));
         let created = RunCreated {
             question: options.question.as_ref().map(ToString::to_string).unwrap_or_default(),
             datasets,
             model: chosen.model.clone(),
-            prompt: Texts::newest_for(&attempt.network).prompt(),
-            budget: Budget { turns, ..options.budget.budget() },
-            now: options.now.unwrap_or_else(OffsetDateTime::now_utc),
+            prompt: texts.unwrap_or_else(|| Texts::newest_for(&attempt.network)).prompt(),
+            budget: Budget { turns, ..budget },
+            now: now.unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template: self.template.clone(),
                 environment: attempt.environment,
                 network: Box::new(attempt.network.clone()),
+                brief,
                 operation: chosen.operation.clone(),
                 request: None,
             }),
         };
+        if let Some(name) = &options.brief.record {
+            take_name(&self.config.data, name, &address.run)?;
+        }
         let new = NewRun { address: address.clone(), first: First::Created(created) };
         match self.journal.create(&new).await.context("cannot record the run")? {
             Created::Made => {}

@@ -18,6 +18,7 @@ pub(super) struct Begun {
     model: Option<String>,
     template: Option<String>,
     operation: Option<String>,
+    is_replay: bool,
 }
 
 impl Begun {
@@ -30,6 +31,7 @@ impl Begun {
             // Nobody is asked any more.
             model: (!is_over).then_some(view.model),
             template: wish.as_ref().map(|wish| wish.template.clone()),
+            is_replay: wish.as_ref().is_some_and(|wish| wish.brief.replay.is_some()),
             operation: wish.and_then(|wish| wish.operation),
         })
     }
@@ -49,6 +51,9 @@ impl Begun {
             let error = anyhow!("the run uses the model `{model}`, not `{asked}`");
             return Err(hinted(error, format!("omit --model, or set it to `{model}`")));
         }
+        if self.is_replay {
+            return Ok(());
+        }
         match (model == FixedRules::NAME, has_model) {
             (true, true) => Err(hinted(
                 anyhow!("the run uses fixed rules, not a model"),
@@ -60,6 +65,11 @@ impl Begun {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Returns true if a recording answers.
+    pub(super) fn is_replay(&self) -> bool {
+        self.is_replay
     }
 
     pub(super) fn template(&self, options: &Ask) -> String {

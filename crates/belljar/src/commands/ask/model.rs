@@ -5,8 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use belljar_actions::RowQueue;
 use belljar_agent::Prices;
+use belljar_journal::event::Brief;
 use belljar_journal::{Address, Journal};
-use belljar_provider::Provider;
+use belljar_provider::{Heuristic, Provider};
 use belljar_runs::{Choice, FixedRules, Models};
 use tempfile::TempDir;
 
@@ -35,6 +36,7 @@ impl Chosen {
         config: &Config,
         run: &Address,
         (journal, queue): (&Arc<dyn Journal>, &RowQueue),
+        brief: &Brief,
     ) -> anyhow::Result<Self> {
         let (path, settings) = match (&choice.gateway, &choice.model_url) {
             (Some(path), _) => (path.clone(), None),
@@ -47,7 +49,8 @@ impl Chosen {
             (None, None) => {
                 let hint =
                     "pass the gateway configuration with --gateway; docs/runs.md has an example";
-                return Self::of(&FixedRules, choice, run, None).await.map_err(|e| hinted(e, hint));
+                let chosen = Self::of(&FixedRules, choice, run, brief, None).await;
+                return chosen.map_err(|error| hinted(error, hint));
             }
         };
         let hint = match settings {
@@ -69,16 +72,30 @@ impl Chosen {
                 "choose with --operation and --model; `kind = \"model\"` marks operations for models"
             }
         };
-        Self::of(&behind, choice, run, settings).await.hint(next)
+        Self::of(&behind, choice, run, brief, settings).await.hint(next)
+    }
+
+    /// Of a replay: a recording answers, and nothing else is asked.
+    pub(super) fn recorded(choice: &ModelChoice, recorded: Option<&str>) -> Self {
+        let model = choice.model.as_deref().or(recorded).unwrap_or_default();
+        Self {
+            provider: Arc::new(Heuristic),
+            model: model.to_owned(),
+            operation: None,
+            prices: Prices::default(),
+            _settings: None,
+        }
     }
 
     async fn of(
         models: &dyn Models,
         choice: &ModelChoice,
         run: &Address,
+        brief: &Brief,
         settings: Option<TempDir>,
     ) -> anyhow::Result<Self> {
         let chosen = models.choose(choice.operation.as_deref(), choice.model.as_deref())?;
+        models.check(&chosen, brief)?;
         let (provider, prices) = models.provider(run, chosen.operation.as_deref()).await?;
         let Choice { operation, model } = chosen;
         Ok(Self { provider, model, operation, prices, _settings: settings })

@@ -138,6 +138,12 @@ impl Teller {
                     money(spent.nano_dollars),
                 )
             }
+            Body::RecordingMade(made) => format!("  recorded as {}", made.name),
+            Body::ParameterDeviated(deviated) => {
+                let applied = deviated.applied.as_deref().unwrap_or("another value");
+                let (parameter, asked) = (&deviated.parameter, &deviated.asked);
+                format!("  {parameter} was {applied}, not {asked} ({})", deviated.cause.as_str())
+            }
             Body::StageChanged(_)
             | Body::PromptBuilt(_)
             | Body::LlmRequested(_)

@@ -9,6 +9,7 @@ use belljar_llm::{Dialect, Usage};
 use crate::answer::{Answer, Stop};
 use crate::conversation::{Block, Input, Opaque, ToolCall};
 use crate::failure::{Failure, field, text};
+use crate::parameters::AppliedParameters;
 use crate::provider::{Delta, OnDelta};
 use crate::wire::{Assemble, MOST_PARTS, label};
 use crate::write::object;
@@ -134,6 +135,7 @@ impl Assemble for Assembly {
             model: self.model.take(),
             id: self.id.take(),
             retries: Vec::new(),
+            applied: AppliedParameters::default(),
         })
     }
 }

@@ -8,6 +8,7 @@ use belljar_llm::json::{Kind, Value};
 use crate::answer::{Answer, Stop};
 use crate::conversation::{Block, Input, ToolCall};
 use crate::failure::{Failure, field};
+use crate::parameters::AppliedParameters;
 use crate::provider::{Delta, OnDelta};
 use crate::wire::{Assemble, MOST_PARTS, label};
 
@@ -77,7 +78,8 @@ impl Assemble for Assembly {
             _ => Stop::Other(crate::failure::shortened(&finish, 200)),
         };
         let (model, id) = (self.model.take(), self.id.take());
-        Ok(Answer { blocks, stop, usage: self.usage, model, id, retries: Vec::new() })
+        let (usage, retries, applied) = (self.usage, Vec::new(), AppliedParameters::default());
+        Ok(Answer { blocks, stop, usage, model, id, retries, applied })
     }
 }
 

@@ -8,6 +8,7 @@ use belljar_llm::{Dialect, Usage};
 use crate::answer::{Answer, Stop};
 use crate::conversation::{Block, Input, Opaque, ToolCall};
 use crate::failure::{Failure, field, text};
+use crate::parameters::AppliedParameters;
 use crate::provider::{Delta, OnDelta};
 use crate::wire::{Assemble, MOST_PARTS, label};
 
@@ -21,6 +22,7 @@ pub(crate) struct Assembly {
     id: Option<String>,
     model: Option<String>,
     is_refused: bool,
+    applied: AppliedParameters,
 }
 
 impl Assemble for Assembly {
@@ -81,7 +83,9 @@ impl Assemble for Assembly {
             other => other,
         };
         let (model, id) = (self.model.take(), self.id.take());
-        Ok(Answer { blocks, stop, usage: self.usage, model, id, retries: Vec::new() })
+        let (usage, retries) = (self.usage, Vec::new());
+        let applied = std::mem::take(&mut self.applied);
+        Ok(Answer { blocks, stop, usage, model, id, retries, applied })
     }
 }
 
@@ -133,6 +137,7 @@ impl Assembly {
     fn end(&mut self, response: Value<'_>) -> Result<(), Failure> {
         self.id = label(response.get("id"));
         self.model = label(response.get("model"));
+        self.applied = AppliedParameters::echoed(response);
         self.usage = response.get("usage").and_then(Usage::of_openai);
         if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
             return Err(Failure::said(error));

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::show::shown;
-use super::{Offering, failed};
+use super::{Offering, brief, failed};
 use crate::v1::authenticate::{Caller, Capped};
 use crate::v1::data::{not_kept, not_put};
 use crate::v1::failure::Failure;
@@ -44,12 +44,13 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
     if wish.data.len() > MOST_DATA {
         return Err(Problem::invalid(format!("a run has at most {MOST_DATA} files")).into());
     }
-    let question = Question::try_from(String::from(wish.question));
+    let question = Question::try_from(String::from(wish.question.clone()));
     let question = question.map_err(|error| Problem::invalid(error.to_string()))?;
-    let now = wish.now.map(|now| {
+    let now = wish.now.as_ref().map(|now| {
         OffsetDateTime::parse(&now.0, &Rfc3339)
             .map_err(|_| Problem::invalid("now must be a time such as 2026-01-31T12:00:00Z"))
     });
+    let brief = brief::wanted(&wish)?;
     Ok(Wanted {
         question,
         data: wish.data.into_iter().map(source).collect::<Result<_, _>>()?,
@@ -60,6 +61,7 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
         operation: wish.operation.map(String::from),
         model: wish.model.map(String::from),
         budget: budget(&wish.budget),
+        brief,
         now: now.transpose()?,
         key,
     })
@@ -131,6 +133,8 @@ fn refused(error: &CreateRunError) -> Failure {
                 .hint("the operator can allow more with --max-network")
         }
         CreateRunError::Budget(error) => over_budget(error),
+        CreateRunError::Brief(error) => brief::refused(error),
+        CreateRunError::Parameters(error) => brief::unsupported(error),
         CreateRunError::NoData(_) => Problem::new(Kind::NotFound, "data_not_found", message)
             .hint("upload the file with POST /v1/data"),
         CreateRunError::Plan(PlanError::TooLarge { .. }) => {

@@ -9,7 +9,7 @@ use belljar_journal::event::{
 use belljar_journal::{Address, RunRow, RunView, State, read_all};
 use belljar_runs::{MANIFEST, Runs};
 
-use super::{Offering, address, moment, unknown, unread};
+use super::{Offering, address, brief, moment, unknown, unread};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
 use crate::v1::read::At;
@@ -35,7 +35,8 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
     let wish = created.wish;
     let spent = &view.spent;
     let millis = |micros: u64| micros / 1000;
-    Ok(api::Run {
+    let brief = wish.as_ref().map(|wish| wish.brief.clone()).unwrap_or_default();
+    let mut run = api::Run {
         id: row.address.run.to_string(),
         state: state(view.finished.as_ref().map_or(row.state, |_| State::Finished)),
         question: created.question,
@@ -48,6 +49,11 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         operations: view.network.operations,
         operation: wish.and_then(|wish| wish.operation),
         model: view.model,
+        parameters: api::RunParameters::default(),
+        instructions: None,
+        skills: Vec::new(),
+        recording: None,
+        replay: None,
         now: moment(created.now),
         made_at: moment(row.made_at),
         events: view.head.0,
@@ -66,7 +72,9 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         sandbox: view.sandbox.filter(|_| view.finished.is_none()).map(|id| id.to_string()),
         files: view.artifacts.iter().map(file).collect(),
         end: view.finished.map(end),
-    })
+    };
+    brief::show(&mut run, brief, view.recording);
+    Ok(run)
 }
 
 fn network(access: &NetworkAccess) -> Option<Network> {

@@ -1,0 +1,49 @@
+//! Options of `belljar ask` about its model: parameters, instructions, skills and recordings.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use belljar_model::{Effort, Instructions, RecordingName, Temperature};
+use clap::Args;
+
+/// The brief of the run's model. A resumed run keeps its own.
+#[derive(Debug, Args)]
+pub(crate) struct BriefOptions {
+    /// Sampling temperature, from 0 to 2 [default: the provider's]
+    #[arg(long, value_name = "NUMBER", help_heading = "Model")]
+    pub(crate) temperature: Option<Temperature>,
+    /// Reasoning effort: low, medium or high [default: the provider's]
+    #[arg(long, value_name = "EFFORT", help_heading = "Model")]
+    pub(crate) effort: Option<Effort>,
+    /// Text to add to the model's prompt, or @FILE to read it from a file
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "Model")]
+    pub(crate) instructions: Option<InstructionsSource>,
+    /// Folder with a SKILL.md that the model can use; repeatable
+    #[arg(long = "skill", value_name = "FOLDER", help_heading = "Model")]
+    pub(crate) skills: Vec<PathBuf>,
+    /// Record the model's answers under this name
+    #[arg(long, value_name = "NAME", conflicts_with = "replay", help_heading = "Model")]
+    pub(crate) record: Option<RecordingName>,
+    /// Replay a recording without a model: its name, or the recorded run
+    #[arg(long, value_name = "NAME|RUN", help_heading = "Model")]
+    #[arg(conflicts_with_all = ["gateway", "model_url"])]
+    pub(crate) replay: Option<String>,
+}
+
+/// Instructions, or the file that has them.
+#[derive(Debug, Clone)]
+pub(crate) enum InstructionsSource {
+    Text(Instructions),
+    File(PathBuf),
+}
+
+impl FromStr for InstructionsSource {
+    type Err = belljar_model::InvalidInstructions;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix('@') {
+            Some(path) => Ok(Self::File(path.into())),
+            None => Ok(Self::Text(text.parse()?)),
+        }
+    }
+}

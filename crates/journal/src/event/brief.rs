@@ -1,0 +1,88 @@
+//! The choices of a run that are about its model: parameters, instructions, skills, recordings.
+
+use belljar_model::{ModelParameters, RunId};
+use serde::{Deserialize, Serialize};
+
+use crate::blob::BlobRef;
+
+/// The brief of a run's model. Everything is optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Brief {
+    #[serde(skip_serializing_if = "ModelParameters::is_default")]
+    pub parameters: ModelParameters,
+    /// Text of the owner, added to the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// By name, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<Skill>,
+    /// The name of the recording that is made of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+    /// The recording whose answers the run gets. No model is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
+}
+
+impl Brief {
+    /// Returns true if nothing is chosen.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A skill of a run: a folder with a `SKILL.md`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skill {
+    pub name: String,
+    pub description: String,
+    /// The archive of the folder, as it was uploaded.
+    pub archive: BlobRef,
+}
+
+/// The recording that a run replays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// The run that was recorded.
+    pub run: RunId,
+    pub recording: BlobRef,
+}
+
+/// The run was recorded. Written once, before its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingMade {
+    pub name: String,
+    pub recording: BlobRef,
+}
+
+/// The part of Belljar or beyond that changed a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviationCause {
+    /// What was left of the run's budget bounded the answer.
+    Budget,
+    /// The gateway changed the request, or the provider said that it applied another value.
+    Provider,
+}
+
+impl DeviationCause {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::Provider => "provider",
+        }
+    }
+}
+
+/// A parameter that the run chose was not in force. Written once for each parameter and cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterDeviated {
+    pub turn: u32,
+    pub parameter: String,
+    pub asked: String,
+    /// None: the value that was in force is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<String>,
+    pub cause: DeviationCause,
+}

@@ -1,0 +1,74 @@
+//! The brief of a run's model, in requests and answers.
+
+use belljar_actions::{Kind, Problem};
+use belljar_api::run as api;
+use belljar_journal::BlobRef;
+use belljar_journal::event::Brief;
+use belljar_model::Instructions;
+use belljar_runs::{BriefError, UnsupportedBrief, WantedBrief};
+
+/// Reads the brief out of a request.
+pub(super) fn wanted(wish: &api::CreateRun) -> Result<WantedBrief, Problem> {
+    let instructions = wish.instructions.clone().map(|text| {
+        Instructions::try_from(String::from(text))
+            .map_err(|error| Problem::invalid(error.to_string()))
+    });
+    let record = wish.record.as_ref().map(|name| {
+        name.as_str().parse().map_err(|error| Problem::invalid(format!("record: {error}")))
+    });
+    let digest = |skill: &api::WantedSkill| {
+        let digest = skill.sha256.as_str().parse();
+        digest.map_err(|_| Problem::invalid("a skill is named by the SHA-256 of its archive"))
+    };
+    Ok(WantedBrief {
+        parameters: wish.parameters.into(),
+        instructions: instructions.transpose()?,
+        skills: wish.skills.iter().map(digest).collect::<Result<_, _>>()?,
+        record: record.transpose()?,
+        replay: wish.replay.as_ref().map(|name| name.as_str().to_owned()),
+    })
+}
+
+/// The problem of a brief that no run can have.
+pub(super) fn refused(error: &BriefError) -> Problem {
+    let message = error.to_string();
+    match error {
+        BriefError::TooManySkills | BriefError::SameName(_) => Problem::invalid(message),
+        BriefError::NoSkill(_) => Problem::new(Kind::NotFound, "data_not_found", message)
+            .hint("upload the skill's archive with POST /v1/data"),
+        BriefError::Skill { .. } => Problem::new(Kind::Invalid, "skill_invalid", message)
+            .hint("upload a tar archive of a folder with SKILL.md"),
+        BriefError::RecordedReplay | BriefError::ReplayedOperation => Problem::invalid(message),
+        BriefError::RecordingExists(_) => {
+            Problem::new(Kind::Conflict, "recording_exists", message).hint("choose another name")
+        }
+        BriefError::NoRecording(_) => Problem::new(Kind::NotFound, "recording_not_found", message),
+        BriefError::NotRecorded(_) => Problem::new(Kind::Conflict, "run_not_recorded", message)
+            .hint("create the run with `record`, and wait for its end"),
+        BriefError::Recording { .. } => {
+            Problem::new(Kind::Unsupported, "recording_unsupported", message)
+        }
+    }
+}
+
+/// The problem of a brief that the chosen model cannot follow.
+pub(super) fn unsupported(error: &UnsupportedBrief) -> Problem {
+    Problem::new(Kind::Invalid, "model_parameter_unsupported", error.to_string())
+        .hint("leave the field out, or choose another operation")
+}
+
+/// Adds the brief to the answer for a run.
+pub(super) fn show(run: &mut api::Run, brief: Brief, recording: Option<BlobRef>) {
+    let Brief { parameters, instructions, skills, record, replay } = brief;
+    run.parameters = parameters.into();
+    run.instructions = instructions;
+    let skills = skills.into_iter().map(|skill| api::RunSkill {
+        name: skill.name,
+        description: skill.description,
+        sha256: skill.archive.sha256.to_string(),
+    });
+    run.skills = skills.collect();
+    let sha256 = recording.map(|recording| recording.sha256.to_string());
+    run.recording = record.map(|name| api::RunRecording { name, sha256 });
+    run.replay = replay.map(|replay| replay.run.to_string());
+}
