@@ -7,6 +7,9 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 ARG BELLJAR=target/release/belljar
 COPY --chmod=0755 ${BELLJAR} /usr/bin/belljar
+# Volumes that are mounted here begin with this owner.
+RUN install -d -o 65532 -g 65532 /var/lib/belljar /var/lib/belljar/control /var/lib/belljar/objects
+ENV BELLJAR_DATA=/var/lib/belljar/control
 USER 65532:65532
 EXPOSE 3000 9300
 ENTRYPOINT ["/usr/bin/belljar"]

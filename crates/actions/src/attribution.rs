@@ -20,10 +20,10 @@ use crate::sandbox::{Live, Sandbox};
 const WRITABLE: [&str; 3] = ["/home/user", "/tmp", "/var/tmp"];
 /// Changed files of one call that are listed.
 const MAX_CHANGES: usize = 200;
-/// How long the end of a call waits for its list of files.
+/// Longest wait of the end of a call for its list of files.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What one sandbox knows of the runs that it works for.
+/// The calls of runs that one sandbox works on.
 #[derive(Debug, Default)]
 pub(crate) struct Attributor {
     queue: Option<RowQueue>,
@@ -44,7 +44,7 @@ pub(crate) struct BegunCall {
     began: SystemTime,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
 pub(crate) struct EndedCall<'a> {
     pub(crate) number: u32,
@@ -276,7 +276,7 @@ mod tests {
             change("made", ChangeKind::Removed, None),
         ];
         assert_eq!(difference(Some(&first), &second, since, true), found);
-        // Of a list that is cut off, nobody knows what is gone.
+        // A list that is cut off does not show what is gone.
         assert_eq!(difference(Some(&first), &second, since, false), found[..2]);
     }
 }

@@ -63,7 +63,7 @@ pub struct Config {
     /// Where tenants keep files for runs. A sandbox can mount those of its tenant: each is
     /// fetched once, to a shelf of this tenant on this host. `None`: there are none.
     pub datasets: Option<belljar_objects::Place>,
-    /// Where rows of calls and connections go; `None`: nowhere.
+    /// The queue for rows of calls and connections; `None`: they are not kept.
     pub rows: Option<RowQueue>,
     /// Whether this is a node of a platform: control decides what is made here.
     pub is_member: bool,

@@ -14,6 +14,8 @@
 //! `operations=NAMES` caps the gateway operations of the key of this line, and
 //! `tenant-operations=NAMES` those of the tenant: of several lines, each cap holds.
 
+mod options;
+
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -26,6 +28,7 @@ use belljar_model::spec::UnknownTier;
 use belljar_model::{InvalidOperationCap, OperationCap, OperationCaps, Tier};
 use sha2::{Digest as _, Sha256};
 
+use self::options::Options;
 use crate::secret::{Secret, hex};
 
 /// Who owns things.
@@ -253,47 +256,6 @@ fn parse(path: &Path) -> Result<Known, KeyError> {
         };
     }
     if known.tenants.is_empty() { Err(KeyError::Empty(path.to_owned())) } else { Ok(known) }
-}
-
-/// The rest of a line: each option at most once.
-#[derive(Default)]
-struct Options {
-    floor: Option<Tier>,
-    key_cap: Option<OperationCap>,
-    tenant_cap: Option<OperationCap>,
-}
-
-impl Options {
-    fn read<'w>(
-        words: impl Iterator<Item = &'w str>,
-        path: &Path,
-        line: usize,
-    ) -> Result<Self, KeyError> {
-        let wrong = || KeyError::Line { path: path.to_owned(), line };
-        let cap = |text: &str| {
-            let cap = text.parse::<OperationCap>();
-            cap.map_err(|source| KeyError::Operations { path: path.to_owned(), line, source })
-        };
-        let mut options = Self::default();
-        for word in words {
-            let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-            let is_second = match name {
-                "floor" => {
-                    let floor = value.parse::<Tier>();
-                    let path = path.to_owned();
-                    let floor = floor.map_err(|source| KeyError::Floor { path, line, source })?;
-                    options.floor.replace(floor).is_some()
-                }
-                "operations" => options.key_cap.replace(cap(value)?).is_some(),
-                "tenant-operations" => options.tenant_cap.replace(cap(value)?).is_some(),
-                _ => true,
-            };
-            if is_second {
-                return Err(wrong());
-            }
-        }
-        Ok(options)
-    }
 }
 
 fn unhex(text: &str) -> Option<Hash> {

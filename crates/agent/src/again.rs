@@ -7,14 +7,15 @@
 //! the next attempt has what is left of them, and there is none if nothing is.
 
 use belljar_journal::event::{
-    Body, Budget, ErrorCategory, Event, Finished, ForkedFrom, Lack, Limit, LlmTrouble, Outcome,
-    Retry,
+    Body, Budget, BudgetPatch, ErrorCategory, Event, Finished, ForkedFrom, Lack, Limit, LlmTrouble,
+    Outcome, Retry,
 };
 use belljar_journal::{
     Address, CreateError, First, Journal, NewRun, ReadError, RunView, fork_points, read_all,
 };
-use belljar_model::{EndReason, RunId};
+use belljar_model::{EndReason, RunId, Sequence};
 use belljar_objects::Digest;
+use time::OffsetDateTime;
 
 use crate::budget::Clause;
 use crate::story::Story;
@@ -64,11 +65,11 @@ pub fn again(run: &RunId, events: &[Event], more: More) -> Option<ForkedFrom> {
     if lacked.is_empty() || is_penniless(events) {
         return None;
     }
-    let budget = enlarged(&view, events)?;
-    let after = fork_points(events).into_iter().rev().find(|point| acted(events, point.turn))?;
+    let budget = enlarged(&view, events, &Budget::default()).ok()?;
+    let after = last_act(events)?;
     Some(ForkedFrom {
         parent: run.clone(),
-        after: after.after,
+        after,
         model: None,
         prompt: None,
         budget: Some(budget),
@@ -107,17 +108,22 @@ fn is_penniless(events: &[Event]) -> bool {
 }
 
 /// Twice the turns if they were used up, and what is left of everything else.
-fn enlarged(view: &RunView, events: &[Event]) -> Option<Budget> {
-    let (began, end) = (Story::of(events).began?, events.last()?.at);
-    let mut budget = view.budget;
+/// A bound in `named` is taken as it is.
+pub(crate) fn enlarged(view: &RunView, events: &[Event], named: &Budget) -> Result<Budget, Limit> {
+    let end = events.last().map_or(OffsetDateTime::UNIX_EPOCH, |event| event.at);
+    let began = Story::of(events).began.unwrap_or(end);
+    let mut budget = BudgetPatch(*named).onto(&view.budget);
     for clause in Clause::all(view, began, end) {
+        if is_named(named, clause.limit) {
+            continue;
+        }
         let left = clause.allowed.saturating_sub(clause.used);
         match clause.limit {
             Limit::Turns if clause.is_used_up() => {
                 budget.turns = budget.turns.map(|turns| turns.saturating_mul(2));
             }
             Limit::Turns => {}
-            _ if left == 0 => return None,
+            limit if left == 0 => return Err(limit),
             Limit::Wall => budget.wall_ms = Some(left),
             Limit::Tokens => budget.tokens = Some(left),
             Limit::Money => budget.nano_dollars = Some(left),
@@ -125,7 +131,24 @@ fn enlarged(view: &RunView, events: &[Event]) -> Option<Budget> {
             Limit::Cpu => budget.cpu_ms = Some(left),
         }
     }
-    Some(budget)
+    Ok(budget)
+}
+
+fn is_named(budget: &Budget, limit: Limit) -> bool {
+    match limit {
+        Limit::Turns => budget.turns.is_some(),
+        Limit::Wall => budget.wall_ms.is_some(),
+        Limit::Tokens => budget.tokens.is_some(),
+        Limit::Money => budget.nano_dollars.is_some(),
+        Limit::Output => budget.output_bytes.is_some(),
+        Limit::Cpu => budget.cpu_ms.is_some(),
+    }
+}
+
+/// The last event after which a next attempt can go on; none: nothing was done.
+pub(crate) fn last_act(events: &[Event]) -> Option<Sequence> {
+    let acts = fork_points(events).into_iter().rev().find(|point| acted(events, point.turn));
+    acts.map(|point| point.after)
 }
 
 /// Whether something was called in a turn, and is over.

@@ -25,18 +25,26 @@ pub(crate) fn compose_without_status(events: &[Event], facts: &Facts) -> Convers
 }
 
 fn composed(events: &[Event], facts: &Facts, mut talk: Talk) -> Conversation {
+    let created = events.iter().find_map(|event| match &event.body {
+        Body::RunCreated(created) => Some(created),
+        _ => None,
+    });
     for event in events {
         talk.hear(event, &facts.texts);
     }
     talk.flush();
-    Conversation { tools: tools::offered(), system: system(facts), messages: talk.messages }
+    Conversation {
+        tools: tools::offered_to(created),
+        system: system(facts),
+        messages: talk.messages,
+    }
 }
 
 /// The system prompt: what most runs share comes first. At most two parts end a prefix, since
 /// providers take few marks; caches are looked up at earlier parts, too.
 fn system(facts: &Facts) -> Vec<Part> {
     let (has_brief, has_data) = (!facts.brief.is_empty(), !facts.data.is_empty());
-    let mut system = vec![Part { text: facts.texts.system(), ends_prefix: !has_brief }];
+    let mut system = vec![Part { text: facts.texts.system().to_owned(), ends_prefix: !has_brief }];
     if let Some(network) = facts.texts.network(&facts.network) {
         system.push(Part { text: network, ends_prefix: !has_brief && !has_data });
     }

@@ -17,7 +17,9 @@
 //!                       otherwise ────────────────────► ask
 //! ```
 
-use belljar_journal::event::{ErrorCategory, Injected, Limit, LimitHit, LlmTrouble, Outcome};
+use belljar_journal::event::{
+    ErrorCategory, Injected, Limit, LimitHit, LlmTrouble, Outcome, PausePoint,
+};
 use belljar_journal::{Asked, Call, Ending, Next, Pending};
 use belljar_model::{ExecId, SandboxId, Sequence};
 use time::OffsetDateTime;
@@ -57,6 +59,8 @@ pub enum Step<'a> {
         attempt: u32,
         last: bool,
     },
+    /// Pause at a breakpoint, or at the end of a step.
+    Hold(PausePoint),
     Intend(&'a Call),
     Start(&'a Call),
     Collect {
@@ -94,11 +98,24 @@ pub fn decide(story: &Story, now: OffsetDateTime) -> Step<'_> {
         _ if story.is_last_answered => {
             Step::Close(broken_off(story).unwrap_or_else(|| exhausted(story, now)))
         }
+        Next::Intend(call) if story.view.breaks_before_call(&call.call) => {
+            Step::Hold(PausePoint::Call { call: call.call.clone() })
+        }
         Next::Intend(call) => Step::Intend(call),
         Next::Start(call) => Step::Start(call),
         Next::CollectCall { call, exec, sandbox } => Step::Collect { call, exec, sandbox },
-        Next::Answered => between(story, now, story.view.turns + 1, 1),
-        Next::Ask { turn, attempt } => between(story, now, turn, attempt),
+        Next::Answered => held(story, between(story, now, story.view.turns + 1, 1)),
+        Next::Ask { turn, attempt } => held(story, between(story, now, turn, attempt)),
+    }
+}
+
+/// Pauses instead of asking the model, where a breakpoint or the end of a step is.
+fn held<'a>(story: &Story, step: Step<'a>) -> Step<'a> {
+    match step {
+        Step::Ask { turn, .. } if story.view.breaks_before_turn(turn) => {
+            Step::Hold(PausePoint::Turn { turn })
+        }
+        step => step,
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) const REASONS: &[&str] = &[
     "unknown_price",
 ];
 
-/// Where requests name an operation.
+/// The part of a path before the name of an operation.
 const OPERATIONS: &str = "/operations/";
 /// Hosts that a prompt lists.
 const MAX_LISTED_HOSTS: usize = 50;

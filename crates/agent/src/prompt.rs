@@ -3,10 +3,12 @@
 //! A version that has been used is never changed: a run goes on with the words that
 //! it began with, and its journal names their digest. A change is a new version.
 
+use belljar_journal::RunView;
 use belljar_journal::event::{Budget, Injected, NetworkAccess, Prompt, RunCreated};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 
+use crate::brief;
 use crate::budget::described;
 use crate::network;
 
@@ -28,7 +30,7 @@ pub struct Texts {
     network: Option<NetworkTexts>,
 }
 
-/// What runs with a network are told of it.
+/// Texts about the network, for runs that have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NetworkTexts {
     network: &'static str,
@@ -71,6 +73,15 @@ pub struct Facts {
     pub brief: String,
     /// What is said of the datasets; empty: there are none.
     pub data: String,
+}
+
+impl Facts {
+    /// Those of a run with these events and this description of its data.
+    pub fn of(texts: Texts, run: &RunView, data: String) -> Self {
+        let wish = run.created.as_ref().and_then(|created| created.wish.as_ref());
+        let brief = wish.map(|wish| brief::describe(&wish.brief)).unwrap_or_default();
+        Self { texts, network: run.network.clone(), brief, data }
+    }
 }
 
 impl Texts {

@@ -51,7 +51,7 @@ struct RecordedAnswer {
     upstream_request: Option<String>,
 }
 
-/// What a request is compared by.
+/// The parts of a request that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RequestDigests {
     /// Of model, parameters, tools and system prompt.
@@ -71,7 +71,7 @@ pub enum RecordingError {
 
 /// The point at which a replay left its recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Divergence {
+pub(crate) enum Divergence {
     #[error("the replay diverged at turn {turn}: the recording ends before it")]
     End { turn: u32 },
     #[error(

@@ -55,7 +55,7 @@ pub(crate) struct MadeRoom {
     pub(crate) environment: Environment,
 }
 
-/// What a run chose for its sandboxes.
+/// The choices of a run for its sandboxes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'r> {
     pub(crate) environment: &'r Environment,

@@ -17,11 +17,11 @@ pub const SKILLS: &str = "/mnt/skills";
 /// Skills of one run.
 pub const MAX_SKILLS: usize = 16;
 /// Bytes of all files of one skill.
-pub const MAX_SKILL_BYTES: u64 = 8 << 20;
+pub(crate) const MAX_SKILL_BYTES: u64 = 8 << 20;
 /// Bytes of one archive: its files, and what tar adds to each entry.
 pub const MAX_ARCHIVE_BYTES: u64 = MAX_SKILL_BYTES + (4 << 20);
 /// Files of one skill.
-pub const MAX_SKILL_FILES: usize = 256;
+pub(crate) const MAX_SKILL_FILES: usize = 256;
 /// Bytes of a path in a skill, and directories in it.
 const MAX_PATH_BYTES: usize = 255;
 const MAX_PATH_DEPTH: usize = 8;

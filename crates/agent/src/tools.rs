@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use belljar_journal::event::RunCreated;
 use belljar_provider::{BadArguments, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +14,8 @@ pub(crate) const SHELL: &str = "shell";
 pub(crate) const READ: &str = "read_file";
 pub(crate) const WRITE: &str = "write_file";
 pub(crate) const FINISH: &str = "finish";
+/// Only in runs whose maker answers questions.
+pub(crate) const QUESTION: &str = "ask_human";
 
 /// The longest that one call may take.
 pub(crate) const LONGEST: Duration = Duration::from_secs(MOST_SECONDS);
@@ -26,6 +29,7 @@ pub(crate) enum Asked {
     Read(Read),
     Write(Write),
     Finish(Finish),
+    Question(Question),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -67,6 +71,12 @@ pub(crate) struct Finish {
     pub(crate) files: Vec<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    pub(crate) question: String,
+}
+
 /// Why a call is not made; told to the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
@@ -89,6 +99,9 @@ impl Asked {
             READ => Self::Read(filled(input.parse()?, "path", |it: &Read| &it.path)?),
             WRITE => Self::Write(filled(input.parse()?, "path", |it: &Write| &it.path)?),
             FINISH => Self::Finish(filled(input.parse()?, "answer", |it: &Finish| &it.answer)?),
+            QUESTION => {
+                Self::Question(filled(input.parse()?, "question", |it: &Question| &it.question)?)
+            }
             other => return Err(Unfit::Unknown(other.to_owned())),
         })
     }
@@ -98,7 +111,7 @@ impl Asked {
         let seconds = match self {
             Self::Python(python) => python.timeout_seconds,
             Self::Shell(shell) => shell.timeout_seconds,
-            Self::Read(_) | Self::Write(_) | Self::Finish(_) => None,
+            Self::Read(_) | Self::Write(_) | Self::Finish(_) | Self::Question(_) => None,
         };
         seconds.map(|seconds| Duration::from_secs(seconds.clamp(1, MOST_SECONDS)))
     }
@@ -113,7 +126,34 @@ pub(crate) fn answer(input: &Value) -> Option<String> {
     written(input).parse::<Finish>().ok().map(|finish| finish.answer)
 }
 
-/// What the model is told about them.
+/// The tools of a run, as the model is told of them. A run whose maker answers no questions has
+/// the same ones as ever, so that prompts of such runs begin with the same bytes.
+pub(crate) fn offered_to(created: Option<&RunCreated>) -> Vec<Tool> {
+    let mut tools = offered();
+    if created.is_some_and(RunCreated::can_ask) {
+        tools.push(question());
+    }
+    tools
+}
+
+fn question() -> Tool {
+    Tool {
+        name: QUESTION.to_owned(),
+        description: "Ask the human who started this run, and wait for the answer. Only for what \
+                      neither the data nor the question tells, and that changes the answer."
+            .to_owned(),
+        schema: json!({
+            "type": "object",
+            "properties": {
+                "question": { "type": "string", "description": "The question, in one or two sentences." },
+            },
+            "required": ["question"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// The tools that every run has, as the model is told of them.
 pub(crate) fn offered() -> Vec<Tool> {
     let text = |about: &str| json!({ "type": "string", "description": about });
     let seconds = json!({
@@ -199,7 +239,7 @@ mod tests {
 
     #[test]
     fn every_tool_that_is_offered_is_known() {
-        for tool in offered() {
+        for tool in offered().into_iter().chain([question()]) {
             let unknown = Asked::read(&tool.name, &json!({}));
             assert!(!matches!(unknown, Err(Unfit::Unknown(_))), "{}", tool.name);
         }

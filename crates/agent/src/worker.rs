@@ -37,7 +37,6 @@ use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 use tokio::io::AsyncReadExt as _;
 
-use crate::brief;
 use crate::budget::Clause;
 use crate::data::{DataError, Depot, Item};
 use crate::decide::{Step, decide};
@@ -47,6 +46,7 @@ use crate::recording::{Recording, RecordingError};
 use crate::room::Rooms;
 use crate::signal::{Observer, Signals};
 use crate::story::Story;
+use crate::words::WordListener;
 use keeper::Keeper;
 use network::GivenToken;
 
@@ -93,6 +93,7 @@ pub struct Worker {
     prices: Prices,
     settings: Settings,
     observer: Option<Arc<dyn Observer>>,
+    listener: Option<Arc<dyn WordListener>>,
 }
 
 /// Why a worker let go of a run.
@@ -169,13 +170,19 @@ impl Worker {
         settings: Settings,
     ) -> Self {
         let rooms = Rooms { client, depot, bring: settings.data };
-        Self { journal, provider, rooms, prices, settings, observer: None }
+        Self { journal, provider, rooms, prices, settings, observer: None, listener: None }
     }
 
     /// The same, seen by an observer.
     #[must_use]
     pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
+    }
+
+    /// The same, whose models are heard while they speak.
+    #[must_use]
+    pub fn heard_by(self, listener: Arc<dyn WordListener>) -> Self {
+        Self { listener: Some(listener), ..self }
     }
 
     /// Takes a run and works on it until it is over, or has to wait.
@@ -323,15 +330,10 @@ impl<'w> Work<'w> {
         };
         let items = created.datasets.iter().map(item).collect();
         let (template, brief) = match created.wish {
-            Some(wish) => (wish.template, wish.brief),
+            Some(wish) => (wish.template, *wish.brief),
             None => (worker.settings.template.clone(), Brief::default()),
         };
-        let facts = Facts {
-            texts,
-            network: story.view.network.clone(),
-            brief: brief::describe(&brief),
-            data,
-        };
+        let facts = Facts::of(texts, &story.view, data);
         let recording = match &brief.replay {
             Some(replay) => Some(Arc::new(worker.recording(replay.recording).await?)),
             None => None,
@@ -425,6 +427,7 @@ impl<'w> Work<'w> {
                 Some(recording) => self.replay(&recording, turn, attempt, last).await?,
                 None => self.ask(turn, attempt, last).await?,
             },
+            Step::Hold(point) => self.hold(point).await?,
             Step::Intend(call) => self.intend(call).await?,
             Step::Start(call) => self.start(call).await?,
             Step::Collect { call, exec, sandbox } => self.collect(call, exec, sandbox).await?,

@@ -146,6 +146,7 @@ fn parameter(name: &str) -> &'static str {
         "checkpoint" => "Checkpoint id or name. A name selects the newest with that name.",
         "run" => "Run id.",
         "file" => "Name of a file that the run made.",
+        "turn" => "Number of the turn, from 1.",
         "data" => "SHA-256 of the file's content.",
         "template" => "Template name, or `name:version`.",
         _ => "",

@@ -76,6 +76,9 @@ pub struct CreateRun {
     /// Current time, as the run sees it. Default: its creation time.
     #[serde(default)]
     pub now: Option<DateTime>,
+    /// Lets the model ask you. The run then pauses until `POST /v1/runs/{run}/answer`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub questions: bool,
 }
 
 /// A file of a run: the digest of an uploaded file, or the content itself.
@@ -122,6 +125,60 @@ pub struct RunBudget {
 pub struct ChangeRun {
     /// Bounds to change. Absent fields stay unchanged.
     pub budget: RunBudget,
+}
+
+/// A message to the model, said before its next turn.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TellRun {
+    pub text: Text<1, 65_536>,
+}
+
+/// The answer to the question of a run.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRun {
+    pub text: Text<1, 65_536>,
+}
+
+/// Points before which a run pauses by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunBreakpoints {
+    /// Before each request to the model.
+    #[serde(default)]
+    pub turns: bool,
+    /// Before each tool call.
+    #[serde(default)]
+    pub calls: bool,
+}
+
+/// The allocation of another attempt at a run that ended without an answer.
+#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRun {
+    /// Bounds to replace. `turns` counts those of earlier attempts too. Default: twice the turns
+    /// if they were used up, and what is left of all other bounds.
+    #[serde(default)]
+    pub budget: RunBudget,
+    /// Memory of the attempt's sandbox. Default: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<Count>,
+}
+
+/// The prompt of one turn, as the model was told it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RunPrompt {
+    pub turn: u32,
+    /// Digest and length of the request's body, in the provider's format.
+    #[schemars(length(equal = 64))]
+    pub sha256: String,
+    pub bytes: u64,
+    pub tools: Vec<Value>,
+    /// The parts of the system prompt.
+    pub system: Vec<String>,
+    /// Messages in order: `role` and `blocks`.
+    pub messages: Vec<Value>,
 }
 
 /// Filters for the list of runs, newest first.
@@ -218,8 +275,17 @@ pub struct Run {
     pub events: u64,
     pub budget: RunBudget,
     pub used: RunUsed,
-    /// Pending requests to steer the run, in order: `pause`, `resume`, `cancel` or `budget`.
+    /// Pending requests to steer the run, in order: `pause`, `resume`, `step`, `cancel`,
+    /// `tell`, `answer` or `budget`.
     pub asked: Vec<String>,
+    #[serde(default)]
+    pub breakpoints: RunBreakpoints,
+    /// The question that the run waits for an answer to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_asked: Option<String>,
+    /// The run that this one is another attempt of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<String>,
     /// Sandbox in which its code runs. Its variables, files and processes can be inspected there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
@@ -286,6 +352,21 @@ pub struct FollowRun {
     /// Sequence number of the first event to send. Default: 1.
     #[serde(default)]
     pub from: Option<Count>,
+    /// Streams the model's words too, while they arrive, as events named `delta`
+    /// without an id. They are not stored: some may be missing, and `llm_responded` has them all.
+    #[serde(default)]
+    pub deltas: Option<bool>,
+}
+
+/// Words of the model, sent as the server-sent event `delta`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunDelta {
+    /// Always `delta`.
+    pub kind: String,
+    pub turn: u32,
+    /// Characters of this turn before `text`. At 0 the answer begins, or begins anew.
+    pub from: u64,
+    pub text: String,
 }
 
 /// An event of a run, sent as a server-sent event. The event's name is its `kind` and its id

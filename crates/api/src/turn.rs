@@ -48,7 +48,7 @@ pub struct TurnRequest {
     /// there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// Why the request failed.
+    /// The reason that the request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     pub tokens: TurnTokens,

@@ -22,6 +22,7 @@ pub(crate) mod run;
 mod running;
 pub(crate) mod runs;
 pub(crate) mod serve;
+mod server;
 pub(crate) mod shell;
 pub(crate) mod template;
 pub(crate) mod tls;

@@ -25,8 +25,8 @@ use crate::key::Key;
 
 pub use brief::{Brief, DeviationCause, ParameterDeviated, RecordingMade, Replay, Skill};
 pub use control::{
-    BudgetChanged, BudgetPatch, Cancelled, ControlRequested, Injected, InjectedMessage, Paused,
-    Request, Resumed,
+    Breakpoints, BudgetChanged, BudgetPatch, Cancelled, ControlRequested, Injected,
+    InjectedMessage, PausePoint, Paused, Request, Resumed,
 };
 pub use life::{
     Artifact, ArtifactAdded, Budget, Dataset, Environment, ErrorCategory, Finished, ForkedFrom,
@@ -42,8 +42,9 @@ pub use tool::{
 
 /// The newest format that this version reads and writes. 2 brought the environment of a run: who
 /// does not know it would execute the run's code behind another wall, and may not claim it.
-/// 3 brought its network access, the brief of its model, recordings and deviations: who does not
-/// know these would promise the model a network and give it none, or not follow its brief.
+/// 3 brought its network access, the brief of its model, recordings, deviations, steps, breakpoints
+/// and questions to humans: an older worker would give it no network, not follow its brief, or go on
+/// where it has to wait.
 pub const FORMAT: u32 = 3;
 
 /// One line of a transcript.
@@ -103,9 +104,18 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
-                    Self::RunCreated(created) if created.has_network() || created.has_brief() => 3,
-                    Self::RunCreated(created) if created.has_environment() => 2,
+                    Self::RunCreated(created)
+                        if created.has_network() || created.has_brief() || created.can_ask() =>
+                    {
+                        3
+                    }
                     Self::Finished(finished) if finished.is_divergence() => 3,
+                    Self::RunCreated(created) if created.has_environment() => 2,
+                    Self::ControlRequested(asked) if asked.request.version() > 1 => {
+                        asked.request.version()
+                    }
+                    Self::Paused(paused) if paused.at.is_some() => 3,
+                    Self::Resumed(it) if it.until.is_some() || it.reply.is_some() => 3,
                     $(Self::$name(_) => $version,)*
                     Self::Unknown(unknown) => unknown.version,
                 }

@@ -41,7 +41,7 @@ pub use journal::{
 pub use key::Key;
 pub use row_store::{RowDirectory, RowStore, StoredRows};
 pub use view::{
-    Asked, CRASHES, Call, CallState, Ending, ForkPoint, Next, Pending, Progress, RunView, Spent,
-    fork_points,
+    Asked, CRASHES, Call, CallState, Ending, ForkPoint, HumanQuestion, HumanReply, Next, Pending,
+    Progress, RunView, Spent, fork_points,
 };
 pub use watch::{Bells, Watch};

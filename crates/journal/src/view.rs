@@ -4,6 +4,7 @@
 //! and a worker that takes over sees what the one before it saw.
 
 mod fork;
+mod hold;
 mod next;
 mod spent;
 
@@ -13,13 +14,14 @@ use belljar_model::{ExecId, Generation, SandboxId, Sequence};
 
 use crate::blob::BlobRef;
 use crate::event::{
-    Artifact, Block, Body, Budget, CallRef, ControlRequested, DeviationCause, Environment, Event,
-    Finished, ForkedFrom, Injected, Limit, NetworkAccess, Prompt, Request, Retry, RunCreated,
-    SnapshotTaken, StageChanged,
+    Artifact, Block, Body, Breakpoints, Budget, CallRef, ControlRequested, DeviationCause,
+    Environment, Event, Finished, ForkedFrom, Injected, Limit, NetworkAccess, PausePoint, Prompt,
+    Request, Retry, RunCreated, SnapshotTaken, StageChanged,
 };
 use crate::journal::State;
 
 pub use fork::{ForkPoint, fork_points};
+pub use hold::{HumanQuestion, HumanReply};
 pub use next::{CRASHES, Ending, Next};
 pub use spent::Spent;
 
@@ -74,6 +76,14 @@ pub struct RunView {
     /// How many died since the run was last further than before.
     pub crashes: u32,
     pub is_cancelled: bool,
+    pub breakpoints: Breakpoints,
+    /// The breakpoint that it paused at last: it goes on from there.
+    pub passed: Option<PausePoint>,
+    /// The last turn of a step.
+    pub until: Option<u32>,
+    /// The open question to a human, and the answer that the model has not heard.
+    pub question: Option<HumanQuestion>,
+    pub reply: Option<HumanReply>,
     pub finished: Option<Finished>,
     /// The first event that only a newer version knows: what is here is not all.
     pub unknown: Option<Sequence>,
@@ -213,7 +223,10 @@ impl RunView {
                 let (exec, sandbox) = (it.exec.clone(), it.sandbox.clone());
                 self.set(&it.call, CallState::Started { exec, sandbox, attempt: it.attempt });
             }
-            Body::ToolFinished(it) => self.set(&it.call, CallState::Finished),
+            Body::ToolFinished(it) => {
+                self.set(&it.call, CallState::Finished);
+                self.close_question(&it.call);
+            }
             Body::SnapshotTaken(taken) => self.snapshot = Some(taken.clone()),
             Body::ArtifactAdded(added) => self.artifacts.push(added.artifact.clone()),
             Body::InjectedMessage(message) => {
@@ -225,8 +238,14 @@ impl RunView {
                 self.limits.insert(hit.limit);
             }
             Body::ControlRequested(asked) => self.want(event.seq, asked),
-            Body::Paused(paused) => self.answered(paused.answers),
-            Body::Resumed(resumed) => self.answered(Some(resumed.answers)),
+            Body::Paused(paused) => {
+                self.answered(paused.answers);
+                self.hold(paused.at.as_ref());
+            }
+            Body::Resumed(resumed) => {
+                self.answered(Some(resumed.answers));
+                self.go_on(resumed);
+            }
             Body::Cancelled(cancelled) => {
                 self.is_cancelled = true;
                 self.answered(Some(cancelled.answers));
@@ -273,6 +292,7 @@ impl RunView {
         self.generation = Generation::default();
         self.owner = None;
         self.is_cancelled = false;
+        self.clear_holds();
         self.finished = None;
         for call in &mut self.calls {
             if call.state != CallState::Finished {
@@ -296,14 +316,24 @@ impl RunView {
     fn want(&mut self, seq: Sequence, asked: &ControlRequested) {
         let is_paused = self.progress == Progress::In(State::Paused);
         let is_needed = match asked.request {
-            Request::Pause | Request::Resume => {
-                self.pending.retain(|pending| {
-                    !matches!(pending.asked.request, Request::Pause | Request::Resume)
-                });
-                is_paused == (asked.request == Request::Resume)
+            Request::Pause | Request::Resume | Request::Step => {
+                let before = self.pending.len();
+                self.pending.retain(|pending| !pending.asked.request.is_about_pause());
+                // A paused run that was asked to go on is offered to workers. Only another pause
+                // event takes it from them.
+                let is_offered = is_paused && self.pending.len() < before;
+                match asked.request {
+                    Request::Pause => !is_paused || is_offered,
+                    Request::Resume => is_paused || self.until.is_some(),
+                    _ => true,
+                }
             }
             Request::Cancel => !self.is_cancelled,
-            Request::Tell { .. } | Request::Budget { .. } => true,
+            Request::Breakpoints { breakpoints } => {
+                self.breakpoints = breakpoints;
+                false
+            }
+            Request::Tell { .. } | Request::Budget { .. } | Request::Answer { .. } => true,
         };
         if is_needed {
             self.pending.push(Pending { seq, asked: asked.clone() });

@@ -56,7 +56,7 @@ pub enum Delta<'a> {
     },
 }
 
-/// How to ask. What is absent is left to the provider.
+/// Parameters of the request. Those that are absent are left to the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     pub model: String,

@@ -110,6 +110,6 @@ fn cache_key(options: &Options) -> Option<&str> {
 }
 
 /// A name that is only shown.
-fn label(value: Option<Value<'_>>) -> Option<String> {
+pub(crate) fn label(value: Option<Value<'_>>) -> Option<String> {
     value.and_then(|value| value.str()).map(|text| crate::failure::shortened(&text, 200))
 }

@@ -115,46 +115,41 @@ impl Runs {
             .map_err(|source| BriefError::Recording { name: name.clone(), source })?;
         Ok(Some(ReplayedRun { replay: Replay { run, recording: blob }, recording }))
     }
+}
 
-    /// Checks a brief and keeps the skills that it names for as long as the run may need them.
-    pub(crate) async fn brief(
-        &self,
-        belongings: &Belongings,
-        wanted: &WantedBrief,
-        replayed: Option<&ReplayedRun>,
-    ) -> Result<Brief, CreateRunError> {
-        let parameters = replayed.map_or(wanted.parameters, |it| it.parameters(wanted.parameters));
-        Ok(Brief {
-            parameters,
-            instructions: wanted.instructions.clone().map(String::from),
-            skills: skills(belongings, &wanted.skills).await?,
-            record: wanted.record.as_ref().map(ToString::to_string),
-            replay: replayed.map(|replayed| replayed.replay.clone()),
-        })
-    }
+/// Checks a brief and keeps the skills that it names for as long as the run may need them.
+pub(crate) async fn checked(
+    belongings: &Belongings,
+    wanted: &WantedBrief,
+    replayed: Option<&ReplayedRun>,
+) -> Result<Brief, CreateRunError> {
+    let parameters = replayed.map_or(wanted.parameters, |it| it.parameters(wanted.parameters));
+    Ok(Brief {
+        parameters,
+        instructions: wanted.instructions.clone().map(String::from),
+        skills: skills(belongings, &wanted.skills).await?,
+        record: wanted.record.as_ref().map(ToString::to_string),
+        replay: replayed.map(|replayed| replayed.replay.clone()),
+    })
+}
 
-    /// Takes the name of a recording for a run that is about to be made.
-    pub(crate) async fn take_name(
-        &self,
-        belongings: &Belongings,
-        name: &RecordingName,
-        run: &RunId,
-    ) -> Result<(), CreateRunError> {
-        let taken = || BriefError::RecordingExists(name.to_string());
-        let object = recording_record(name);
-        let put =
-            belongings.plans.put_record(&object, run.as_str().into(), &Expected::Absent).await;
-        match put {
-            Ok(_) => Ok(()),
-            // The same request again, whose run was not written down.
-            Err(error) if error.is_conflict() => {
-                match recorded_run(&belongings.plans, name).await? {
-                    Some(other) if other == *run => Ok(()),
-                    _ => Err(taken().into()),
-                }
-            }
-            Err(error) => Err(error.into()),
-        }
+/// Takes the name of a recording for a run that is about to be made.
+pub(crate) async fn take_name(
+    belongings: &Belongings,
+    name: &RecordingName,
+    run: &RunId,
+) -> Result<(), CreateRunError> {
+    let taken = || BriefError::RecordingExists(name.to_string());
+    let object = recording_record(name);
+    let put = belongings.plans.put_record(&object, run.as_str().into(), &Expected::Absent).await;
+    match put {
+        Ok(_) => Ok(()),
+        // The same request again, whose run was not written down.
+        Err(error) if error.is_conflict() => match recorded_run(&belongings.plans, name).await? {
+            Some(other) if other == *run => Ok(()),
+            _ => Err(taken().into()),
+        },
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -14,8 +14,7 @@ use belljar_journal::event::{
     Body, Brought, Budget, Dataset, Environment, NetworkAccess, RunCreated, Wish,
 };
 use belljar_journal::{
-    Address, BlobError, BlobRef, CreateError, Created, Event, First, ListQuery, NewRun, ReadError,
-    State,
+    Address, BlobError, BlobRef, CreateError, Created, Event, First, NewRun, ReadError,
 };
 use belljar_model::{MaxLimits, OperationCaps, OutOfRange, Question, RunId, Sequence, Tier};
 use belljar_objects::{Digest, ObjectsError};
@@ -24,10 +23,11 @@ use time::OffsetDateTime;
 
 use crate::Runs;
 use crate::bounds::OverBudget;
-use crate::brief::{BriefError, ReplayedRun, WantedBrief, give_name_back};
+use crate::brief::{BriefError, ReplayedRun, WantedBrief, checked, give_name_back, take_name};
 use crate::data::{Belongings, KeptError, PutError};
 use crate::models::{Choice, NoModel, UnsupportedBrief};
 use crate::network::NetworkRefused;
+use crate::quota::{QuotaError, within};
 
 /// A run that somebody wants.
 #[derive(Debug, Clone)]
@@ -48,6 +48,8 @@ pub struct Wanted {
     /// Parameters, instructions, skills and recordings of its model.
     pub brief: WantedBrief,
     pub now: Option<OffsetDateTime>,
+    /// Lets the model ask a human and wait for the answer.
+    pub questions: bool,
     /// Under which it is made once, and the digest of all that was asked.
     pub key: Option<(String, Digest)>,
 }
@@ -70,8 +72,8 @@ pub struct Made {
 /// Why a run was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateRunError {
-    #[error("you have {0} runs that are not over")]
-    TooMany(usize),
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     #[error("this idempotency key was used for another run")]
     Mismatch,
     #[error("there is no template `{0}`")]
@@ -137,11 +139,11 @@ impl Runs {
         let belongings = self.data().of(tenant)?;
         let replayed = self.replayed(tenant, &belongings, &wanted.brief).await?;
         let choice = self.choose(&wanted, replayed.as_ref())?;
-        self.check_quota(tenant).await?;
+        let left = self.check_quota(tenant, choice.operation.is_some()).await?;
         let bounds = self.settings().bounds;
         let budget = replayed.as_ref().map_or(wanted.budget, |it| it.budget(wanted.budget));
         bounds.check(&budget)?;
-        let mut brief = self.brief(&belongings, &wanted.brief, replayed.as_ref()).await?;
+        let mut brief = checked(&belongings, &wanted.brief, replayed.as_ref()).await?;
         bounds.check_output(&brief.parameters)?;
         if replayed.is_none() {
             self.models().check(&choice, &brief)?;
@@ -160,6 +162,8 @@ impl Runs {
         let datasets = datasets(&belongings, &plan, &text).await?;
         let has_data = !datasets.is_empty();
         let turns = budget.turns.or(Some(self.settings().turns));
+        let budget = bounds.over(Budget { turns, ..budget });
+        let budget = Budget { nano_dollars: within(budget.nano_dollars, left), ..budget };
         let recorded_now = replayed.as_ref().map(ReplayedRun::now);
         let recorded_prompt = replayed.as_ref().and_then(ReplayedRun::prompt);
         let created = RunCreated {
@@ -167,20 +171,21 @@ impl Runs {
             datasets,
             model: choice.model,
             prompt: recorded_prompt.unwrap_or_else(|| Texts::newest_for(&wanted.network).prompt()),
-            budget: bounds.over(Budget { turns, ..budget }),
+            budget,
             now: wanted.now.or(recorded_now).unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {
                 template,
                 environment: wanted.environment,
                 network: Box::new(wanted.network.clone()),
-                brief,
+                brief: Box::new(brief),
                 operation: choice.operation,
                 request: wanted.key.as_ref().map(|(_, request)| *request),
+                questions: wanted.questions,
             }),
         };
         let new = NewRun { address: address.clone(), first: First::Created(created) };
         if let Some(name) = &wanted.brief.record {
-            self.take_name(&belongings, name, &address.run).await?;
+            take_name(&belongings, name, &address.run).await?;
         }
         match self.journal().create(&new).await {
             Ok(Created::Made) => {}
@@ -218,19 +223,8 @@ impl Runs {
         Ok(Choice { operation: None, model })
     }
 
-    async fn check_quota(&self, tenant: &str) -> Result<(), CreateRunError> {
-        let most = self.settings().unfinished;
-        let mut unfinished = 0;
-        for state in [State::Waiting, State::Running, State::Paused] {
-            let query = ListQuery { tenant, state: Some(state), after: None, most };
-            let listed = self.journal().list(query).await.map_err(CreateRunError::Read)?;
-            unfinished += listed.rows.len();
-        }
-        if unfinished < most { Ok(()) } else { Err(CreateRunError::TooMany(most)) }
-    }
-
     /// Refuses what no sandbox would be given, before anything is paid for.
-    async fn check_environment(
+    pub(crate) async fn check_environment(
         &self,
         tenant: &str,
         environment: &Environment,

@@ -105,7 +105,7 @@ impl Runs {
         let wish = created.wish.as_ref();
         let operation = wish.and_then(|wish| wish.operation.as_deref());
         let (provider, prices) = match wish.is_some_and(|wish| wish.brief.replay.is_some()) {
-            // Its worker asks nobody.
+            // Its worker asks no model.
             true => FixedRules.provider(run, None).await?,
             false => self.models().provider(run, operation).await?,
         };
@@ -124,7 +124,8 @@ impl Runs {
             prices,
             settings,
         );
-        let worker = worker.observed_by(self.0.signals.clone());
+        let worker =
+            worker.observed_by(self.0.signals.clone()).heard_by(Arc::new(self.words().clone()));
         let stopped = async {
             // Whoever could say so is gone: that is the end as well.
             let _ = stop.wait_for(|is| *is).await;

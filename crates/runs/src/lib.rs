@@ -22,9 +22,13 @@ mod describe;
 mod figures;
 mod models;
 mod network;
+mod prompt;
+mod quota;
+mod retry;
 mod signals;
 mod steer;
 mod turn;
+mod words;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -38,7 +42,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::signals::SignalRecorder;
 
-pub use belljar_agent::{MANIFEST, PlanError, TurnError};
+pub use belljar_agent::{Larger, MANIFEST, NoRetry, PlanError, TurnError, Words};
 pub use bounds::{OverBudget, RunBounds};
 pub use brief::{BriefError, WantedBrief};
 pub use create::{CreateRunError, Made, Source, Wanted};
@@ -47,7 +51,11 @@ pub use describe::DescribeError;
 pub use figures::{FigureWindow, RunStats, StatsError};
 pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced, UnsupportedBrief};
 pub use network::{NetworkOffer, NetworkRefused};
+pub use prompt::{PromptError, TurnPrompt};
+pub use quota::{NoQuota, QuotaError, Quotas, RunQuota};
+pub use retry::RetryError;
 pub use steer::SteerError;
+pub use words::{WordFollower, WordHub, WordRelay};
 
 /// Runs whose files are read at the same time, to be described or made to fit: each
 /// takes a core.
@@ -68,6 +76,8 @@ pub struct Parts {
     /// told what is inside of them.
     pub describer: Option<PathBuf>,
     pub mounts: Mounts,
+    pub quotas: Quotas,
+    pub words: WordHub,
 }
 
 /// Returns true if the sandboxes of a tenant, made with this tier, are certain to mount its files.
@@ -84,8 +94,6 @@ pub struct Settings {
     pub at_once: usize,
     /// After how long to look for work that nobody rang for.
     pub look: Duration,
-    /// Runs of one tenant that are not over.
-    pub unfinished: usize,
     /// What sandboxes are made of when a run does not say.
     pub template: String,
     /// Answers of the model when a run does not say.
@@ -101,7 +109,6 @@ impl Default for Settings {
             lease: Duration::from_secs(30),
             at_once: 8,
             look: Duration::from_secs(1),
-            unfinished: 100,
             template: "python-data".to_owned(),
             turns: 30,
             bounds: RunBounds::default(),
@@ -142,6 +149,11 @@ impl Runs {
 
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// The words of models, while they arrive.
+    pub fn words(&self) -> &WordHub {
+        &self.0.parts.words
     }
 
     fn client(&self, tenant: &str) -> Client {

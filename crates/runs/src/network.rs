@@ -10,7 +10,7 @@ use crate::create::{CreateRunError, Wanted};
 /// The operations that one run can have.
 const MAX_OPERATIONS: usize = 64;
 
-/// Why no sandbox of a run would get its network access.
+/// The reason that no sandbox of a run would get its network access.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkRefused {
     #[error(transparent)]

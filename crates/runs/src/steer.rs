@@ -1,7 +1,7 @@
 //! What people want of a run that is under way.
 
 use belljar_journal::event::{BudgetPatch, ControlRequested, Request};
-use belljar_journal::{Address, ReadError, RequestError, RunView, read_all};
+use belljar_journal::{Address, Key, ReadError, RequestError, RunView, read_all};
 
 use crate::Runs;
 use crate::bounds::OverBudget;
@@ -17,6 +17,10 @@ pub enum SteerError {
     NoRun,
     #[error("the run is over")]
     Finished,
+    #[error("the run waits for an answer to its question")]
+    Question,
+    #[error("the run has asked no question")]
+    NoQuestion,
     #[error("{MOST_PENDING} requests wait already")]
     TooMany,
     #[error(transparent)]
@@ -29,7 +33,15 @@ pub enum SteerError {
 
 impl Runs {
     /// Writes a wish down; whoever works on the run does it next.
-    pub async fn steer(&self, run: &Address, request: Request, by: &str) -> Result<(), SteerError> {
+    ///
+    /// With a key, it is written once. Repeating it is no error, even if the run is over by then.
+    pub async fn steer(
+        &self,
+        run: &Address,
+        request: Request,
+        by: &str,
+        key: Option<&str>,
+    ) -> Result<(), SteerError> {
         if let Request::Budget { change: BudgetPatch(budget) } = &request {
             self.settings().bounds.check(budget)?;
         }
@@ -37,11 +49,17 @@ impl Runs {
             ReadError::NoRun => SteerError::NoRun,
             error => SteerError::Read(error),
         })?;
-        if RunView::of(&events).pending.len() >= MOST_PENDING {
+        let key = key.map(|key| Key::new(&format!("request:{key}")));
+        if key.is_some() && events.iter().any(|event| event.key == key) {
+            return Ok(());
+        }
+        let view = RunView::of(&events);
+        check(&view, &request)?;
+        if view.pending.len() >= MOST_PENDING {
             return Err(SteerError::TooMany);
         }
         let asked = ControlRequested { request, by: by.to_owned() };
-        let written = self.journal().request(run, asked, None).await;
+        let written = self.journal().request(run, asked, key).await;
         written.map_err(|error| match error {
             RequestError::NoRun => SteerError::NoRun,
             RequestError::Finished => SteerError::Finished,
@@ -49,5 +67,17 @@ impl Runs {
         })?;
         self.0.bell.notify_one();
         Ok(())
+    }
+}
+
+/// Refuses what the run as it is cannot do.
+fn check(view: &RunView, request: &Request) -> Result<(), SteerError> {
+    if view.finished.is_some() {
+        return Err(SteerError::Finished);
+    }
+    match request {
+        Request::Answer { .. } if view.question.is_none() => Err(SteerError::NoQuestion),
+        Request::Resume | Request::Step if view.question.is_some() => Err(SteerError::Question),
+        _ => Ok(()),
     }
 }

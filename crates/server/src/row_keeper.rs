@@ -12,14 +12,14 @@ use time::OffsetDateTime;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
-/// How long a row waits for others.
+/// Longest wait of a row for others.
 const GATHER_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a batch waits that was not stored.
+/// Wait before a batch that was not stored is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// How often old rows are looked for.
+/// Interval of looks for old rows.
 const FORGET_INTERVAL: Duration = Duration::from_secs(600);
 
-/// How long rows are kept by default.
+/// Default retention of rows.
 pub const KEEP_ROWS: Duration = Duration::from_secs(30 * 86_400);
 
 /// Stores the rows of a queue until it is stopped.
@@ -80,8 +80,8 @@ async fn store_all(queue: RowQueue, store: Arc<dyn RowStore>) {
             continue;
         };
         if let Err(error) = store_batch(&queue, &*store, &batch).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "rows not stored; retrying");
+            tracing::warn!(error = &error as &dyn std::error::Error, "rows not stored; retrying");
+            drop(error);
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
@@ -103,8 +103,8 @@ async fn forget_old(store: Arc<dyn RowStore>, keep: Duration) {
     loop {
         let before = OffsetDateTime::now_utc() - keep;
         if let Err(error) = store.forget(before).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "cannot forget old rows");
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot forget old rows");
+            drop(error);
         }
         tokio::time::sleep(FORGET_INTERVAL).await;
     }

@@ -37,9 +37,11 @@ mod outbox;
 mod prices;
 mod read;
 mod rows;
+mod run_quotas;
 mod runs;
 mod sandboxes;
 mod tenants;
+mod words;
 
 use std::time::Duration;
 
@@ -60,9 +62,11 @@ pub use nodes::{LostNode, Node, NodeEnrolment, NodeState, Registered, Registrati
 pub use outbox::{Message, Outgoing};
 pub use prices::{Bill, Price};
 pub use rows::Rows;
+pub use run_quotas::TenantRunQuota;
 pub use runs::Runs;
 pub use sandboxes::{Listed, NewSandbox, Page, Requested, SandboxRow, SandboxState};
 pub use tenants::{Quota, Tenant, TenantEntry};
+pub use words::WordNote;
 
 /// What one statement may take. Longer means that something is wrong, and whoever
 /// waits should hear so.

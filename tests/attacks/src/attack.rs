@@ -57,7 +57,7 @@ pub(crate) struct Attack {
     pub(crate) title: &'static str,
     pub(crate) act: Act,
     pub(crate) control: Control,
-    /// Why nothing may run beside it. A neighbour's heartbeat is watched meanwhile.
+    /// The reason that nothing may run beside it. A neighbour's heartbeat is watched meanwhile.
     pub(crate) alone: Option<&'static str>,
 }
 

@@ -226,8 +226,14 @@ fn close(ending: Ending) -> Finished {
 fn obey(view: &RunView, pending: &Pending) -> Body {
     let answers = pending.seq;
     match &pending.asked.request {
-        Request::Pause => Paused { answers: Some(answers) }.into(),
-        Request::Resume => Resumed { answers }.into(),
+        Request::Pause => Paused { answers: Some(answers), at: None }.into(),
+        Request::Resume | Request::Breakpoints { .. } => {
+            Resumed { answers, until: None, reply: None }.into()
+        }
+        Request::Step => Resumed { answers, until: Some(view.step_end()), reply: None }.into(),
+        Request::Answer { text } => {
+            Resumed { answers, until: None, reply: Some(text.clone()) }.into()
+        }
         Request::Cancel => Cancelled { answers }.into(),
         Request::Budget { change } => {
             BudgetChanged { answers, budget: change.onto(&view.budget) }.into()

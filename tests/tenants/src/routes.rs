@@ -96,6 +96,8 @@ pub(crate) fn body(operation: Operation) -> Value {
         Operation::RunCell => json!({ "code": "open('/tmp/secret').read()" }),
         Operation::MakeDirectory => json!({ "path": "/tmp/made" }),
         Operation::CreateRun => json!({ "question": "How much is it?" }),
+        Operation::TellRun | Operation::AnswerRun => json!({ "text": "Mind the gap." }),
+        Operation::SetRunBreakpoints => json!({ "turns": true }),
         Operation::ChangeRun => json!({ "budget": { "turns": 3 } }),
         Operation::MoveFile => json!({ "from": "/tmp/secret", "to": "/tmp/moved" }),
         _ => json!({}),

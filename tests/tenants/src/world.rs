@@ -13,7 +13,7 @@ use belljar_client::Within;
 use belljar_journal::{Directory, FigureFile, FigureStore, Journal, RowDirectory, RowStore};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
-use belljar_runs::{Data, DataLimits, Parts, Runs};
+use belljar_runs::{Data, DataLimits, Parts, RunQuota, Runs, WordHub};
 use belljar_server::{EngineGone, Inside, KEEP_ROWS, Listener, RowKeeper, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ pub(crate) struct World {
     _directory: TempDir,
 }
 
-/// What is not as usual.
+/// Departures from the usual setup.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) quota: usize,
@@ -88,10 +88,14 @@ pub(crate) fn runs(
         models: Box::new(models),
         describer: None,
         mounts: Box::new(|_, _| false),
+        quotas: Box::new(|_| {
+            let quota = RunQuota { runs: 10_000, nano_dollars_per_day: None };
+            Box::pin(async move { Ok(quota) })
+        }),
+        words: WordHub::default(),
     };
     let settings = belljar_runs::Settings {
         at_once: if models.has_script() { 4 } else { 0 },
-        unfinished: 10_000,
         template: "base".to_owned(),
         ..belljar_runs::Settings::default()
     };

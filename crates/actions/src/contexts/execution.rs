@@ -64,7 +64,7 @@ pub struct Execution {
     outputs: mpsc::Receiver<Output>,
 }
 
-/// What code may use, and the call of a run that it is.
+/// The limits of code, and the call of a run that it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowance {
     pub wall: Option<Duration>,

@@ -171,3 +171,30 @@ fn the_network_stands_between_the_rules_and_the_data() {
     let told = compose(&log(vec![created(0, "one")]), &alone).system;
     assert!(told.len() == 2 && told[1].ends_prefix);
 }
+
+/// A5, A6: what the owner says is part of the prefix, and the same for each question.
+#[test]
+fn a_brief_stands_between_the_shared_words_and_the_data() {
+    let facts = Facts { brief: "# Skills\n\n- `sales`".into(), ..facts() };
+    let one = compose(&log(vec![created(0, "one")]), &facts);
+    let other = compose(&log(vec![created(1, "another")]), &facts);
+    assert_eq!(one.system, other.system);
+    let texts: Vec<_> = one.system.iter().map(|part| part.text.as_str()).collect();
+    assert_eq!(texts, [facts.texts.system(), facts.brief.as_str(), facts.data.as_str()]);
+    // Providers take four marks: for tools, two parts, and the messages.
+    let marked: Vec<_> = one.system.iter().map(|part| part.ends_prefix).collect();
+    assert_eq!(marked, [false, true, true]);
+    let plain = Facts { brief: String::new(), ..facts.clone() };
+    let plain = compose(&log(vec![created(0, "one")]), &plain);
+    assert_eq!(plain.system[0].text, one.system[0].text);
+}
+
+#[test]
+fn the_state_of_the_budget_can_be_left_out() {
+    let events = log(vec![created(0, "?"), asked(1, 1), called(1, "c"), finished(1, "c")]);
+    let with = compose(&events, &facts()).messages;
+    let without = compose_without_status(&events, &facts()).messages;
+    assert_eq!(texts(with.last().unwrap()).len(), 2);
+    assert_eq!(texts(without.last().unwrap()), ["result c: a.txt"]);
+    assert_eq!(with[..2], without[..2]);
+}

@@ -1,7 +1,7 @@
 use belljar_journal::Event;
 use belljar_journal::event::{
-    Block, Body, Budget, BudgetChanged, Finished, InjectedMessage, LlmFailed, SandboxAttached,
-    ToolFault,
+    Block, Body, Breakpoints, Budget, BudgetChanged, ControlRequested, Finished, InjectedMessage,
+    LlmFailed, Paused, Request, Resumed, SandboxAttached, ToolFault,
 };
 use belljar_model::EndReason;
 use serde_json::json;
@@ -271,4 +271,67 @@ fn a_request_that_was_lost_is_made_again_and_one_that_was_refused_is_not() {
     assert_eq!((closing.outcome, closing.error), (Outcome::Failed, Some(ErrorCategory::Model)));
     log.add(Finished { outcome: Outcome::Failed, error: None, message: None, result: None });
     assert_eq!(log.step(), Step::Over);
+}
+
+fn control(log: &mut Log, request: Request) -> Sequence {
+    log.add(ControlRequested { request, by: "tester".into() })
+}
+
+/// Does what a worker does with a step that only writes the log.
+fn hold(log: &mut Log) -> PausePoint {
+    let Step::Hold(point) = log.step() else { panic!("{:?}", log.step()) };
+    log.add(Paused { answers: None, at: Some(point.clone()) });
+    assert_eq!(log.step(), Step::Rest);
+    point
+}
+
+fn resume(log: &mut Log, request: Request) {
+    let answers = control(log, request.clone());
+    let until = (request == Request::Step).then(|| log.story.view.step_end());
+    log.add(Resumed { answers, until, reply: None });
+}
+
+#[test]
+fn a_step_is_one_turn() {
+    let mut log = Log::new(Budget::default());
+    let answers = control(&mut log, Request::Pause);
+    log.add(Paused { answers: Some(answers), at: None });
+    for turn in 1..=2 {
+        resume(&mut log, Request::Step);
+        assert_eq!(log.step(), Step::Ask { turn, attempt: 1, last: false });
+        log.turn(false, Some("shell"), "hm");
+        assert_eq!(hold(&mut log), PausePoint::Turn { turn: turn + 1 });
+    }
+    // Resumed, it does not pause again.
+    resume(&mut log, Request::Resume);
+    log.turn(false, Some("shell"), "hm");
+    assert_eq!(log.step(), Step::Ask { turn: 4, attempt: 1, last: false });
+}
+
+#[test]
+fn breakpoints_hold_before_each_turn_and_call_until_they_are_removed() {
+    let mut log = Log::new(Budget::default());
+    let set = |turns, calls| Request::Breakpoints { breakpoints: Breakpoints { turns, calls } };
+    control(&mut log, set(true, true));
+    assert_eq!(hold(&mut log), PausePoint::Turn { turn: 1 });
+    resume(&mut log, Request::Resume);
+    let asked = log.add(requested(1, false));
+    let use_of =
+        |id: &str| Block::ToolUse { id: id.into(), name: "shell".into(), input: json!({}) };
+    log.add(responded(1, asked, vec![use_of("c")]));
+    assert!(matches!(hold(&mut log), PausePoint::Call { call } if call.id == "c"));
+    resume(&mut log, Request::Resume);
+    assert!(matches!(log.step(), Step::Intend(_)));
+    log.call(1, None);
+    control(&mut log, set(false, false));
+    assert_eq!(log.step(), Step::Ask { turn: 2, attempt: 1, last: false });
+}
+
+#[test]
+fn a_finished_answer_is_not_held_back_by_a_breakpoint() {
+    let mut log = Log::new(Budget::default());
+    log.turn(false, None, "It is 42.");
+    let breakpoints = Breakpoints { turns: true, calls: true };
+    control(&mut log, Request::Breakpoints { breakpoints });
+    assert!(matches!(log.step(), Step::Close(closing) if closing.outcome == Outcome::Answered));
 }

@@ -1,5 +1,5 @@
 use belljar_journal::event::{
-    Block, Body, Budget, Event, Injected, InjectedMessage, LlmRequested, PromptBuilt,
+    Block, Body, Budget, Event, Injected, InjectedMessage, LlmRequested, NetworkAccess, PromptBuilt,
 };
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Digest;
@@ -9,7 +9,12 @@ use crate::invented::{created, moment, responded};
 use crate::prompt::Texts;
 
 fn facts(data: &str) -> Facts {
-    Facts { texts: Texts::newest(), brief: String::new(), data: data.into() }
+    Facts {
+        texts: Texts::newest(),
+        network: NetworkAccess::default(),
+        brief: String::new(),
+        data: data.into(),
+    }
 }
 
 fn log(bodies: Vec<Body>) -> Vec<Event> {

@@ -1,8 +1,8 @@
 //! Requirements: O4
 
 use belljar_journal::event::{
-    Budget, ForkedFrom, GuardReported, Lack, LeaseTaken, LlmFailed, Retry, SandboxAttached,
-    ToolFault,
+    Budget, ForkedFrom, GuardReported, Lack, LeaseTaken, LlmFailed, ParameterDeviated, Retry,
+    SandboxAttached, ToolFault,
 };
 use belljar_model::{EndReason, Generation, RunId, SandboxId};
 
@@ -192,4 +192,22 @@ fn guards_are_about_dates_or_joins_and_their_words_are_ours() {
     let want =
         [guarded(GuardKind::Temporal, "clock"), guarded(join, "fan-out"), guarded(join, OTHER)];
     assert_eq!(told, want);
+}
+
+/// O4: a parameter that was not in force is counted, by words of ours.
+#[test]
+fn deviations_are_about_parameters_that_there_are() {
+    let mut log = Log::new(Budget::default());
+    for parameter in ["temperature", "whatever a newer version writes"] {
+        log.add(ParameterDeviated {
+            turn: 1,
+            parameter: parameter.into(),
+            asked: "0.2".into(),
+            applied: None,
+            cause: DeviationCause::Provider,
+        });
+    }
+    let cause = DeviationCause::Provider;
+    let want = ["temperature", OTHER].map(|parameter| Signal::Deviated { parameter, cause });
+    assert_eq!(all(&log.0), want);
 }

@@ -1,6 +1,6 @@
 //! The front matter of a `SKILL.md`.
 
-/// What a skill says of itself. Other fields are passed over.
+/// Name and description of a skill. Other fields are passed over.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Front {
     pub(super) name: String,

@@ -14,6 +14,7 @@ use super::{Work, WorkError, chain};
 use crate::answer::{kept, stop};
 use crate::compose::compose;
 use crate::money::tokens;
+use crate::words::Joiner;
 
 /// What a last answer may take when the time of the run is over.
 const GRACE: Duration = Duration::from_secs(60);
@@ -50,11 +51,15 @@ impl Work<'_> {
         let asked = self.append(NewEvent::new(requested)).await?;
         let begin = Instant::now();
         let mut first = None;
-        let mut on_delta = |_: Delta<'_>| {
+        let listener = self.worker.listener.as_deref();
+        let mut joiner = Joiner::new(listener, &self.lease.address, turn);
+        let mut on_delta = |delta: Delta<'_>| {
             first.get_or_insert_with(|| micros(begin.elapsed()));
+            joiner.add(&delta);
         };
         let answering = self.worker.provider.answer(&conversation, &options, &mut on_delta);
         let answered = tokio::time::timeout(self.patience(), answering).await;
+        joiner.pass();
         let took = micros(begin.elapsed());
         let mut deviations = Vec::new();
         let body: Body = match answered {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use belljar_client::{Cell, Command, Error, Key, Sandbox};
 use belljar_journal::event::{
-    Artifact, ArtifactAdded, Body, CallRef, Cut, GuardReported, Limit, Output, ToolFinished,
-    ToolIntended, ToolStarted,
+    Artifact, ArtifactAdded, Body, CallRef, Cut, GuardReported, Limit, Output, PausePoint, Paused,
+    RunCreated, ToolFinished, ToolIntended, ToolStarted,
 };
 use belljar_journal::{Call, NewEvent};
 use belljar_model::{Attribution, EndReason, ExecId, SandboxId};
@@ -18,7 +18,7 @@ use super::{Work, WorkError, chain, millis};
 use crate::output::{Heard, Picture};
 use crate::room;
 use crate::shorten::{MOST_SHOWN, shorten};
-use crate::tools::{Asked, Finish, LONGEST};
+use crate::tools::{Asked, Finish, LONGEST, Question, Unfit};
 
 /// Where the code finds what was too long to be shown.
 const OUTPUTS: &str = ".belljar/outputs";
@@ -44,6 +44,9 @@ impl Work<'_> {
                 return self.finish(call, None, Heard::fault("arguments", unfit.to_string())).await;
             }
         };
+        if let Asked::Question(question) = &asked {
+            return self.ask_human(call, question).await;
+        }
         if let Asked::Finish(finish) = &asked {
             let heard = self.deliver(call, finish).await?;
             return self.finish(call, None, heard).await;
@@ -59,6 +62,26 @@ impl Work<'_> {
             cpu_ms: self.cpu_for(&asked),
         };
         self.append(NewEvent::new(started)).await.map(drop)
+    }
+
+    /// Tells the model a human's answer, or pauses until there is one.
+    async fn ask_human(&self, call: &Call, question: &Question) -> Result<(), WorkError> {
+        let view = &self.story.view;
+        if !view.created.as_ref().is_some_and(RunCreated::can_ask) {
+            let unfit = Unfit::Unknown(call.name.clone());
+            return self.finish(call, None, Heard::fault("arguments", unfit.to_string())).await;
+        }
+        if let Some(reply) = view.reply.as_ref().filter(|reply| reply.call == call.call) {
+            return self.finish(call, None, Heard::done(reply.text.clone())).await;
+        }
+        let (call, text) = (call.call.clone(), question.question.clone());
+        self.hold(PausePoint::Question { call, text }).await
+    }
+
+    /// Pauses by itself, unless something came in between.
+    pub(super) async fn hold(&self, at: PausePoint) -> Result<(), WorkError> {
+        let paused = NewEvent::new(Paused { answers: None, at: Some(at) });
+        self.append(paused.seen(self.story.view.head)).await.map(drop)
     }
 
     /// How long a call may take: what was asked for, and no longer than the run or than its
@@ -315,7 +338,7 @@ async fn execute(
             })
         }
         // This is not the sandbox's to do.
-        Asked::Finish(_) => Ok(Heard::default()),
+        Asked::Finish(_) | Asked::Question(_) => Ok(Heard::default()),
     }
 }
 

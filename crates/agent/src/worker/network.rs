@@ -14,11 +14,11 @@ use super::{Work, WorkError};
 use crate::network;
 use crate::room::TOKEN_FILE;
 
-/// How long a token lives, and after how long it is replaced. A call that begins just before
+/// Lifetime of a token, and the age at which it is replaced. A call that begins just before
 /// that has a valid one all the time.
 const TOKEN_SECONDS: u64 = 600;
 const TOKEN_RENEWAL: Duration = Duration::from_secs(200);
-/// How often a token's age is looked at while a call runs.
+/// Interval of looks at a token's age while a call runs.
 const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// The gateway hands its rows on within this time; and how often rows are asked for in vain.
 const ROW_DELAY: Duration = Duration::from_millis(100);

@@ -11,8 +11,19 @@ impl Work<'_> {
     pub(super) async fn obey(&self, pending: &Pending) -> Result<(), WorkError> {
         let answers = pending.seq;
         let body: Body = match &pending.asked.request {
-            Request::Pause => Paused { answers: Some(answers) }.into(),
-            Request::Resume => Resumed { answers }.into(),
+            Request::Pause => Paused { answers: Some(answers), at: None }.into(),
+            Request::Resume => Resumed { answers, until: None, reply: None }.into(),
+            Request::Step => {
+                let until = Some(self.story.view.step_end());
+                Resumed { answers, until, reply: None }.into()
+            }
+            Request::Answer { text } => {
+                // A step that was interrupted by the question ends where it was to end.
+                let (until, reply) = (self.story.view.until, Some(text.clone()));
+                Resumed { answers, until, reply }.into()
+            }
+            // The view never has it pending: it holds from the request on.
+            Request::Breakpoints { .. } => return Ok(()),
             Request::Cancel => Cancelled { answers }.into(),
             Request::Budget { change } => {
                 BudgetChanged { answers, budget: change.onto(&self.story.view.budget) }.into()

@@ -92,6 +92,8 @@ const ONE_RUN: (&str, &str) = (
     "Idempotency key of a-z, 0-9 and -. The run's id is derived from it, so a repeat returns the \
      same run at any time.",
 );
+const ONE_WISH: (&str, &str) =
+    ("Idempotency-Key", "Idempotency key. A repeat with the same key is recorded once.");
 const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "Continues after this event.");
 
 operations! {
@@ -260,6 +262,31 @@ operations! {
     };
     CancelRun: Post "/v1/runs/{run}/cancel" "runs" "Cancels a run after the current step. Partial output becomes its result." {
         answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
+    };
+    StepRun: Post "/v1/runs/{run}/step" "runs" "Continues a run for one turn, then pauses it." {
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429], headers: &[ONE_WISH],
+    };
+    SetRunBreakpoints: Put "/v1/runs/{run}/breakpoints" "runs" "Sets where a run pauses by itself: before each turn, or each call." {
+        content: Content::Json(shape!(run::RunBreakpoints)),
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429],
+    };
+    TellRun: Post "/v1/runs/{run}/tell" "runs" "Sends a message to the model before its next turn." {
+        content: Content::Json(shape!(run::TellRun)),
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429], headers: &[ONE_WISH],
+    };
+    AnswerRun: Post "/v1/runs/{run}/answer" "runs" "Answers the question that a run waits with." {
+        content: Content::Json(shape!(run::AnswerRun)),
+        answers: &[Answer::Json(202, shape!(run::Run))], also: &[409, 429], headers: &[ONE_WISH],
+    };
+    RetryRun: Post "/v1/runs/{run}/retry" "runs" "Creates another attempt at a run that ended without an answer. A repeat returns the same attempt." {
+        content: Content::Json(shape!(run::RetryRun)),
+        answers: &[Answer::Json(201, shape!(run::Run))], also: &[409, 429, 503],
+    };
+    ReadRunPrompt: Get "/v1/runs/{run}/turns/{turn}/prompt" "runs" "Shows the whole prompt of a turn." {
+        answers: &[Answer::Json(200, shape!(run::RunPrompt))],
+    };
+    ReadRunOutput: Get "/v1/runs/{run}/turns/{turn}/calls/{call}/output" "runs" "Reads the whole output of a call, also the part that the model was not shown." {
+        answers: &[Answer::Bytes],
     };
     FollowRun: Get "/v1/runs/{run}/events" "runs" "Streams past and new events of a run until it ends." {
         query: Some(shape!(run::FollowRun)),

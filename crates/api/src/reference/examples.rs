@@ -28,6 +28,10 @@ const BODIES: &[(&str, &str)] = &[
         r#"{"question": "Which region has the highest revenue?", "data": [{"name": "sales.csv", "content": "region,revenue\nnorth,9\nsouth,7\n"}], "budget": {"turns": 20}}"#,
     ),
     ("ChangeRun", r#"{"budget": {"turns": 50}}"#),
+    ("SetRunBreakpoints", r#"{"turns": true}"#),
+    ("TellRun", r#"{"text": "Leave out the year 2020."}"#),
+    ("AnswerRun", r#"{"text": "Use euros."}"#),
+    ("RetryRun", r#"{"budget": {"turns": 60}, "memory_bytes": 4294967296}"#),
 ];
 
 /// A file for each operation that takes bytes, and the query that it needs.
@@ -88,6 +92,10 @@ mod tests {
                 "ForkCheckpoint" => read::<checkpoint::ForkCheckpoint>(body),
                 "CreateRun" => read::<run::CreateRun>(body),
                 "ChangeRun" => read::<run::ChangeRun>(body),
+                "SetRunBreakpoints" => read::<run::RunBreakpoints>(body),
+                "TellRun" => read::<run::TellRun>(body),
+                "AnswerRun" => read::<run::AnswerRun>(body),
+                "RetryRun" => read::<run::RetryRun>(body),
                 other => panic!("what does {other} read?"),
             };
             read.unwrap_or_else(|error| panic!("{name}: {error}: {body}"));

@@ -34,6 +34,7 @@ Examples:
   export BELLJAR_DATABASE=postgres://belljar@db.internal/belljar
   belljar admin migrate
   belljar admin tenant put acme --sandboxes 200 --max-lifetime 12h --floor gvisor
+  belljar admin tenant put acme --max-runs 200 --max-run-dollars-per-day 50
   belljar admin key add acme --scope sandboxes --label ci --expires-in 720h --operations search
   belljar admin bill acme --within 24h
   belljar admin node add node-4 > token
@@ -111,6 +112,13 @@ pub(crate) enum TenantAction {
         /// [default for a new tenant: all]
         #[arg(long, value_name = "NAMES")]
         operations: Option<OperationCap>,
+        /// Maximum number of unfinished runs [default: --max-runs of control]
+        #[arg(long, value_name = "N")]
+        max_runs: Option<u32>,
+        /// Maximum cost of the models of its runs per day (UTC), in dollars [default:
+        /// --max-run-dollars-per-day of control]
+        #[arg(long, value_name = "DOLLARS", value_parser = super::agent::parse_dollars)]
+        max_run_dollars_per_day: Option<u64>,
     },
     /// Close a tenant: refuse its API keys and end its sandboxes
     Close {

@@ -42,6 +42,9 @@ pub(crate) struct Ask {
     /// not enough
     #[arg(long, value_name = "COUNT", default_value = "1", help_heading = "Budget")]
     pub(crate) retries: u32,
+    /// Let the model ask you; the run then waits for `belljar runs answer`
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) questions: bool,
     /// Date or time to use as "now", such as 2026-03-20 or 2026-03-20T09:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub(crate) now: Option<OffsetDateTime>,
@@ -211,6 +214,12 @@ pub(crate) struct Runs {
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// URL of a server or a platform that has the runs [default: the runs of this machine]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// File with the API key for --server [env: E2B_API_KEY]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) server_key: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) action: RunsAction,
 }
@@ -250,8 +259,6 @@ pub(crate) enum RunsAction {
         run: RunName,
         /// Number of the turn, from 1
         turn: u32,
-        #[command(flatten)]
-        server: RunsServer,
     },
     /// Print all events of a run as JSON lines
     Export {
@@ -280,6 +287,39 @@ pub(crate) enum RunsAction {
         /// Message to send
         text: String,
     },
+    /// Continue a run for one turn, then pause it
+    Step {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+    },
+    /// Set where a run pauses by itself; without an option, nowhere
+    Break {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+        /// Pause before each request to the model
+        #[arg(long)]
+        turns: bool,
+        /// Pause before each tool call
+        #[arg(long)]
+        calls: bool,
+    },
+    /// Answer the question that a run waits with
+    Answer {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+        /// Answer to the question
+        text: String,
+    },
+    /// Make another attempt at a run that ended without an answer, with a larger allocation
+    Retry {
+        /// Run id, or its first 4 or more characters
+        run: RunName,
+        /// Memory of the attempt's sandbox [default: as before]
+        #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+        memory: Option<u64>,
+        #[command(flatten)]
+        budget: Allowance,
+    },
     /// Change the budget of a run
     Budget {
         /// Run id, or its first 4 or more characters
@@ -287,17 +327,6 @@ pub(crate) enum RunsAction {
         #[command(flatten)]
         budget: Allowance,
     },
-}
-
-/// The server that has a run.
-#[derive(Debug, Args)]
-pub(crate) struct RunsServer {
-    /// URL of the server that has the run [default: this machine]
-    #[arg(long, value_name = "URL")]
-    pub(crate) server: Option<String>,
-    /// File with the API key for --server [env: E2B_API_KEY]
-    #[arg(long, value_name = "FILE", requires = "server")]
-    pub(crate) server_key: Option<PathBuf>,
 }
 
 /// A run, by its id or by as much of its beginning as no other has.

@@ -203,6 +203,66 @@ fn kubernetes_starts_what_there_is() {
     assert!(!node.contains("secretName: belljar-control"), "nor what signs for tenants");
 }
 
+/// The command lines of control and of `serve` in all shipped files.
+fn servers() -> Vec<(String, Vec<String>)> {
+    let mut all = Vec::new();
+    for role in ["control", "serve"] {
+        let place = format!("packaging/systemd/belljar-{role}.service");
+        let (mut set, _) = variables(&read(&format!("packaging/examples/{role}.env")));
+        set.insert("CREDENTIALS_DIRECTORY".to_owned(), "/run/credentials/belljar".to_owned());
+        let unit = read(&place);
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/belljar "));
+        all.push((place, expanded(start.expect("it starts belljar"), &set)));
+    }
+    for (file, key) in [
+        ("docker/compose.yaml", "command"),
+        ("docker/serve.compose.yaml", "command"),
+        ("kubernetes/control.yaml", "args"),
+    ] {
+        let place = format!("packaging/{file}");
+        let mut found = Vec::new();
+        documents(&read(&place)).iter().for_each(|document| lists(document, key, &mut found));
+        found.retain(|words| words[0] != "node");
+        all.extend(found.into_iter().map(|words| (place.clone(), words)));
+    }
+    all
+}
+
+/// P6: each shipped file starts a server that offers runs.
+#[test]
+fn every_shipped_server_offers_runs() {
+    let all = servers();
+    assert_eq!(all.len(), 5);
+    for (place, words) in all {
+        let line = std::iter::once("belljar").chain(words.iter().map(String::as_str));
+        let running = match Cli::parse_from(line).command {
+            Command::Control(control) => {
+                assert!(control.objects.is_some(), "{place}: runs need --objects");
+                assert!(control.gateway.is_some(), "{place}: models need --gateway");
+                control.running
+            }
+            Command::Serve(serve) => serve.running,
+            _ => panic!("{place}: {}", words[0]),
+        };
+        assert!(running.runs > 0, "{place}: no worker");
+        assert!(running.max_runs > 0, "{place}: no run");
+        assert_ne!(running.max_run_dollars_per_day, Some(0), "{place}: no money");
+    }
+    // The volumes and the files that those lines name.
+    let control = read("packaging/kubernetes/control.yaml");
+    let secrets = read("packaging/kubernetes/secrets.example.yaml");
+    for name in ["belljar-objects", "belljar-models"] {
+        assert!(control.contains(&format!("secretName: {name}")), "{name}");
+        assert!(secrets.contains(&format!("name: {name}")), "{name}");
+    }
+    let map = documents(&control);
+    let data = map.iter().map(|document| &document["data"]).find(|data| data.is_mapping());
+    let text = data.expect("settings of the gateway")["gateway.toml"].as_str().expect("a file");
+    belljar_gateway::Config::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let node = read("packaging/kubernetes/node.yaml");
+    assert!(!node.contains("belljar-models"), "nodes do not know the models' keys");
+}
+
 #[test]
 fn images_start_what_there_is() {
     for role in ["control", "node"] {

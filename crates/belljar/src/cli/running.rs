@@ -13,6 +13,14 @@ pub(crate) struct Running {
     /// Concurrent runs in this process; 0 leaves runs to other replicas
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) runs: usize,
+    /// Maximum number of unfinished runs of one tenant; on a platform, of a tenant without a quota
+    /// of its own
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_runs: u64,
+    /// Maximum cost of models in dollars that one tenant's runs may have per day (UTC); on a
+    /// platform, of a tenant without a quota of its own
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
+    pub(crate) max_run_dollars_per_day: Option<u64>,
     /// Default template for the sandboxes of runs
     #[arg(long, value_name = "NAME", default_value = "python-data")]
     pub(crate) run_template: String,
@@ -23,7 +31,7 @@ pub(crate) struct Running {
     /// names none
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
     pub(crate) max_run_cost: Option<u64>,
-    /// How long rows of calls and connections are kept
+    /// Retention of rows of calls and connections
     #[arg(long, value_name = "TIME", value_parser = parse_days, default_value = "30d")]
     pub(crate) keep_rows: Duration,
     /// Maximum number of tokens in one model answer of a run, and that of a run that names none

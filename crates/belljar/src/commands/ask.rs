@@ -13,8 +13,6 @@ mod brief;
 pub(super) mod model;
 mod place;
 
-pub(super) use place::dial;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -290,8 +288,13 @@ async fn work(
                 return Err(anyhow!("event {seq} was written by a newer version of belljar"));
             }
             Ok(Left::Paused) => {
+                let view = belljar_journal::RunView::of(&read_all(&**journal, address).await?);
+                let (what, verb) = match view.question {
+                    Some(_) => ("waiting for an answer", "answer"),
+                    None => ("paused", "resume"),
+                };
                 printer.note(format_args!(
-                    "paused\nhint: resume it with `belljar runs resume {}` in another terminal",
+                    "{what}\nhint: continue with `belljar runs {verb} {}` in another terminal",
                     address.run
                 ));
                 wait_for_more(journal, address).await?;

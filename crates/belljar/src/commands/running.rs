@@ -1,5 +1,7 @@
 //! Runs of a server, or of a platform: what their process has to offer to them.
 
+mod words;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,10 @@ use belljar_control::Control;
 use belljar_journal::{Directory, FigureFile, Journal, RowDirectory};
 use belljar_model::Tier;
 use belljar_objects::Place;
-use belljar_runs::{Data, DataLimits, FixedRules, Models, Parts, RunBounds, Runs, Settings};
+use belljar_runs::{
+    Data, DataLimits, FixedRules, Models, NoQuota, Parts, Quotas, RunBounds, RunQuota, Runs,
+    Settings, WordHub,
+};
 use belljar_server::Inside;
 use belljar_store::Store;
 
@@ -81,6 +86,11 @@ pub(super) async fn of_server(
         models,
         describer: Some(std::env::current_exe().context("cannot find this executable")?),
         mounts: Box::new(mounts),
+        quotas: {
+            let quota = quota(options);
+            Box::new(move |_| Box::pin(async move { Ok(quota) }))
+        },
+        words: WordHub::default(),
     };
     let owner = format!("serve-{}", std::process::id());
     Ok(Runs::new(parts, Settings { owner, look: ALONE, ..settings(options) }))
@@ -125,6 +135,8 @@ pub(super) async fn of_platform(
         describer: Some(std::env::current_exe().context("cannot find this executable")?),
         // Which node a sandbox comes to, in which tier, is not known yet. It mounts what it can.
         mounts: Box::new(|_, _| false),
+        quotas: quotas_of_tenants(options, store),
+        words: words::of_platform(store),
     };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let owner = format!("control-{}-{}", host.trim(), std::process::id());
@@ -135,6 +147,26 @@ pub(super) async fn of_platform(
         async move { surface.pass(request).await }
     });
     Ok(runs)
+}
+
+fn quota(options: &Running) -> RunQuota {
+    RunQuota { runs: options.max_runs, nano_dollars_per_day: options.max_run_dollars_per_day }
+}
+
+/// Quotas that tenants have of their own, over the default.
+fn quotas_of_tenants(options: &Running, store: &Store) -> Quotas {
+    let (default, store) = (quota(options), store.clone());
+    Box::new(move |tenant| {
+        let (store, tenant) = (store.clone(), tenant.to_owned());
+        Box::pin(async move {
+            let own = store.run_quota(&tenant).await;
+            let own = own.map_err(|error| NoQuota(Box::new(error)))?;
+            Ok(RunQuota {
+                runs: own.runs.map_or(default.runs, u64::from),
+                nano_dollars_per_day: own.nano_dollars_per_day.or(default.nano_dollars_per_day),
+            })
+        })
+    })
 }
 
 fn settings(options: &Running) -> Settings {

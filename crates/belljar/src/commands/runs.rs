@@ -2,6 +2,8 @@
 
 mod cost;
 mod list;
+mod remote;
+mod retry;
 mod show;
 mod stats;
 mod teller;
@@ -10,15 +12,17 @@ mod turn;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use belljar_journal::event::{Budget, BudgetPatch, ControlRequested, Event, Request};
+use belljar_agent::Larger;
+use belljar_journal::event::{Breakpoints, Budget, BudgetPatch, ControlRequested, Event, Request};
 use belljar_journal::{
-    Address, Directory, Journal, ListQuery, RowDirectory, RunRow, State, Watch, read_all,
+    Address, Directory, Journal, ListQuery, RowDirectory, RunRow, RunView, State, Watch, read_all,
 };
 use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
 
 pub(super) use teller::{Detail, Teller};
 
+use super::server;
 use crate::cli::{RunName, Runs, RunsAction};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
@@ -31,6 +35,10 @@ const PAGE: usize = 500;
 pub(super) const TENANT: &str = "local";
 
 pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
+    if let Some(url) = &options.server {
+        let client = server::client(url, options.server_key.as_deref(), config)?;
+        return remote::run(&client, &options.action, Page::of_terminal(config), printer).await;
+    }
     let journal = open(config)?;
     match &options.action {
         RunsAction::List { most } => {
@@ -52,9 +60,9 @@ pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> a
             cost::cost(&journal, &chosen, Page::of_terminal(config), printer).await?;
         }
         RunsAction::Stats { most } => stats::stats(&journal, *most, printer).await?,
-        RunsAction::Turn { run, turn, server } => {
-            let (journal, rows) = (&journal, &rows(config));
-            turn::turn(journal, rows, (run, *turn), server, config, printer).await?;
+        RunsAction::Turn { run, turn } => {
+            let address = named(&journal, run).await?;
+            turn::turn(&journal, &rows(config), &address, *turn, printer).await?;
         }
         RunsAction::Export { run } => {
             let run = named(&journal, run).await?.run;
@@ -67,6 +75,19 @@ pub(crate) async fn run(options: &Runs, config: &Config, printer: &Printer) -> a
         RunsAction::Cancel { run } => ask(&journal, run, Request::Cancel, printer).await?,
         RunsAction::Tell { run, text } => {
             ask(&journal, run, Request::Tell { text: text.clone() }, printer).await?;
+        }
+        RunsAction::Step { run } => ask(&journal, run, Request::Step, printer).await?,
+        RunsAction::Break { run, turns, calls } => {
+            let breakpoints = Breakpoints { turns: *turns, calls: *calls };
+            ask(&journal, run, Request::Breakpoints { breakpoints }, printer).await?;
+        }
+        RunsAction::Answer { run, text } => {
+            answer(&journal, run, text, printer).await?;
+        }
+        RunsAction::Retry { run, memory, budget } => {
+            let larger = Larger { budget: budget.budget(), memory_bytes: *memory };
+            let run = named(&journal, run).await?;
+            retry::retry(&journal, &run, &larger, printer).await?;
         }
         RunsAction::Budget { run, budget } => {
             let change = budget.budget();
@@ -141,7 +162,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
     Directory::open(&place).hint("choose a writable directory with BELLJAR_DATA")
 }
 
-/// Where rows of their calls and connections are kept.
+/// The directory of the rows of their calls and connections.
 pub(super) fn rows(config: &Config) -> RowDirectory {
     RowDirectory::new(config.data.join("rows"))
 }
@@ -196,6 +217,22 @@ async fn watch(
         }
     }
     Ok(())
+}
+
+/// Answers the question of a run, if it has asked one.
+async fn answer(
+    journal: &Directory,
+    run: &RunName,
+    text: &str,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let address = named(journal, run).await?;
+    let events = events(journal, &address.run).await?;
+    if RunView::of(&events).question.is_none() {
+        let error = anyhow!("the run has asked no question");
+        return Err(hinted(error, "`belljar runs tell` sends it a message"));
+    }
+    ask(journal, run, Request::Answer { text: text.to_owned() }, printer).await
 }
 
 async fn ask(

@@ -109,7 +109,7 @@ fn max_profile(chosen: Option<SecurityProfile>, is_root: bool) -> anyhow::Result
 fn keys(options: &Serve, data: &Path, printer: &Printer) -> anyhow::Result<Keys> {
     if let Some(path) = &options.keys {
         return Keys::read(path)
-            .hint("use one `KEY TENANT [floor=TIER]` per line; a key is e2b_ and 40 hex digits");
+            .hint("use one `KEY TENANT [floor=TIER] [operations=NAMES]` per line; a key is e2b_ and 40 hex digits");
     }
     let path = data.join("keys");
     let (keys, made) = Keys::read_or_make(&path)?;

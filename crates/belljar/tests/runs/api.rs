@@ -23,7 +23,7 @@ pub(crate) struct Api<'w> {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
@@ -58,7 +58,7 @@ pub(crate) struct Events {
 
 impl Events {
     /// The next one; none: the stream is over.
-    async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let data = event.lines().find_map(|line| line.strip_prefix("data: "));
@@ -76,7 +76,7 @@ impl Events {
         }
     }
 
-    async fn until(&mut self, kind: &str) -> Value {
+    pub(crate) async fn until(&mut self, kind: &str) -> Value {
         loop {
             let event = self.next().await.unwrap_or_else(|| panic!("over before {kind}"));
             if event["kind"] == kind {
@@ -126,7 +126,7 @@ impl<'w> Api<'w> {
         self.send_with(method, path, &[], body).await
     }
 
-    async fn send_with(
+    pub(crate) async fn send_with(
         &self,
         method: &str,
         path: &str,
@@ -148,7 +148,7 @@ impl<'w> Api<'w> {
     }
 
     /// Makes a run that this operation answers.
-    async fn ask(&self, operation: &str) -> String {
+    pub(crate) async fn ask(&self, operation: &str) -> String {
         let wish = json!({ "question": "How much is it?", "operation": operation });
         let made = self.send("POST", "/v1/runs", wish.to_string()).await.json(201);
         made["id"].as_str().unwrap().to_owned()
@@ -251,6 +251,10 @@ pub(crate) async fn a_question_is_answered_and_nobody_else_sees_it(world: &World
         ("POST", format!("{mine}/pause")),
         ("POST", format!("{mine}/resume")),
         ("POST", format!("{mine}/cancel")),
+        ("POST", format!("{mine}/step")),
+        ("POST", format!("{mine}/retry")),
+        ("GET", format!("{mine}/turns/1/prompt")),
+        ("GET", format!("{mine}/turns/1/calls/c/output")),
     ] {
         stranger.send(method, &path, "").await.refused(404, "run_not_found");
     }

@@ -40,7 +40,7 @@ async fn worked(api: &Api<'_>, wish: &Value) -> (Value, Vec<Value>) {
     (api.run(&id).await, events)
 }
 
-/// What was said and done, without what is measured.
+/// All that was said and done, without what is measured.
 fn transcript(events: &[Value]) -> Vec<Value> {
     let told = |event: &Value| match event["kind"].as_str().unwrap() {
         "prompt_built" => Some(json!([event["turn"], event["sha256"], event["bytes"]])),
@@ -97,7 +97,7 @@ pub(crate) async fn a_recorded_run_is_replayed_without_its_model(world: &World) 
     }
     let count = asked.len();
 
-    // Whoever recorded it can replay it: by name and by run, and no model is asked.
+    // Its owner can replay it, by name and by run, and no model is asked.
     let (id, sha256) = (run["id"].clone(), run["recording"]["sha256"].clone());
     for name in [json!("sales-1"), id.clone()] {
         let mut replay = wish.clone();

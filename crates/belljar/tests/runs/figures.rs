@@ -90,6 +90,7 @@ fn wanted() -> Wanted {
         network: NetworkAccess::default(),
         caps: belljar_model::OperationCaps::default(),
         now: None,
+        questions: false,
         key: None,
     }
 }

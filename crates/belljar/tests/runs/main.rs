@@ -26,11 +26,13 @@ mod limits;
 mod money;
 mod mounted;
 mod offered;
+mod operations;
 mod replicas;
 mod resumed;
 mod rules;
 mod signals;
 mod steer;
+mod steered;
 mod terminal;
 mod trouble;
 mod world;
@@ -122,12 +124,20 @@ const CASES: &[(&str, Case)] = cases![
     described::a_file_is_described_to_its_owner_alone,
     described::any_replica_describes_a_file_and_forgets_it_with_the_file,
     api::figures_are_of_ones_own_runs,
+    steered::a_run_holds_is_told_and_stepped,
+    steered::a_human_answers_and_the_model_hears_it,
+    steered::a_run_that_was_short_is_retried_with_more,
+    steered::words_come_before_the_answer,
+    steered::quotas_refuse_what_is_above_them_alone,
+    steered::another_replica_is_steered_through_the_database,
+    steered::words_go_from_replica_to_replica,
     signals::each_event_is_told_once_also_if_the_worker_is_stopped,
     figures::each_replica_tells_what_all_of_them_did,
     environment::a_run_has_the_tier_and_the_limits_that_it_chose,
     environment::ask_has_the_tier_and_the_limits_of_its_options,
     environment::no_call_of_a_run_takes_longer_than_its_owner_said,
     environment::a_tier_is_never_replaced_by_another,
+    operations::ask_calls_the_operations_of_its_options,
     mounted::a_tenant_mounts_its_own_files_alone,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,

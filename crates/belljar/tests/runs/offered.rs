@@ -11,8 +11,8 @@ use belljar_client::{Client, Within};
 use belljar_journal::{Address, FigureStore, Journal, RowDirectory};
 use belljar_llm::Dialect;
 use belljar_runs::{
-    Choice, Data, DataLimits, FixedRules, Models, NoModel, NoProvider, Parts, Priced, Runs,
-    Settings,
+    Choice, Data, DataLimits, FixedRules, Models, NoModel, NoProvider, Parts, Priced, RunQuota,
+    Runs, Settings, WordHub,
 };
 use belljar_scripted::{Model, Options, Script};
 use belljar_server::Inside;
@@ -22,6 +22,20 @@ use crate::world::{MODEL, provider};
 
 /// Runs of a server of this process, with data in a directory of their own.
 pub(crate) fn runs(
+    inside: &Inside,
+    journal: Arc<dyn Journal>,
+    figures: Arc<dyn FigureStore>,
+    place: &Path,
+    models: Scripts,
+    settings: Settings,
+) -> Runs {
+    let quota = RunQuota { runs: 10_000, nano_dollars_per_day: None };
+    runs_within(quota, inside, journal, figures, place, models, settings)
+}
+
+/// The same, within quotas.
+pub(crate) fn runs_within(
+    quota: RunQuota,
     inside: &Inside,
     journal: Arc<dyn Journal>,
     figures: Arc<dyn FigureStore>,
@@ -52,6 +66,8 @@ pub(crate) fn runs(
         models: Box::new(models),
         describer: Some(env!("CARGO_BIN_EXE_belljar").into()),
         mounts: Box::new(|_, _| false),
+        quotas: Box::new(move |_| Box::pin(async move { Ok(quota) })),
+        words: WordHub::default(),
     };
     Runs::new(parts, settings)
 }

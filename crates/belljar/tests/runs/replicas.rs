@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_journal::event::{Body, Budget, BudgetPatch, Environment, Outcome, Request};
+use belljar_journal::event::{
+    Body, Budget, BudgetPatch, Environment, NetworkAccess, Outcome, Request,
+};
 use belljar_journal::{Journal, RunView, Watch, read_all};
 use belljar_model::{ChosenLimits, Sequence, Tier};
 use belljar_runs::{CreateRunError, RunBounds, Settings, SteerError, Wanted, WantedBrief};
@@ -60,11 +62,14 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         data: vec![],
         template: None,
         environment,
+        network: NetworkAccess::default(),
+        caps: belljar_model::OperationCaps::default(),
         operation: Some("replicas".into()),
         model: None,
         budget: Budget::default(),
         brief: WantedBrief::default(),
         now: None,
+        questions: false,
         key: None,
     };
     for (wall_ms, nano_dollars) in [(Some(3_600_001), None), (None, Some(1_000_000_001))] {
@@ -74,7 +79,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
     }
     let run = first.create("one", wanted).await.unwrap().run;
     let more = BudgetPatch(Budget { wall_ms: Some(3_600_001), ..Budget::default() });
-    let more = first.steer(&run, Request::Budget { change: more }, "one").await;
+    let more = first.steer(&run, Request::Budget { change: more }, "one", None).await;
     assert!(matches!(more, Err(SteerError::Budget(_))), "{more:?}");
     let working = {
         let first = first.clone();

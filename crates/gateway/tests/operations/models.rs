@@ -20,7 +20,9 @@ async fn a_request_that_breaks_no_rule_arrives_as_it_was() {
     let world = World::start(SCRIPT, "").await;
     let sandbox = world.sandbox("a");
     let body = r#"{ "model":"claude-x" , "max_tokens":100,"metadata":{"user_id":"ü"},"future":[1.50,null],"messages":[{"role":"user","content":"hi"}] }"#;
-    assert_eq!(sandbox.ask(messages(&world.token(&sandbox), body)).await.status, StatusCode::OK);
+    let answer = sandbox.ask(messages(&world.token(&sandbox), body)).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert!(!answer.headers.contains_key("x-belljar-changed-parameters"));
     assert_eq!(world.model.record().all()[0].body.as_deref(), Some(body));
 }
 
@@ -30,7 +32,9 @@ async fn the_operator_chooses_the_model_and_its_fields() {
     let world = World::start(SCRIPT, settings).await;
     let sandbox = world.sandbox("a");
     let body = r#"{"model":"claude-dear","max_tokens":9000,"top_k":99,"messages":[{"role":"user","content":"hi"}]}"#;
-    assert_eq!(sandbox.ask(messages(&world.token(&sandbox), body)).await.status, StatusCode::OK);
+    let answer = sandbox.ask(messages(&world.token(&sandbox), body)).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.headers["x-belljar-changed-parameters"], "output_tokens");
     let sent = sent(&world).await;
     assert_eq!(sent["model"], "claude-pinned");
     assert_eq!(sent["max_tokens"], 7);

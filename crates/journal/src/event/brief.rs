@@ -60,7 +60,7 @@ pub struct RecordingMade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviationCause {
-    /// What was left of the run's budget bounded the answer.
+    /// The rest of the run's budget bounded the answer.
     Budget,
     /// The gateway changed the request, or the provider said that it applied another value.
     Provider,

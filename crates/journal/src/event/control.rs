@@ -6,7 +6,7 @@
 use belljar_model::Sequence;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Budget;
+use crate::event::{Budget, CallRef};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlRequested {
@@ -28,6 +28,62 @@ pub enum Request {
     },
     Budget {
         change: BudgetPatch,
+    },
+    /// Goes on for one turn, then pauses again.
+    Step,
+    /// Holds from this event on: no worker has to act on it.
+    Breakpoints {
+        breakpoints: Breakpoints,
+    },
+    /// A human's answer to the question that the run waits for.
+    Answer {
+        text: String,
+    },
+}
+
+impl Request {
+    /// The format that brought this request.
+    pub(super) fn version(&self) -> u32 {
+        match self {
+            Self::Pause | Self::Resume | Self::Cancel | Self::Tell { .. } | Self::Budget { .. } => {
+                1
+            }
+            Self::Step | Self::Breakpoints { .. } | Self::Answer { .. } => 3,
+        }
+    }
+
+    /// Returns true if it decides whether the run goes on: of those, only the last one counts.
+    pub(crate) fn is_about_pause(&self) -> bool {
+        matches!(self, Self::Pause | Self::Resume | Self::Step)
+    }
+}
+
+/// Points before which a run pauses by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Breakpoints {
+    /// Before each request to the model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub turns: bool,
+    /// Before each tool call.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub calls: bool,
+}
+
+/// The point before which a run paused by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "point", rename_all = "snake_case")]
+pub enum PausePoint {
+    Turn {
+        turn: u32,
+    },
+    Call {
+        call: CallRef,
+    },
+    /// The model asked a human, and the run waits for the answer.
+    Question {
+        call: CallRef,
+        text: String,
     },
 }
 
@@ -55,11 +111,21 @@ pub struct Paused {
     /// The request; none: the run stops by itself, such as for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Sequence>,
+    /// The breakpoint or the question that it stops at; none: a request did it. An event has an
+    /// `at` already, which is its time.
+    #[serde(default, rename = "hold", skip_serializing_if = "Option::is_none")]
+    pub at: Option<PausePoint>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
     pub answers: Sequence,
+    /// The last turn before the run pauses again; none: it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u32>,
+    /// A human's answer to the open question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
 }
 
 /// It is being ended; [`Finished`](crate::event::Finished) follows.

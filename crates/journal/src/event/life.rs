@@ -41,6 +41,11 @@ impl RunCreated {
     pub(super) fn has_brief(&self) -> bool {
         self.wish.as_ref().is_some_and(|wish| !wish.brief.is_default())
     }
+
+    /// Returns true if the model may ask a human.
+    pub fn can_ask(&self) -> bool {
+        self.wish.as_ref().is_some_and(|wish| wish.questions)
+    }
 }
 
 /// What whoever made a run wants of those who work on it.
@@ -55,13 +60,16 @@ pub struct Wish {
     #[serde(default, skip_serializing_if = "NetworkAccess::is_default")]
     pub network: Box<NetworkAccess>,
     #[serde(default, skip_serializing_if = "Brief::is_default")]
-    pub brief: Brief,
+    pub brief: Box<Brief>,
     /// The gateway's operation that reaches the model; none: no model is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// Of the whole request: a repetition that says something else is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Digest>,
+    /// Lets the model ask a human and wait for the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub questions: bool,
 }
 
 /// The environment of a run's code: the tier and the limits of its sandboxes. The template, or

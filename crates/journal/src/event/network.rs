@@ -45,7 +45,7 @@ pub struct NetworkUsed {
     pub bytes: Bytes,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// What the gateway refused, equal ones together. Older logs have none.
+    /// Refusals of the gateway, equal ones together. Older logs have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<NetworkRefusal>,
     /// The last row of the sandbox's log that is counted here.

@@ -39,7 +39,10 @@ fn an_unknown_kind_of_our_own_format_is_damage() {
 #[test]
 fn fields_that_are_new_are_passed_over() {
     let read = event(json!({"kind": "resumed", "v": 1, "answers": 3, "mood": "good"})).unwrap();
-    assert_eq!(read.body, Body::Resumed(Resumed { answers: Sequence(3) }));
+    assert_eq!(
+        read.body,
+        Body::Resumed(Resumed { answers: Sequence(3), until: None, reply: None })
+    );
 }
 
 fn created_without_wish() -> RunCreated {
@@ -80,7 +83,7 @@ fn logs_of_older_versions_have_no_environment() {
     // The same of the model's brief.
     let wish: Wish = serde_json::from_value(json!({"template": "t"})).unwrap();
     let parameters = ModelParameters { output_tokens: Some(5), ..ModelParameters::default() };
-    let brief = Brief { parameters, ..Brief::default() };
+    let brief = Box::new(Brief { parameters, ..Brief::default() });
     let briefed = RunCreated { wish: Some(Wish { brief, ..wish }), ..created_without_wish() };
     assert_eq!(written(&briefed)["v"], 3);
     assert_eq!(written(&briefed)["wish"]["brief"], json!({"parameters": {"output_tokens": 5}}));
@@ -185,4 +188,30 @@ fn recorded_bodies() -> Vec<Body> {
     };
     let recording = crate::BlobRef::of(b"{}");
     vec![RecordingMade { name: "q3".into(), recording }.into(), deviated.into(), finished.into()]
+}
+
+/// An older worker leaves a run alone that has to wait where it would go on.
+#[test]
+fn what_only_this_version_waits_for_is_of_its_format() {
+    let call = CallRef { turn: 2, id: "c1".into() };
+    let asked = |request| Body::from(ControlRequested { request, by: "t".into() });
+    let resumed = Resumed { answers: Sequence(3), until: None, reply: None };
+    let paused = Paused { answers: None, at: None };
+    for (body, version) in [
+        (asked(Request::Pause), 1),
+        (asked(Request::Tell { text: "a".into() }), 1),
+        (asked(Request::Step), 3),
+        (asked(Request::Answer { text: "a".into() }), 3),
+        (asked(Request::Breakpoints { breakpoints: Breakpoints { turns: true, calls: false } }), 3),
+        (paused.clone().into(), 1),
+        (Paused { at: Some(PausePoint::Turn { turn: 2 }), ..paused.clone() }.into(), 3),
+        (Paused { at: Some(PausePoint::Question { call, text: "?".into() }), ..paused }.into(), 3),
+        (resumed.clone().into(), 1),
+        (Resumed { until: Some(2), ..resumed.clone() }.into(), 3),
+        (Resumed { reply: Some("a".into()), ..resumed }.into(), 3),
+    ] {
+        let written = serde_json::to_value(&body).unwrap();
+        assert_eq!(written["v"], version, "{written}");
+        assert_eq!(event(written).unwrap().body, body);
+    }
 }

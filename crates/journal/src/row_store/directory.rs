@@ -25,7 +25,7 @@ use super::{RowStore, StoredRows};
 use crate::error::Failure;
 use crate::journal::Address;
 
-/// What the file of one run may grow to. Later rows are not kept.
+/// Maximum size of the file of one run. Later rows are not kept.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Rows in a directory; cheap to clone.

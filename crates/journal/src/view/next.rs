@@ -106,7 +106,12 @@ impl RunView {
             }
             // Nothing of a paused run executes, so the call that executes now ends first.
             Request::Pause => !self.calls.iter().any(Call::is_started),
-            Request::Resume | Request::Cancel | Request::Budget { .. } => true,
+            Request::Resume
+            | Request::Cancel
+            | Request::Budget { .. }
+            | Request::Step
+            | Request::Breakpoints { .. }
+            | Request::Answer { .. } => true,
         };
         self.pending.iter().find(is_cancel).or_else(|| self.pending.iter().find(is_due))
     }

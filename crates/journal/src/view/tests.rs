@@ -4,9 +4,9 @@ use time::OffsetDateTime;
 
 use super::*;
 use crate::event::{
-    Brief, BudgetChanged, Cancelled, ForkedFrom, InjectedMessage, LeaseTaken, LlmFailed,
-    LlmRequested, LlmResponded, LlmTrouble, Outcome, Paused, Resumed, Tokens, ToolFinished,
-    ToolIntended, ToolStarted, Unknown, Used, Wish,
+    BudgetChanged, Cancelled, ForkedFrom, InjectedMessage, LeaseTaken, LlmFailed, LlmRequested,
+    LlmResponded, LlmTrouble, Outcome, Paused, Resumed, Tokens, ToolFinished, ToolIntended,
+    ToolStarted, Unknown, Used, Wish,
 };
 use belljar_model::{ChosenLimits, EndReason, Tier};
 use belljar_objects::Digest;
@@ -216,14 +216,29 @@ fn of_wishes_to_pause_and_to_go_on_the_last_one_counts() {
     assert!(tale.view.pending.is_empty());
     let pause = tale.want(Request::Pause);
     assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == pause));
-    tale.add(Paused { answers: Some(pause) });
+    tale.add(Paused { answers: Some(pause), at: None });
     assert_eq!(tale.view.next(), Next::Rest);
     tale.want(Request::Pause);
     assert_eq!(tale.view.next(), Next::Rest);
     let resume = tale.want(Request::Resume);
     assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == resume));
-    tale.add(Resumed { answers: resume });
+    tale.add(Resumed { answers: resume, until: None, reply: None });
     assert_eq!(tale.view.next(), Next::Ask { turn: 1, attempt: 1 });
+}
+
+#[test]
+fn a_paused_run_that_is_to_go_on_and_then_not_is_paused_again() {
+    for wish in [Request::Resume, Request::Step] {
+        let mut tale = Tale::new();
+        let pause = tale.want(Request::Pause);
+        tale.add(Paused { answers: Some(pause), at: None });
+        // A worker is wanted from here on, and has to say that none is.
+        tale.want(wish);
+        let again = tale.want(Request::Pause);
+        assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == again));
+        tale.add(Paused { answers: Some(again), at: None });
+        assert_eq!(tale.view.next(), Next::Rest);
+    }
 }
 
 #[test]
@@ -236,7 +251,7 @@ fn pause_waits_for_the_call_that_executes() {
     assert!(is_about(&tale.view.next(), "a"));
     tale.call(1, "a", "finished");
     assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == pause));
-    tale.add(Paused { answers: Some(pause) });
+    tale.add(Paused { answers: Some(pause), at: None });
     assert_eq!(tale.view.next(), Next::Rest);
 }
 
@@ -244,7 +259,7 @@ fn pause_waits_for_the_call_that_executes() {
 fn a_wish_to_end_comes_before_all_others_also_while_paused() {
     let mut tale = Tale::new();
     let pause = tale.want(Request::Pause);
-    tale.add(Paused { answers: Some(pause) });
+    tale.add(Paused { answers: Some(pause), at: None });
     tale.want(Request::Tell { text: "go left".into() });
     let cancel = tale.want(Request::Cancel);
     assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == cancel));
@@ -316,9 +331,10 @@ fn a_run_and_its_forks_keep_the_environment_that_was_chosen() {
         template: "t".into(),
         environment: chosen,
         network: Box::new(network.clone()),
-        brief: Brief::default(),
+        brief: Box::default(),
         operation: None,
         request: None,
+        questions: false,
     });
     tale.add(created);
     assert_eq!(tale.view.environment, chosen);

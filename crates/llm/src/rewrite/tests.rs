@@ -109,6 +109,21 @@ fn pinned_fields_win() {
         {"model":"p","temperature":0,"max_tokens":32000,"thinking":{"type":"disabled"},"tools":[]}
         [model x → p, output 99999999 → 32000, pinned temperature, pinned thinking, pinned tools]"#]]
     .assert_eq(&shown(rewrite_by(&rules, ANTHROPIC, Endpoint::Generate, body), body));
+    // Who asks for the pinned value is given what it asks for.
+    let same = r#"{"model":"p","temperature":0,"max_tokens":9,"thinking":{"type":"disabled"}}"#;
+    let changes = rewrite_by(&rules, ANTHROPIC, Endpoint::Generate, same).unwrap().changes;
+    assert_eq!(changes, [Change::Pinned("tools".into())]);
+    let parameters: Vec<_> = [
+        Change::Pinned("temperature".into()),
+        Change::Pinned("reasoning".into()),
+        Change::MaxOutput { from: Some(9), to: 5 },
+        Change::MaxOutput { from: None, to: 5 },
+        Change::NotStored,
+    ]
+    .iter()
+    .filter_map(Change::parameter)
+    .collect();
+    assert_eq!(parameters, ["temperature", "effort", "output_tokens"]);
     let counted = r#"{"model":"x","messages":[]}"#;
     expect![[r#"
         {"model":"p","messages":[]}

@@ -80,3 +80,31 @@ fn openai_chat() {
         ]],
     );
 }
+
+/// Parameters stand before what grows, and only where they are named.
+#[test]
+fn each_dialect_says_temperature_and_effort_in_its_own_way() {
+    let nowhere = Loopback(([127, 0, 0, 1], 1).into());
+    let body = |dialect, options: &Options| {
+        let client = Client::new(Upstream::new(dialect), nowhere, Still::default()).unwrap();
+        let body = client.body(&Conversation::default(), options);
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()
+    };
+    let mut options = Options::new("m", 100);
+    let dialects = [Dialect::AnthropicMessages, Dialect::OpenAiResponses, Dialect::OpenAiChat];
+    for dialect in dialects {
+        assert_eq!(body(dialect, &options).get("temperature"), None);
+    }
+    options.temperature = Some("0.2".parse().unwrap());
+    for (dialect, tokens) in
+        dialects.into_iter().zip(["max_tokens", "max_output_tokens", "max_completion_tokens"])
+    {
+        let body = body(dialect, &options);
+        assert_eq!((&body["temperature"], &body[tokens]), (&0.2.into(), &100.into()));
+    }
+    options.effort = Some(Effort::High);
+    let [anthropic, responses, chat] = dialects.map(|dialect| body(dialect, &options));
+    assert_eq!(anthropic["output_config"]["effort"], "high");
+    assert_eq!(responses["reasoning"]["effort"], "high");
+    assert_eq!(chat["reasoning_effort"], "high");
+}

@@ -12,9 +12,9 @@ use super::PATIENCE;
 use super::ask::{AskError, Control};
 use crate::behind::Cluster;
 
-/// How long a row waits for others.
+/// Longest wait of a row for others.
 const GATHER_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a batch waits that control did not store.
+/// Wait before a batch that control did not store is sent again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Sends rows for good. A batch is sent until it is stored; meanwhile the queue is bounded.
@@ -30,9 +30,12 @@ pub(super) async fn send(cluster: Cluster, control: Arc<Control>, queue: RowQueu
             Ok(()) => has_failed = false,
             Err(error) => {
                 if !std::mem::replace(&mut has_failed, true) {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "rows not sent to control; retrying");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "rows not sent to control; retrying"
+                    );
                 }
+                drop(error);
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }

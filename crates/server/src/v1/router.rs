@@ -112,6 +112,13 @@ fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<Met
         Operation::PauseRun => on(filter, runs::pause),
         Operation::ResumeRun => on(filter, runs::resume),
         Operation::CancelRun => on(filter, runs::cancel),
+        Operation::StepRun => on(filter, runs::step),
+        Operation::SetRunBreakpoints => on(filter, runs::breakpoints),
+        Operation::TellRun => on(filter, runs::tell),
+        Operation::AnswerRun => on(filter, runs::answer),
+        Operation::RetryRun => on(filter, runs::retry),
+        Operation::ReadRunPrompt => on(filter, runs::prompt),
+        Operation::ReadRunOutput => on(filter, runs::output),
         Operation::FollowRun => on(filter, runs::follow),
         Operation::ReadRunFile => on(filter, runs::read_file),
         Operation::GetTurn => on(filter, runs::turn),
@@ -171,6 +178,13 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::PauseRun
         | Operation::ResumeRun
         | Operation::CancelRun
+        | Operation::StepRun
+        | Operation::SetRunBreakpoints
+        | Operation::TellRun
+        | Operation::AnswerRun
+        | Operation::RetryRun
+        | Operation::ReadRunPrompt
+        | Operation::ReadRunOutput
         | Operation::FollowRun
         | Operation::ReadRunFile
         | Operation::GetTurn

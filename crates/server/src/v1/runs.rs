@@ -4,7 +4,10 @@ mod brief;
 mod create;
 mod follow;
 mod list;
+mod output;
+mod prompt;
 mod read_file;
+mod retry;
 mod show;
 mod stats;
 mod steer;
@@ -25,10 +28,13 @@ use super::failure::Failure;
 pub(super) use create::create;
 pub(super) use follow::follow;
 pub(super) use list::list;
+pub(super) use output::output;
+pub(super) use prompt::prompt;
 pub(super) use read_file::read_file;
+pub(super) use retry::retry;
 pub(super) use show::get;
 pub(super) use stats::stats;
-pub(super) use steer::{cancel, change, pause, resume};
+pub(super) use steer::{answer, breakpoints, cancel, change, pause, resume, step, tell};
 pub(super) use turn::turn;
 
 /// What this process offers, if anything; beside every request.

@@ -5,7 +5,7 @@ use belljar_store::{Change, Charge};
 use belljar_testkit::Postgres;
 use serde_json::{Value, json};
 
-use super::{id, made, store};
+use super::{made, store};
 
 fn charge<'a>(source: &'a str, nano_dollars: u64, sandbox: &'a SandboxId) -> Charge<'a> {
     Charge {

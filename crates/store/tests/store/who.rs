@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use belljar_model::{OperationCap, Tier};
-use belljar_store::{NewKey, Quota, Scope, StoreError};
+use belljar_store::{NewKey, Quota, Scope, StoreError, TenantRunQuota};
 use serde_json::json;
 
 use super::{QUOTA, store};
@@ -82,6 +82,20 @@ async fn caps_on_operations_are_kept_and_lifted() {
     assert!(store.tenant("bob").await.unwrap().operations.is_all());
     let unknown = store.cap_tenant("eve", &OperationCap::ALL).await;
     assert!(matches!(unknown, Err(StoreError::UnknownTenant(name)) if name == "eve"));
+}
+
+#[tokio::test]
+async fn a_tenant_has_the_run_quotas_that_were_named() {
+    let store = store().await;
+    assert_eq!(store.run_quota("ann").await.unwrap(), TenantRunQuota::default());
+    let runs = TenantRunQuota { runs: Some(7), nano_dollars_per_day: None };
+    store.put_run_quota("ann", runs).await.unwrap();
+    let dollars = TenantRunQuota { runs: None, nano_dollars_per_day: Some(5_000_000_000) };
+    store.put_run_quota("ann", dollars).await.unwrap();
+    let both = TenantRunQuota { runs: Some(7), nano_dollars_per_day: Some(5_000_000_000) };
+    assert_eq!(store.run_quota("ann").await.unwrap(), both);
+    assert_eq!(store.run_quota("bob").await.unwrap(), TenantRunQuota::default());
+    assert!(store.put_run_quota("eve", runs).await.is_err(), "no such tenant");
 }
 
 #[tokio::test]

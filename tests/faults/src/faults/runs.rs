@@ -3,7 +3,7 @@
 //! A run must end with an answer or a typed failure, once. Its transcript has no gap, and no
 //! call of it is executed twice.
 //!
-//! Requirements: A13, P2, P5, P8
+//! Requirements: A13, P2, P5
 
 use std::time::{Duration, Instant};
 
@@ -157,7 +157,7 @@ fn is_whole(events: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How often the provider was asked.
+/// Number of requests to the provider.
 fn asked(case: &Case) -> anyhow::Result<usize> {
     let cluster = case.cluster.as_ref();
     let model = cluster.and_then(|cluster| cluster.model.as_ref());

@@ -16,7 +16,7 @@ pub async fn a_paused_run_waits_until_somebody_wants_it(place: &impl Place) -> a
     let lease = leased(&journal).await?;
     let address = &lease.address;
     let pause = journal.request(address, build::want(Request::Pause), None).await?.seq();
-    let paused = NewEvent::new(Paused { answers: Some(pause) }).seen(pause);
+    let paused = NewEvent::new(Paused { answers: Some(pause), at: None }).seen(pause);
     journal.append(&lease, paused).await?;
     journal.release(&lease).await?;
     assert_eq!(journal.find(address).await?.state, State::Paused);
@@ -28,7 +28,9 @@ pub async fn a_paused_run_waits_until_somebody_wants_it(place: &impl Place) -> a
     assert!(journal.claimable(9).await?.contains(address));
     let lease = journal.claim(address, "second", LONG).await?;
     assert_eq!(journal.find(address).await?.state, State::Paused);
-    journal.append(&lease, NewEvent::new(Resumed { answers: resume })).await?;
+    journal
+        .append(&lease, NewEvent::new(Resumed { answers: resume, until: None, reply: None }))
+        .await?;
     let view = RunView::of(&all(&journal, address).await?);
     assert_eq!((view.state(), view.pending.len()), (Some(State::Running), 1));
     Ok(())

@@ -113,8 +113,23 @@ async fn owner_may(owner: &Client) -> anyhow::Result<usize> {
         let no_reader = operation == Operation::DescribeData
             && answer.status == 422
             && answer.code()? == "data_not_described";
-        let fits =
-            answer.is_success() || (copies && answer.status == 409) || made_nothing || no_reader;
+        // It has asked nothing and has not ended; that, too, is said of a run that is there.
+        let not_yet = [
+            (Operation::AnswerRun, 409, "no_question"),
+            (Operation::RetryRun, 409, "run_unfinished"),
+            (Operation::ReadRunPrompt, 404, "turn_not_found"),
+            (Operation::ReadRunOutput, 404, "call_not_found"),
+        ];
+        let row = not_yet.iter().find(|row| row.0 == operation);
+        let is_too_early = match row {
+            Some((_, status, code)) => answer.status == *status && answer.code()? == *code,
+            None => false,
+        };
+        let fits = is_too_early
+            || answer.is_success()
+            || (copies && answer.status == 409)
+            || made_nothing
+            || no_reader;
         ensure!(fits, "{}: {} {}", sample.name, answer.status, answer.text());
         worked += 1;
         owner.clear(&own).await?;

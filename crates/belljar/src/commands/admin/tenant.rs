@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belljar_model::{OperationCap, Tier};
-use belljar_store::{Quota, Store, StoreError, Tenant, TenantEntry};
+use belljar_store::{Quota, Store, StoreError, Tenant, TenantEntry, TenantRunQuota};
 use serde_json::{Value, json};
 
 use super::table::Table;
@@ -16,12 +16,23 @@ const NEW: Quota = Quota { sandboxes: 1000, longest_life: Duration::from_secs(24
 
 pub(super) async fn run(office: &Office, action: &TenantAction) -> anyhow::Result<()> {
     match action {
-        TenantAction::Put { name, sandboxes, longest_life, floor, operations } => {
+        TenantAction::Put {
+            name,
+            sandboxes,
+            longest_life,
+            floor,
+            operations,
+            max_runs,
+            max_run_dollars_per_day,
+        } => {
+            let runs =
+                TenantRunQuota { runs: *max_runs, nano_dollars_per_day: *max_run_dollars_per_day };
             let wanted = Wanted {
                 sandboxes: *sandboxes,
                 life: *longest_life,
                 floor: *floor,
                 operations: operations.clone(),
+                runs,
             };
             put(office, name, wanted).await
         }
@@ -36,6 +47,7 @@ struct Wanted {
     life: Option<Duration>,
     floor: Option<Floor>,
     operations: Option<OperationCap>,
+    runs: TenantRunQuota,
 }
 
 async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> {
@@ -69,6 +81,10 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         }
         explained(error)
     })?;
+    if wanted.runs != TenantRunQuota::default() {
+        office.store.put_run_quota(name, wanted.runs).await.map_err(explained)?;
+    }
+    let runs = office.store.run_quota(name).await.map_err(explained)?;
     if let Some(cap) = &wanted.operations {
         office.store.cap_tenant(name, cap).await.map_err(explained)?;
     }
@@ -77,7 +93,9 @@ async fn put(office: &Office, name: &str, wanted: Wanted) -> anyhow::Result<()> 
         true => String::new(),
         false => format!(", operations {operations}"),
     };
-    let document = shown(&Tenant { name: name.to_owned(), floor, operations, quota, used: 0 });
+    let mut document = shown(&Tenant { name: name.to_owned(), floor, operations, quota, used: 0 });
+    document["max_runs"] = runs.runs.into();
+    document["max_run_nano_dollars_per_day"] = runs.nano_dollars_per_day.into();
     let mut detail = document.clone();
     // It stands in the audit's own columns.
     if let Some(detail) = detail.as_object_mut() {

@@ -60,9 +60,10 @@ impl Asking<'_> {
                 template: self.template.clone(),
                 environment: attempt.environment,
                 network: Box::new(attempt.network.clone()),
-                brief,
+                brief: Box::new(brief),
                 operation: chosen.operation.clone(),
                 request: None,
+                questions: self.options.questions,
             }),
         };
         if let Some(name) = &options.brief.record {

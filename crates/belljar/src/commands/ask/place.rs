@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use belljar_actions::{Actions, Keys, RowQueue, Tenant};
 use belljar_agent::Room;
-use belljar_client::{Client, Dial, Trust, Within};
+use belljar_client::{Client, Within};
 use belljar_journal::event::{Brought, Environment, NetworkAccess};
 use belljar_model::{MaxLimits, Tier};
 use belljar_node::PoolSize;
@@ -17,6 +17,7 @@ use belljar_server::Inside;
 use tempfile::TempDir;
 
 use crate::cli::Place;
+use crate::commands::server;
 use crate::config::Config;
 use crate::output::{Hint as _, hinted};
 
@@ -32,27 +33,6 @@ struct Own {
     _state: TempDir,
 }
 
-/// A way to a server. Its key is in a file, or in the environment.
-pub(in crate::commands) fn dial(
-    url: &str,
-    key: Option<&Path>,
-    config: &Config,
-) -> anyhow::Result<Client> {
-    let key = match key {
-        Some(path) => {
-            let key = std::fs::read_to_string(path);
-            Some(key.with_context(|| format!("cannot read `{}`", path.display()))?)
-        }
-        None => config.api_key.clone(),
-    };
-    let key = key
-        .context("the server needs an API key")
-        .hint("pass a file with --server-key, or set E2B_API_KEY")?;
-    let dial = Dial::new(url, key.trim(), &Trust::Host);
-    let dial = dial.with_context(|| format!("cannot reach `{url}`"))?;
-    Ok(Client::new(dial))
-}
-
 impl Sandboxes {
     pub(super) async fn open(
         place: &Place,
@@ -62,7 +42,7 @@ impl Sandboxes {
     ) -> anyhow::Result<Self> {
         match &place.server {
             Some(url) => {
-                let client = dial(url, place.server_key.as_deref(), config)?;
+                let client = server::client(url, place.server_key.as_deref(), config)?;
                 Ok(Self { client, own: None })
             }
             None => Self::make(config, (shelf, rows), gateway).await,

@@ -2,7 +2,7 @@
 
 use belljar_journal::event::{
     Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit,
-    NetworkUsed, Request, ToolFinished,
+    NetworkUsed, PausePoint, Request, ToolFinished,
 };
 use belljar_journal::{Call, RunView};
 use belljar_model::units::format_size;
@@ -119,7 +119,7 @@ impl Teller {
             Body::ControlRequested(asked) => {
                 format!("  {} requests: {}", asked.by, wish(&asked.request))
             }
-            Body::Paused(_) => "paused".to_owned(),
+            Body::Paused(paused) => paused_at(paused.at.as_ref()),
             Body::Resumed(_) => "resumed".to_owned(),
             Body::Cancelled(_) => "cancelled".to_owned(),
             Body::BudgetChanged(_) => "  the budget has changed".to_owned(),
@@ -179,7 +179,7 @@ impl Teller {
     }
 }
 
-/// What the gateway refused, on one line.
+/// The refusals of the gateway, on one line.
 fn refused(used: &NetworkUsed) -> String {
     let parts = used.refusals.iter().map(|refusal| {
         let named = refusal.operation.as_ref().or(refusal.host.as_ref());
@@ -280,6 +280,15 @@ fn quoted(text: &str, most: usize, mark: &str, columns: usize) -> String {
     shown
 }
 
+fn paused_at(at: Option<&PausePoint>) -> String {
+    match at {
+        None => "paused".to_owned(),
+        Some(PausePoint::Turn { turn }) => format!("paused before turn {turn}"),
+        Some(PausePoint::Call { call }) => format!("paused before a call of turn {}", call.turn),
+        Some(PausePoint::Question { text, .. }) => format!("question: {text}"),
+    }
+}
+
 fn wish(request: &Request) -> String {
     match request {
         Request::Pause => "pause".to_owned(),
@@ -287,6 +296,9 @@ fn wish(request: &Request) -> String {
         Request::Cancel => "cancel".to_owned(),
         Request::Tell { text } => format!("tell {text:?}"),
         Request::Budget { .. } => "change the budget".to_owned(),
+        Request::Step => "one step".to_owned(),
+        Request::Breakpoints { .. } => "change the breakpoints".to_owned(),
+        Request::Answer { text } => format!("answer {text:?}"),
     }
 }
 

@@ -2,42 +2,31 @@
 
 use anyhow::{Context as _, anyhow};
 use belljar_agent::Turn;
-use belljar_journal::{Directory, RowDirectory};
+use belljar_journal::{Address, Directory, RowDirectory};
 
-use super::named;
 use super::teller::{dollars, seconds};
-use crate::cli::{RunName, RunsServer};
-use crate::commands::ask;
-use crate::config::Config;
-use crate::output::{Hint as _, Printer, hinted, printable};
+use crate::output::{Printer, hinted, printable};
 
 pub(super) async fn turn(
     journal: &Directory,
     rows: &RowDirectory,
-    (run, number): (&RunName, u32),
-    server: &RunsServer,
-    config: &Config,
+    run: &Address,
+    number: u32,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let turn = match &server.server {
-        Some(url) => {
-            let client = ask::dial(url, server.server_key.as_deref(), config)?;
-            let turn = client.turn(run.as_str(), number).await;
-            turn.context("cannot read the turn").hint("a server needs the whole id of a run")?
-        }
-        None => {
-            let address = named(journal, run).await?;
-            let found = belljar_agent::turn(journal, rows, &address, number).await;
-            found.context("cannot read the turn")?.ok_or_else(|| {
-                let error = anyhow!("the run has no turn {number}");
-                hinted(error, "`belljar runs show` lists its turns")
-            })?
-        }
-    };
+    let found = belljar_agent::turn(journal, rows, run, number).await;
+    let turn = found.context("cannot read the turn")?.ok_or_else(|| {
+        let error = anyhow!("the run has no turn {number}");
+        hinted(error, "`belljar runs show` lists its turns")
+    })?;
+    print(&turn, printer)
+}
+
+pub(super) fn print(turn: &Turn, printer: &Printer) -> anyhow::Result<()> {
     if printer.is_json() {
-        return printer.document(&serde_json::to_value(&turn)?);
+        return printer.document(&serde_json::to_value(turn)?);
     }
-    for line in lines(&turn) {
+    for line in lines(turn) {
         printer.data(printable(&line))?;
     }
     Ok(())

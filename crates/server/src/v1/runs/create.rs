@@ -8,7 +8,9 @@ use belljar_api::run as api;
 use belljar_journal::event::{Budget, Environment, NetworkAccess};
 use belljar_model::{OperationCaps, Question};
 use belljar_objects::Digest;
-use belljar_runs::{CreateRunError, NetworkRefused, OverBudget, PlanError, Source, Wanted};
+use belljar_runs::{
+    CreateRunError, NetworkRefused, OverBudget, PlanError, QuotaError, Source, Wanted,
+};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -63,6 +65,7 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
         budget: budget(&wish.budget),
         brief,
         now: now.transpose()?,
+        questions: wish.questions,
         key,
     })
 }
@@ -105,11 +108,23 @@ pub(super) fn over_budget(error: &OverBudget) -> Problem {
         .hint("name less, or leave the field out")
 }
 
-fn refused(error: &CreateRunError) -> Failure {
+pub(super) fn over_quota(error: &QuotaError) -> Failure {
+    let message = error.to_string();
+    match error {
+        QuotaError::Runs { .. } => Problem::new(Kind::TooMany, "too_many_runs", message)
+            .hint("wait for one to end, cancel one, or ask the operator for more")
+            .into(),
+        QuotaError::Dollars { .. } => Problem::new(Kind::TooMany, "run_dollars_used_up", message)
+            .hint("wait until 00:00 UTC, or ask the operator for more")
+            .into(),
+        QuotaError::Read(_) | QuotaError::Count(_) | QuotaError::Figures(_) => failed(error),
+    }
+}
+
+pub(super) fn refused(error: &CreateRunError) -> Failure {
     let message = error.to_string();
     let problem = match error {
-        CreateRunError::TooMany(_) => Problem::new(Kind::TooMany, "too_many_runs", message)
-            .hint("wait for one to end, or cancel one"),
+        CreateRunError::Quota(error) => return over_quota(error),
         CreateRunError::Mismatch => {
             Problem::new(Kind::Conflict, "idempotency_request_mismatch", message)
         }

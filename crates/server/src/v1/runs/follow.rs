@@ -1,11 +1,13 @@
 //! `GET /v1/runs/{run}/events`
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::response::sse::{self, KeepAlive, Sse};
 use belljar_api::run as api;
-use belljar_journal::Watch;
+use belljar_journal::{Event, Watch};
 use belljar_model::Sequence;
+use belljar_runs::{WordFollower, Words};
 use futures_util::{Stream, stream};
 use http::HeaderMap;
 
@@ -26,14 +28,46 @@ pub(in crate::v1) async fn follow(
     runs.journal().find(&run).await.map_err(|error| unread(&error))?;
     let from = asked.from.map(|from| Sequence(from.get()));
     let from = from.or_else(|| last_event(&headers).map(Sequence::next));
+    let words = asked.deltas.unwrap_or(false).then(|| runs.words().follow(run.clone()));
     let watch = Watch::new(runs.journal().clone(), run, from.unwrap_or(Sequence(1)));
     // Whoever cannot be told more sees the stream end before the run does, and asks again.
-    let events = stream::unfold(watch, async |mut watch| {
-        let next = watch.next().await.ok()??;
-        let told = event(next.body.kind(), &next).id(next.seq.to_string());
-        Some((Ok(told), watch))
+    let events = stream::unfold((watch, words), async |(mut watch, mut words)| {
+        let told = match next(&mut watch, words.as_mut()).await? {
+            News::Event(next) => event(next.body.kind(), &next).id(next.seq.to_string()),
+            News::Words(words) => event(DELTA, &delta(words)),
+        };
+        Some((Ok(told), (watch, words)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+/// The kind of words in the stream. No event of a run is called so.
+const DELTA: &str = "delta";
+/// The interval at which a follower says that it is still there.
+const RENEWED: Duration = Duration::from_secs(5);
+
+enum News {
+    Event(Box<Event>),
+    Words(Words),
+}
+
+/// The next event or the next words; none: the stream is over.
+async fn next(watch: &mut Watch, words: Option<&mut WordFollower>) -> Option<News> {
+    let Some(words) = words else { return Some(News::Event(Box::new(watch.next().await.ok()??))) };
+    loop {
+        tokio::select! {
+            // Words that came before an event are told before it.
+            biased;
+            words = words.next() => return Some(News::Words(words)),
+            event = watch.next() => return Some(News::Event(Box::new(event.ok()??))),
+            () = tokio::time::sleep(RENEWED) => words.renew(),
+        }
+    }
+}
+
+fn delta(words: Words) -> api::RunDelta {
+    let Words { turn, from, text } = words;
+    api::RunDelta { kind: DELTA.to_owned(), turn, from, text }
 }
 
 /// What a client saw last that was cut off and comes again.
@@ -43,7 +77,7 @@ fn last_event(headers: &HeaderMap) -> Option<Sequence> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_journal::event::{Event, Finished, Outcome};
+    use belljar_journal::event::{Finished, Outcome};
     use time::OffsetDateTime;
 
     use super::*;

@@ -35,7 +35,7 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
     let wish = created.wish;
     let spent = &view.spent;
     let millis = |micros: u64| micros / 1000;
-    let brief = wish.as_ref().map(|wish| wish.brief.clone()).unwrap_or_default();
+    let brief = wish.as_ref().map(|wish| (*wish.brief).clone()).unwrap_or_default();
     let mut run = api::Run {
         id: row.address.run.to_string(),
         state: state(view.finished.as_ref().map_or(row.state, |_| State::Finished)),
@@ -69,6 +69,12 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
             call_ms: millis(spent.call_micros),
         },
         asked: view.pending.iter().map(|one| word(&one.asked.request).to_owned()).collect(),
+        breakpoints: api::RunBreakpoints {
+            turns: view.breakpoints.turns,
+            calls: view.breakpoints.calls,
+        },
+        question_asked: view.question.filter(|_| view.finished.is_none()).map(|it| it.text),
+        retry_of: view.retry.and(row.parent.as_ref()).map(|parent| parent.run.to_string()),
         sandbox: view.sandbox.filter(|_| view.finished.is_none()).map(|id| id.to_string()),
         files: view.artifacts.iter().map(file).collect(),
         end: view.finished.map(end),
@@ -98,6 +104,9 @@ fn word(request: &Request) -> &'static str {
         Request::Cancel => "cancel",
         Request::Tell { .. } => "tell",
         Request::Budget { .. } => "budget",
+        Request::Step => "step",
+        Request::Breakpoints { .. } => "breakpoints",
+        Request::Answer { .. } => "answer",
     }
 }
 

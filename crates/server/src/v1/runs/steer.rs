@@ -1,18 +1,19 @@
-//! `PATCH /v1/runs/{run}`, and `POST` to its `pause`, `resume` and `cancel`. Each is
-//! written down; whoever works on the run, wherever that is, does it next.
+//! `PATCH /v1/runs/{run}`, `PUT` to its `breakpoints`, and `POST` to its `pause`, `resume`, `step`,
+//! `tell`, `answer` and `cancel`. Each is recorded; the run's worker, in any process, does it next.
 
 use axum::Json;
 use belljar_actions::{Kind, Problem, Tenant};
 use belljar_api::run as api;
-use belljar_journal::event::{BudgetPatch, Request};
+use belljar_journal::event::{Breakpoints, BudgetPatch, Request};
 use belljar_runs::{Runs, SteerError};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
 use super::create::{budget, over_budget};
 use super::show::shown;
 use super::{Offering, address, failed, unknown};
 use crate::v1::authenticate::Caller;
 use crate::v1::failure::Failure;
+use crate::v1::once::idempotency_key;
 use crate::v1::read::{At, Body};
 
 type Steered = Result<(StatusCode, Json<api::Run>), Failure>;
@@ -24,7 +25,48 @@ pub(in crate::v1) async fn change(
     Body(wish): Body<api::ChangeRun>,
 ) -> Steered {
     let change = BudgetPatch(budget(&wish.budget));
-    steer(&runs, &tenant, &id, Request::Budget { change }).await
+    steer(&runs, &tenant, &id, Request::Budget { change }, None).await
+}
+
+pub(in crate::v1) async fn breakpoints(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+    Body(wish): Body<api::RunBreakpoints>,
+) -> Steered {
+    let breakpoints = Breakpoints { turns: wish.turns, calls: wish.calls };
+    steer(&runs, &tenant, &id, Request::Breakpoints { breakpoints }, None).await
+}
+
+pub(in crate::v1) async fn tell(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Body(wish): Body<api::TellRun>,
+) -> Steered {
+    let request = Request::Tell { text: wish.text.into() };
+    steer(&runs, &tenant, &id, request, idempotency_key(&headers)?).await
+}
+
+pub(in crate::v1) async fn answer(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+    headers: HeaderMap,
+    Body(wish): Body<api::AnswerRun>,
+) -> Steered {
+    let request = Request::Answer { text: wish.text.into() };
+    steer(&runs, &tenant, &id, request, idempotency_key(&headers)?).await
+}
+
+pub(in crate::v1) async fn step(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    At(id): At<String>,
+    headers: HeaderMap,
+) -> Steered {
+    steer(&runs, &tenant, &id, Request::Step, idempotency_key(&headers)?).await
 }
 
 pub(in crate::v1) async fn pause(
@@ -32,7 +74,7 @@ pub(in crate::v1) async fn pause(
     Caller(tenant): Caller,
     At(id): At<String>,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Pause).await
+    steer(&runs, &tenant, &id, Request::Pause, None).await
 }
 
 pub(in crate::v1) async fn resume(
@@ -40,7 +82,7 @@ pub(in crate::v1) async fn resume(
     Caller(tenant): Caller,
     At(id): At<String>,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Resume).await
+    steer(&runs, &tenant, &id, Request::Resume, None).await
 }
 
 pub(in crate::v1) async fn cancel(
@@ -48,12 +90,19 @@ pub(in crate::v1) async fn cancel(
     Caller(tenant): Caller,
     At(id): At<String>,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Cancel).await
+    steer(&runs, &tenant, &id, Request::Cancel, None).await
 }
 
-async fn steer(runs: &Runs, tenant: &Tenant, id: &str, request: Request) -> Steered {
+async fn steer(
+    runs: &Runs,
+    tenant: &Tenant,
+    id: &str,
+    request: Request,
+    key: Option<&str>,
+) -> Steered {
     let run = address(tenant, id)?;
-    runs.steer(&run, request, tenant.as_str()).await.map_err(|error| refused(&error))?;
+    let steered = runs.steer(&run, request, tenant.as_str(), key).await;
+    steered.map_err(|error| refused(&error))?;
     Ok((StatusCode::ACCEPTED, Json(shown(runs, &run).await?)))
 }
 
@@ -62,6 +111,12 @@ fn refused(error: &SteerError) -> Failure {
     match error {
         SteerError::NoRun => unknown(),
         SteerError::Finished => Problem::new(Kind::Conflict, "run_finished", message).into(),
+        SteerError::Question => Problem::new(Kind::Conflict, "run_waits_for_answer", message)
+            .hint("`question_asked` of the run has the question; POST /v1/runs/{run}/answer")
+            .into(),
+        SteerError::NoQuestion => Problem::new(Kind::Conflict, "no_question", message)
+            .hint("send a message with POST /v1/runs/{run}/tell")
+            .into(),
         SteerError::TooMany => Problem::new(Kind::TooMany, "too_many_wishes", message)
             .hint("`asked` of the run lists pending requests")
             .into(),

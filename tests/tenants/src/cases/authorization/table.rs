@@ -112,6 +112,13 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v1/runs/{run}/pause", ChangeSandboxes),
     ("POST", "/v1/runs/{run}/resume", ChangeSandboxes),
     ("POST", "/v1/runs/{run}/cancel", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/step", ChangeSandboxes),
+    ("PUT", "/v1/runs/{run}/breakpoints", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/tell", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/answer", ChangeSandboxes),
+    ("POST", "/v1/runs/{run}/retry", ChangeSandboxes),
+    ("GET", "/v1/runs/{run}/turns/{turn}/prompt", LookSandboxes),
+    ("GET", "/v1/runs/{run}/turns/{turn}/calls/{call}/output", LookSandboxes),
     ("GET", "/v1/runs/{run}/events", LookSandboxes),
     ("GET", "/v1/runs/{run}/files/{file}", LookSandboxes),
     ("GET", "/v1/runs/{run}/turns/{turn}", LookSandboxes),
@@ -177,6 +184,10 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
 /// nothing to show or to change, as no template was built, no run was worked on, and no file
 /// can be described without a reader.
 pub(super) const LACKING: &[(&str, &str, u16)] = &[
+    ("POST", "/v1/runs/{run}/answer", 409),
+    ("POST", "/v1/runs/{run}/retry", 409),
+    ("GET", "/v1/runs/{run}/turns/{turn}/prompt", 404),
+    ("GET", "/v1/runs/{run}/turns/{turn}/calls/{call}/output", 404),
     ("GET", "/v1/runs/{run}/files/{file}", 404),
     ("GET", "/v1/runs/{run}/turns/{turn}", 404),
     ("GET", "/v1/data/{data}/description", 422),
