@@ -11,13 +11,14 @@ use belljar_listen::{Doors, Listener, Settings as Bounds};
 use belljar_model::NodeNumber;
 use belljar_store::{NodeState, Store};
 use hyper_util::client::legacy::Client;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::dial::{self, Known, KnownNodes};
 use crate::forward::Unreached;
 use crate::inside::Runs;
 use crate::keyring::Keyring;
 use crate::keys::Proofs;
+use crate::node_places::NodePlaces;
 use crate::placement::Roster;
 use crate::places::Places;
 use crate::random::Random;
@@ -54,9 +55,6 @@ impl Default for Settings {
 /// An enrolment is one statement; an operator adds a few nodes at a time.
 const ENROLMENTS_AT_ONCE: usize = 2;
 
-/// Messages of one node at the same time.
-const MESSAGES_AT_ONCE: usize = 2;
-
 /// A handle on everything; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Control(Arc<Inner>);
@@ -80,7 +78,7 @@ struct Inner {
     well: Mutex<Option<Instant>>,
     runs: OnceLock<Runs>,
     /// Messages of each node that are heard at the same time.
-    speaking: Mutex<BTreeMap<NodeNumber, Arc<Semaphore>>>,
+    node_places: NodePlaces,
     /// Time and success of the last read of the nodes for a request that named an unknown node.
     learned: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
@@ -115,7 +113,7 @@ impl Control {
             enrolling: Semaphore::new(ENROLMENTS_AT_ONCE),
             well: Mutex::new(None),
             runs: OnceLock::new(),
-            speaking: Mutex::default(),
+            node_places: NodePlaces::default(),
             learned: tokio::sync::Mutex::default(),
         })))
     }
@@ -152,9 +150,12 @@ impl Control {
     /// Places for messages of one node: it sends one after the other, and another that has its
     /// key keeps nobody else waiting.
     pub(crate) fn speaking(&self, node: NodeNumber) -> Arc<Semaphore> {
-        let mut speaking = self.0.speaking.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = || Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
-        speaking.entry(node).or_insert_with(places).clone()
+        self.0.node_places.messages(node)
+    }
+
+    /// A place for rows of one node; none if it has a batch under way.
+    pub(crate) fn place_for_rows(&self, node: NodeNumber) -> Option<OwnedSemaphorePermit> {
+        self.0.node_places.rows(node)
     }
 
     /// Answers itself, as long as anybody else holds it.

@@ -28,6 +28,7 @@ mod keyring;
 mod keys;
 mod look_after;
 mod merge;
+mod node_places;
 mod node_rows;
 mod nodes;
 mod observe;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use belljar_bus::enrolment::{AskClock, CLOCK, Certificate, RENEW};
 use belljar_bus::member::{
@@ -53,6 +54,8 @@ pub enum AskError {
 
 /// An answer is a list of ids at most.
 const LONGEST_ANSWER: usize = 8 << 20;
+/// Longest wait of rows for one replica. No lease waits for them.
+const ROWS_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is shown of a refusal.
 const LONGEST_REFUSAL: usize = 500;
 
@@ -107,7 +110,7 @@ impl Control {
 
     /// Has rows stored.
     pub(super) async fn rows(&self, rows: &SendRows) -> Result<RowsStored, AskError> {
-        self.ask(ROWS, rows, |_| false).await
+        self.ask_within(ROWS_TIMEOUT, ROWS, rows, |_| false).await
     }
 
     /// A newer certificate for this node's key.
@@ -121,6 +124,17 @@ impl Control {
         question: &impl Serialize,
         is_helpless: impl Fn(&T) -> bool,
     ) -> Result<T, AskError> {
+        self.ask_within(PATIENCE, path, question, is_helpless).await
+    }
+
+    /// Asks each replica for so long.
+    async fn ask_within<T: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        path: &str,
+        question: &impl Serialize,
+        is_helpless: impl Fn(&T) -> bool,
+    ) -> Result<T, AskError> {
         let question = Bytes::from(serde_json::to_vec(question).map_err(AskError::Write)?);
         let first = self.first.load(Ordering::Relaxed);
         let mut failed = None;
@@ -129,7 +143,7 @@ impl Control {
             let index = (first + nth) % self.addresses.len();
             let Some(address) = self.addresses.get(index) else { break };
             let asked = self.ask_timely(address, path, &question);
-            match tokio::time::timeout(PATIENCE, asked).await {
+            match tokio::time::timeout(patience, asked).await {
                 Ok(Ok(answer)) if is_helpless(&answer) => helpless = Some(answer),
                 Ok(Ok(answer)) => {
                     self.first.store(index, Ordering::Relaxed);
