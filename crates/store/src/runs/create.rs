@@ -18,15 +18,15 @@ impl Runs {
         };
         let made = sqlx::query_scalar::<_, i64>(
             "with place as (
-               select name, 0::bigint as base from tenant
+               select name, 0::bigint as base, 0 as needs from tenant
                where $4::text is null and name = $1 and closed_at is null
                union all
-               select p.tenant, $5 from run p join tenant t on t.name = p.tenant
+               select p.tenant, $5, p.needs from run p join tenant t on t.name = p.tenant
                where p.tenant = $1 and p.id = $4 and $5 between 1 and p.head_seq
                  and t.closed_at is null),
              made as (
                insert into run (id, tenant, state, head_seq, needs, parent_run, parent_seq, title)
-               select $2, name, 'waiting', base + 1, $7, $4, $5, $3 from place
+               select $2, name, 'waiting', base + 1, greatest($7, needs), $4, $5, $3 from place
                on conflict (id) do nothing
                returning head_seq, made_at),
              kept as (

@@ -7,6 +7,7 @@ mod identity;
 mod nodes;
 mod platform;
 mod rows;
+mod runs;
 mod sandboxes;
 mod schema;
 mod who;
@@ -26,7 +27,11 @@ const QUOTA: Quota = Quota { sandboxes: 10, longest_life: Duration::from_secs(36
 
 /// An up-to-date schema with the tenants `ann` and `bob`.
 async fn store() -> Store {
-    let store = empty().await;
+    store_at(&Postgres::shared().schema()).await
+}
+
+async fn store_at(url: &str) -> Store {
+    let store = Store::connect(url, 8).await.unwrap();
     store.migrate().await.unwrap();
     for tenant in ["ann", "bob"] {
         store.put_tenant(tenant, None, QUOTA).await.unwrap();
