@@ -4,20 +4,22 @@
 //!   calls, connections ──► queue ──batch──► store ──done──► forgotten here
 //! ```
 //!
-//! The queue is bounded. When the store is away for too long, the oldest rows are dropped and
-//! counted. A row keeps its id until it is stored, so a batch that is sent twice is stored once.
+//! The queue is bounded. When the store is away for too long, rows are dropped and counted: the
+//! oldest ones of the sandbox that has most in the queue, so that no sandbox takes the place of
+//! others. A row keeps its id until it is stored, so a batch that is sent twice is stored once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use belljar_model::SandboxId;
 use belljar_model::rows::AttributedRow;
 use belljar_telemetry::metrics;
 use tokio::sync::Notify;
 
 /// Rows that wait at most.
 const MAX_QUEUED_ROWS: usize = 20_000;
-/// Rows of one batch at most, and about how many bytes.
+/// Rows of one batch at most, and bytes as they are sent.
 const MAX_BATCH_ROWS: usize = 500;
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
@@ -35,15 +37,66 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    rows: VecDeque<(u64, AttributedRow)>,
+    /// By number, and so the oldest first.
+    rows: BTreeMap<u64, Queued>,
+    /// Numbers of the rows of each sandbox.
+    by_sandbox: BTreeMap<SandboxId, VecDeque<u64>>,
     last: u64,
+}
+
+#[derive(Debug)]
+struct Queued {
+    row: AttributedRow,
+    /// As it is sent.
+    bytes: usize,
+}
+
+impl Waiting {
+    fn add(&mut self, number: u64, queued: Queued) {
+        self.by_sandbox.entry(queued.row.sandbox.clone()).or_default().push_back(number);
+        self.rows.insert(number, queued);
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(Queued { row, .. }) = self.rows.remove(&number) else { return };
+        let Some(numbers) = self.by_sandbox.get_mut(&row.sandbox) else { return };
+        // Nearly always the first.
+        if let Some(index) = numbers.iter().position(|of_row| *of_row == number) {
+            numbers.remove(index);
+        }
+        if numbers.is_empty() {
+            self.by_sandbox.remove(&row.sandbox);
+        }
+    }
+
+    /// Drops the oldest row of the sandbox that has most.
+    fn drop_one(&mut self) {
+        let most = self.by_sandbox.values().max_by_key(|numbers| numbers.len());
+        if let Some(number) = most.and_then(|numbers| numbers.front().copied()) {
+            self.remove(number);
+            metrics().rows_dropped("queue_full", 1);
+        }
+    }
 }
 
 /// The oldest rows of a queue. They stay in it until they are [done](RowQueue::done).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowBatch {
     pub rows: Vec<AttributedRow>,
-    last: u64,
+    /// Of each row.
+    numbers: Vec<u64>,
+}
+
+impl RowBatch {
+    /// The batch in two, or itself if it has one row.
+    pub fn halves(mut self) -> Result<[Self; 2], Self> {
+        let middle = self.rows.len() / 2;
+        if middle == 0 {
+            return Err(self);
+        }
+        let (rows, numbers) = (self.rows.split_off(middle), self.numbers.split_off(middle));
+        Ok([self, Self { rows, numbers }])
+    }
 }
 
 impl RowQueue {
@@ -60,11 +113,15 @@ impl RowQueue {
         waiting.last += 1;
         let number = waiting.last;
         row.id = format!("{}-{number}", self.0.writer);
-        if waiting.rows.len() == MAX_QUEUED_ROWS {
-            waiting.rows.pop_front();
-            metrics().rows_dropped("queue_full", 1);
+        // What no store would read is not kept for it.
+        let Some(bytes) = length(&row).filter(|bytes| *bytes <= MAX_BATCH_BYTES) else {
+            metrics().rows_dropped("too_large", 1);
+            return;
+        };
+        waiting.add(number, Queued { row, bytes });
+        if waiting.rows.len() > MAX_QUEUED_ROWS {
+            waiting.drop_one();
         }
-        waiting.rows.push_back((number, row));
         drop(waiting);
         self.0.pushed.notify_one();
     }
@@ -79,13 +136,13 @@ impl RowQueue {
         let waiting = self.waiting();
         let mut batch = RowBatch::default();
         let mut bytes = 0;
-        for (number, row) in waiting.rows.iter().take(MAX_BATCH_ROWS) {
-            bytes += row.weight();
-            if bytes > MAX_BATCH_BYTES && !batch.rows.is_empty() {
+        for (number, queued) in waiting.rows.iter().take(MAX_BATCH_ROWS) {
+            bytes += queued.bytes;
+            if bytes > MAX_BATCH_BYTES {
                 break;
             }
-            batch.rows.push(row.clone());
-            batch.last = *number;
+            batch.rows.push(queued.row.clone());
+            batch.numbers.push(*number);
         }
         (!batch.rows.is_empty()).then_some(batch)
     }
@@ -93,9 +150,7 @@ impl RowQueue {
     /// Forgets the rows of a batch: they are stored, or never will be.
     pub fn done(&self, batch: &RowBatch) {
         let mut waiting = self.waiting();
-        while waiting.rows.front().is_some_and(|(number, _)| *number <= batch.last) {
-            waiting.rows.pop_front();
-        }
+        batch.numbers.iter().for_each(|number| waiting.remove(*number));
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -103,12 +158,18 @@ impl RowQueue {
     }
 }
 
+/// The bytes of a row as it is sent; none if it cannot be.
+fn length(row: &AttributedRow) -> Option<usize> {
+    // And the comma behind it.
+    serde_json::to_vec(row).ok().map(|text| text.len() + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use belljar_model::rows::{CallKind, CallRow, RowBody};
-    use belljar_model::{EndReason, SandboxId};
+    use belljar_model::EndReason;
+    use belljar_model::rows::{CallKind, CallRow, ChangeKind, FileChange, RowBody};
 
     use super::*;
 
@@ -169,5 +230,53 @@ mod tests {
         (0..MAX_QUEUED_ROWS).for_each(|_| queue.push(row(all)));
         queue.done(&batch);
         assert_eq!(begun(&queue.batch().unwrap())[0], all);
+    }
+
+    #[test]
+    fn a_sandbox_with_many_rows_drops_no_row_of_another() {
+        let queue = RowQueue::new().unwrap();
+        queue.push(AttributedRow { sandbox: SandboxId::from_random([2; 16]), ..row(7) });
+        let all = u64::try_from(MAX_QUEUED_ROWS).unwrap() + 5;
+        (100..100 + all).for_each(|began| queue.push(row(began)));
+        assert_eq!(begun(&queue.batch().unwrap())[..2], [7, 106]);
+        assert_eq!(queue.waiting().rows.len(), MAX_QUEUED_ROWS);
+    }
+
+    fn with_path(path: String) -> AttributedRow {
+        let mut row = row(1);
+        if let RowBody::Call(call) = &mut row.body {
+            call.files = vec![FileChange { path, change: ChangeKind::Removed, bytes: None }];
+        }
+        row
+    }
+
+    /// A control character is six bytes as it is sent.
+    #[test]
+    fn a_batch_is_no_longer_than_control_reads_whatever_its_characters() {
+        let queue = RowQueue::new().unwrap();
+        for _ in 0..9 {
+            queue.push(with_path("\u{1}".repeat(MAX_BATCH_BYTES / 12)));
+        }
+        let mut sent = 0;
+        while let Some(batch) = queue.batch() {
+            assert!(serde_json::to_vec(&batch.rows).unwrap().len() <= MAX_BATCH_BYTES + 2);
+            sent += batch.rows.len();
+            queue.done(&batch);
+        }
+        assert_eq!(sent, 9);
+        queue.push(with_path("\u{1}".repeat(MAX_BATCH_BYTES / 6)));
+        assert_eq!(queue.batch(), None);
+        assert!(queue.waiting().by_sandbox.is_empty());
+    }
+
+    #[test]
+    fn a_batch_is_halved_down_to_its_rows() {
+        let queue = RowQueue::new().unwrap();
+        (0..3).for_each(|began| queue.push(row(began)));
+        let [first, second] = queue.batch().unwrap().halves().unwrap();
+        assert_eq!((begun(&first), begun(&second)), (vec![0], vec![1, 2]));
+        queue.done(&second);
+        assert_eq!(begun(&queue.batch().unwrap()), [0]);
+        assert_eq!(first.clone().halves(), Err(first));
     }
 }

@@ -155,17 +155,6 @@ impl AttributedRow {
             }),
         }
     }
-
-    /// About how many bytes it is when it is written.
-    pub fn weight(&self) -> usize {
-        const FIXED: usize = 512;
-        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let body = match &self.body {
-            RowBody::Call(call) => call.files.iter().map(|file| file.path.len() + 64).sum(),
-            RowBody::Connection(row) => text(&row.host) + text(&row.path) + text(&row.method),
-        };
-        FIXED + body
-    }
 }
 
 /// The identity of traffic. The name of a call of a run is its execution id.
