@@ -20,6 +20,8 @@ use crate::sandbox::{Live, Sandbox};
 const WRITABLE: [&str; 3] = ["/home/user", "/tmp", "/var/tmp"];
 /// Changed files of one call that are listed.
 const MAX_CHANGES: usize = 200;
+/// Their bytes, as they are sent.
+const MAX_CHANGES_BYTES: usize = 32 << 10;
 /// Longest wait of the end of a call for its list of files.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -142,9 +144,8 @@ impl Attributor {
         let mut known = lock(&self.files);
         let mut found = difference(known.as_ref(), &now, since, is_complete);
         *known = Some(now);
-        let is_cut = !is_complete || found.len() > MAX_CHANGES;
-        found.truncate(MAX_CHANGES);
-        (found, is_cut)
+        let is_cut = cut(&mut found);
+        (found, is_cut || !is_complete)
     }
 }
 
@@ -187,6 +188,21 @@ fn difference(
     });
     found.extend(removed);
     found
+}
+
+/// Leaves as many files as one row may have, and returns true if these are not all.
+fn cut(found: &mut Vec<FileChange>) -> bool {
+    let mut left = MAX_CHANGES_BYTES;
+    let fits = |file: &FileChange| {
+        let bytes = serde_json::to_vec(file).map_or(usize::MAX, |text| text.len());
+        let rest = left.checked_sub(bytes);
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let most = found.iter().take(MAX_CHANGES).map(fits).take_while(|fits| *fits).count();
+    let is_cut = most < found.len();
+    found.truncate(most);
+    is_cut
 }
 
 fn micros(time: Duration) -> u64 {
@@ -278,5 +294,23 @@ mod tests {
         assert_eq!(difference(Some(&first), &second, since, true), found);
         // A list that is cut off does not show what is gone.
         assert_eq!(difference(Some(&first), &second, since, false), found[..2]);
+    }
+
+    #[test]
+    fn a_list_of_files_is_bounded_in_number_and_bytes() {
+        let files = |count: usize, name: &str| -> Vec<FileChange> {
+            let path = name.to_owned();
+            vec![FileChange { path, change: ChangeKind::Created, bytes: Some(1) }; count]
+        };
+        let mut few = files(MAX_CHANGES, "a");
+        assert!(!cut(&mut few));
+        assert_eq!(few.len(), MAX_CHANGES);
+        let mut many = files(MAX_CHANGES + 1, "a");
+        assert!(cut(&mut many));
+        assert_eq!(many.len(), MAX_CHANGES);
+        // A control character is six bytes as it is sent.
+        let mut long = files(MAX_CHANGES, &"\u{1}".repeat(1000));
+        assert!(cut(&mut long));
+        assert_eq!(long.len(), 5);
     }
 }

@@ -16,7 +16,9 @@ use belljar_api::turn::{
 use belljar_journal::event::{
     Artifact, Block, Body, CallRef, Event, LlmRequested, Tokens, ToolFinished, ToolStarted,
 };
-use belljar_journal::{Address, BlobError, Failure, Journal, ReadError, RowStore, read_all};
+use belljar_journal::{
+    Address, BlobError, Failure, Journal, MostRows, ReadError, RowStore, read_all,
+};
 use belljar_model::network as model;
 use belljar_model::rows::{AttributedRow, CallRow, ChangeKind, ConnectionRow, RowBody};
 use belljar_model::{SandboxId, Sequence};
@@ -24,7 +26,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// Rows of a turn that are shown at most.
-const MAX_ROWS: usize = 2000;
+const MAX_ROWS: MostRows = MostRows { rows: 2000, bytes: 4 << 20 };
 /// Output of a turn that is shown at most.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
@@ -52,9 +54,7 @@ pub async fn turn(
     };
     // Rows name the run that did the turn: this one, or one that it was forked from.
     let owner = owner(journal, run, first.seq).await?;
-    let mut found = rows.of_turn(&owner, number, MAX_ROWS + 1).await.map_err(TurnError::Rows)?;
-    let is_truncated = found.len() > MAX_ROWS;
-    found.truncate(MAX_ROWS);
+    let found = rows.of_turn(&owner, number, MAX_ROWS).await.map_err(TurnError::Rows)?;
     let mut outputs = BTreeMap::new();
     let mut left = MAX_OUTPUT_BYTES;
     for event in &events {
@@ -65,8 +65,8 @@ pub async fn turn(
             outputs.insert(finished.call.id.clone(), output);
         }
     }
-    let parts = Parts { run, number, events: &events, rows: &found, outputs };
-    Ok(Some(Turn { connections_truncated: is_truncated, ..parts.assemble() }))
+    let parts = Parts { run, number, events: &events, rows: &found.rows, outputs };
+    Ok(Some(Turn { connections_truncated: found.is_cut, ..parts.assemble() }))
 }
 
 /// The run that wrote an event.

@@ -23,18 +23,34 @@ pub struct StoredRows {
     pub connections: u64,
 }
 
+/// The most that is read of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MostRows {
+    pub rows: usize,
+    /// As rows are stored. The one that exceeds it is the last.
+    pub bytes: usize,
+}
+
+/// Rows of a turn, in the order in which they began.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundRows {
+    pub rows: Vec<AttributedRow>,
+    /// True if these are not all.
+    pub is_cut: bool,
+}
+
 /// A store of rows.
 pub trait RowStore: fmt::Debug + Send + Sync {
     /// Stores rows that this process vouches for. A row that is there already is not stored again.
     fn put<'a>(&'a self, rows: &'a [AttributedRow]) -> BoxFuture<'a, Result<StoredRows, Failure>>;
 
-    /// Up to `most` rows of a turn, in the order in which they began.
+    /// Reads rows of a turn.
     fn of_turn<'a>(
         &'a self,
         run: &'a Address,
         turn: u32,
-        most: usize,
-    ) -> BoxFuture<'a, Result<Vec<AttributedRow>, Failure>>;
+        most: MostRows,
+    ) -> BoxFuture<'a, Result<FoundRows, Failure>>;
 
     /// Forgets rows that began before this.
     fn forget(&self, before: OffsetDateTime) -> BoxFuture<'_, Result<(), Failure>>;

@@ -60,6 +60,8 @@ pub use words::{WordFollower, WordHub, WordRelay};
 /// Runs whose files are read at the same time, to be described or made to fit: each
 /// takes a core.
 const READ_AT_ONCE: usize = 2;
+/// Turns that are put together at the same time: each may take many megabytes.
+const VIEWS_AT_ONCE: usize = 4;
 
 /// What the process that runs live in has to offer.
 pub struct Parts {
@@ -126,6 +128,7 @@ struct Inner {
     /// Rung when there may be something to work on.
     bell: Notify,
     reading: Arc<Semaphore>,
+    viewing: Semaphore,
     /// Sees what workers here write.
     signals: Arc<SignalRecorder>,
 }
@@ -135,7 +138,8 @@ impl Runs {
         let (bell, reading) = (Notify::new(), Arc::new(Semaphore::new(READ_AT_ONCE)));
         let signals = SignalRecorder::new(parts.figures.clone(), &settings.owner);
         let signals = Arc::new(signals);
-        Self(Arc::new(Inner { parts, settings, bell, reading, signals }))
+        let viewing = Semaphore::new(VIEWS_AT_ONCE);
+        Self(Arc::new(Inner { parts, settings, bell, reading, viewing, signals }))
     }
 
     /// Where runs are read. What changes them has functions of its own.

@@ -3,7 +3,7 @@
 //! Rows go to the database as JSON documents and come back as such: one statement a batch,
 //! whatever columns there are.
 
-use belljar_journal::{Address, Failure, RowStore, StoredRows};
+use belljar_journal::{Address, Failure, FoundRows, MostRows, RowStore, StoredRows};
 use belljar_model::network::Bytes;
 use belljar_model::rows::{AttributedRow, CallRow, ConnectionRow, RowBody};
 use belljar_model::{Attribution, NodeNumber};
@@ -85,15 +85,30 @@ const CONNECTIONS: &str = "
     where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
     on conflict (id) do nothing";
 
+/// Rows whose forerunners are below a number of bytes, and how many there are with the others.
 const CALLS_OF_TURN: &str = "
-    select jsonb_strip_nulls(to_jsonb(c))
-           || jsonb_build_object('began', (extract(epoch from began_at) * 1000000)::bigint)
-    from call c where tenant = $1 and run = $2 and turn = $3 order by began_at limit $4";
+    select doc, total from (
+      select doc, total, began_at, id, sum(size) over (order by began_at, id) - size as before
+      from (
+        select doc, began_at, id, octet_length(doc::text) as size, count(*) over () as total
+        from (
+          select jsonb_strip_nulls(to_jsonb(c)) || jsonb_build_object(
+                   'began', (extract(epoch from began_at) * 1000000)::bigint) as doc, began_at, id
+          from call c where tenant = $1 and run = $2 and turn = $3
+          order by began_at, id limit $4) c) c) c
+    where before < $5 order by began_at, id";
 
 const CONNECTIONS_OF_TURN: &str = "
-    select jsonb_strip_nulls(to_jsonb(c))
-           || jsonb_build_object('began', (extract(epoch from began_at) * 1000000)::bigint)
-    from connection c where tenant = $1 and run = $2 and turn = $3 order by began_at limit $4";
+    select doc, total from (
+      select doc, total, began_at, id, sum(size) over (order by began_at, id) - size as before
+      from (
+        select doc, began_at, id, octet_length(doc::text) as size, count(*) over () as total
+        from (
+          select jsonb_strip_nulls(to_jsonb(c)) || jsonb_build_object(
+                   'began', (extract(epoch from began_at) * 1000000)::bigint) as doc, began_at, id
+          from connection c where tenant = $1 and run = $2 and turn = $3
+          order by began_at, id limit $4) c) c) c
+    where before < $5 order by began_at, id";
 
 impl Store {
     pub fn rows(&self) -> Rows {
@@ -154,35 +169,42 @@ impl Rows {
         &self,
         run: &Address,
         turn: u32,
-        most: usize,
-    ) -> Result<Vec<AttributedRow>, StoreError> {
-        let mut rows = Vec::new();
-        for row in self.documents(CALLS_OF_TURN, run, turn, most).await? {
-            rows.push(call(row).map_err(unreadable)?);
-        }
-        for row in self.documents(CONNECTIONS_OF_TURN, run, turn, most).await? {
-            rows.push(connection(row).map_err(unreadable)?);
-        }
+        most: MostRows,
+    ) -> Result<FoundRows, StoreError> {
+        // Half of the bytes for each kind: neither hides the other.
+        let most_of_kind = MostRows { bytes: most.bytes / 2, ..most };
+        let (calls, are_calls_cut) = self.documents(CALLS_OF_TURN, run, turn, most_of_kind).await?;
+        let (connections, are_connections_cut) =
+            self.documents(CONNECTIONS_OF_TURN, run, turn, most_of_kind).await?;
+        let calls = calls.into_iter().map(call);
+        let rows = calls.chain(connections.into_iter().map(connection));
+        let mut rows = rows.collect::<serde_json::Result<Vec<_>>>().map_err(unreadable)?;
+        let is_cut = are_calls_cut || are_connections_cut || rows.len() > most.rows;
         rows.sort_by_key(|row| row.began);
-        rows.truncate(most);
-        Ok(rows)
+        rows.truncate(most.rows);
+        Ok(FoundRows { rows, is_cut })
     }
 
+    /// Rows of one kind, and whether they are cut.
     async fn documents(
         &self,
         sql: &'static str,
         run: &Address,
         turn: u32,
-        most: usize,
-    ) -> Result<Vec<Value>, StoreError> {
-        let found = sqlx::query_scalar::<_, Json<Value>>(sql)
+        most: MostRows,
+    ) -> Result<(Vec<Value>, bool), StoreError> {
+        let found = sqlx::query_as::<_, (Json<Value>, i64)>(sql)
             .bind(&run.tenant)
             .bind(run.run.as_str())
             .bind(i64::from(turn))
-            .bind(read::signed(most as u64))
+            // One more shows that there are more.
+            .bind(read::signed(most.rows.saturating_add(1) as u64))
+            .bind(read::signed(most.bytes as u64))
             .fetch_all(&self.store.pool)
             .await?;
-        Ok(found.into_iter().map(|Json(row)| row).collect())
+        let total = found.first().map_or(0, |(_, total)| *total);
+        let is_cut = read::signed(found.len() as u64) < total;
+        Ok((found.into_iter().map(|(Json(row), _)| row).collect(), is_cut))
     }
 
     async fn delete(&self, sql: &'static str, before: OffsetDateTime) -> Result<(), StoreError> {
@@ -204,8 +226,8 @@ impl RowStore for Rows {
         &'a self,
         run: &'a Address,
         turn: u32,
-        most: usize,
-    ) -> BoxFuture<'a, Result<Vec<AttributedRow>, Failure>> {
+        most: MostRows,
+    ) -> BoxFuture<'a, Result<FoundRows, Failure>> {
         Box::pin(async move { self.find(run, turn, most).await.map_err(Failure::new) })
     }
 

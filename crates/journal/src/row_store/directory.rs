@@ -21,7 +21,7 @@ use belljar_objects::Digest;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
-use super::{RowStore, StoredRows};
+use super::{FoundRows, MostRows, RowStore, StoredRows};
 use crate::error::Failure;
 use crate::journal::Address;
 
@@ -76,23 +76,31 @@ impl Inner {
         Ok(stored)
     }
 
-    fn of_turn(&self, run: &Address, turn: u32, most: usize) -> io::Result<Vec<AttributedRow>> {
+    /// Of too many, those that were stored first.
+    fn of_turn(&self, run: &Address, turn: u32, most: MostRows) -> io::Result<FoundRows> {
         let file = match File::open(self.path(&run.tenant, &run.run)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(FoundRows::default());
+            }
             file => file?,
         };
-        let (mut rows, mut seen) = (Vec::new(), BTreeSet::new());
+        let (mut found, mut seen, mut bytes) = (FoundRows::default(), BTreeSet::new(), 0);
         for line in BufReader::new(file).split(b'\n') {
             // A line that was cut off is the last one of a process that died.
-            let Ok(row) = serde_json::from_slice::<AttributedRow>(&line?) else { continue };
+            let line = line?;
+            let Ok(row) = serde_json::from_slice::<AttributedRow>(&line) else { continue };
             let is_of_turn = row.attribution.as_ref().is_some_and(|it| it.turn == turn);
             if is_of_turn && seen.insert(row.id.clone()) {
-                rows.push(row);
+                if found.rows.len() >= most.rows || bytes >= most.bytes {
+                    found.is_cut = true;
+                    break;
+                }
+                bytes += line.len();
+                found.rows.push(row);
             }
         }
-        rows.sort_by_key(|row| row.began);
-        rows.truncate(most);
-        Ok(rows)
+        found.rows.sort_by_key(|row| row.began);
+        Ok(found)
     }
 
     fn forget(&self, before: SystemTime) -> io::Result<()> {
@@ -159,8 +167,8 @@ impl RowStore for RowDirectory {
         &'a self,
         run: &'a Address,
         turn: u32,
-        most: usize,
-    ) -> BoxFuture<'a, Result<Vec<AttributedRow>, Failure>> {
+        most: MostRows,
+    ) -> BoxFuture<'a, Result<FoundRows, Failure>> {
         let run = run.clone();
         self.blocking(move |inner| inner.of_turn(&run, turn, most))
     }
@@ -206,9 +214,12 @@ mod tests {
         }
     }
 
+    const MOST: MostRows = MostRows { rows: 100, bytes: 100_000 };
+
     async fn found(rows: &RowDirectory, tenant: &str, turn: u32) -> Vec<String> {
-        let found = rows.of_turn(&run(tenant), turn, 100).await.unwrap();
-        found.into_iter().map(|row| row.id).collect()
+        let found = rows.of_turn(&run(tenant), turn, MOST).await.unwrap();
+        assert!(!found.is_cut);
+        found.rows.into_iter().map(|row| row.id).collect()
     }
 
     #[tokio::test]
@@ -224,7 +235,10 @@ mod tests {
         assert_eq!(found(&rows, "ann", 1).await, ["a", "b"]);
         assert_eq!(found(&rows, "ann", 2).await, ["c"]);
         assert!(found(&rows, "bob", 1).await.is_empty());
-        assert_eq!(rows.of_turn(&run("ann"), 1, 1).await.unwrap().len(), 1);
+        for most in [MostRows { rows: 1, ..MOST }, MostRows { bytes: 1, ..MOST }] {
+            let first = rows.of_turn(&run("ann"), 1, most).await.unwrap();
+            assert_eq!((first.rows.len(), first.is_cut), (1, true), "{most:?}");
+        }
         let path = rows.0.path("ann", &run("ann").run);
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() - 5]).unwrap();

@@ -1,4 +1,4 @@
-use belljar_journal::{Address, RowStore as _, StoredRows};
+use belljar_journal::{Address, MostRows, RowStore as _, StoredRows};
 use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
 use belljar_model::rows::{
     AttributedRow, CallKind, CallRow, ChangeKind, ConnectionRow, FileChange, RowBody,
@@ -75,8 +75,12 @@ async fn placed(store: &Store) -> (SandboxId, NodeNumber) {
     (id(9), NodeNumber::new(node).unwrap())
 }
 
+const MOST: MostRows = MostRows { rows: 100, bytes: 100_000 };
+
 async fn found(rows: &Rows, tenant: &str, turn: u32) -> Vec<AttributedRow> {
-    rows.of_turn(&run(tenant), turn, 100).await.unwrap()
+    let found = rows.of_turn(&run(tenant), turn, MOST).await.unwrap();
+    assert!(!found.is_cut);
+    found.rows
 }
 
 #[tokio::test]
@@ -115,6 +119,26 @@ async fn a_node_speaks_for_its_own_sandboxes_alone() {
     assert_eq!(rows.put_of_node(own, &[call("d", &sandbox, 1)]).await.unwrap().calls, 1);
     assert_eq!(rows.put(&[connection("e", &id(77), 1)]).await.unwrap().connections, 1);
     assert_eq!(found(&rows, "ann", 1).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_turn_is_read_up_to_a_number_of_rows_and_bytes() {
+    let store = store().await;
+    let ((sandbox, _), rows) = (placed(&store).await, store.rows());
+    rows.put(&[call("a", &sandbox, 1), call("b", &sandbox, 1), connection("c", &sandbox, 1)])
+        .await
+        .unwrap();
+    let read = async |most| {
+        let found = rows.of_turn(&run("ann"), 1, most).await.unwrap();
+        let ids: Vec<_> = found.rows.into_iter().map(|row| row.id).collect();
+        (ids.concat(), found.is_cut)
+    };
+    assert_eq!(read(MOST).await, ("abc".to_owned(), false));
+    assert_eq!(read(MostRows { rows: 3, ..MOST }).await, ("abc".to_owned(), false));
+    assert_eq!(read(MostRows { rows: 2, ..MOST }).await, ("ab".to_owned(), true));
+    assert_eq!(read(MostRows { rows: 1, ..MOST }).await, ("a".to_owned(), true));
+    // A row of each kind is within any number of bytes.
+    assert_eq!(read(MostRows { bytes: 2, ..MOST }).await, ("ac".to_owned(), true));
 }
 
 #[tokio::test]
