@@ -17,7 +17,7 @@ use belljar_journal::event::{
     Artifact, Block, Body, CallRef, Event, LlmRequested, Tokens, ToolFinished, ToolStarted,
 };
 use belljar_journal::{
-    Address, BlobError, Failure, Journal, MostRows, ReadError, RowStore, read_all,
+    Address, BlobError, Failure, FoundRow, Journal, MostRows, ReadError, RowStore, read_all,
 };
 use belljar_model::network as model;
 use belljar_model::rows::{AttributedRow, CallRow, ChangeKind, ConnectionRow, RowBody};
@@ -124,7 +124,7 @@ struct Parts<'a> {
     run: &'a Address,
     number: u32,
     events: &'a [Event],
-    rows: &'a [AttributedRow],
+    rows: &'a [FoundRow],
     /// Whole outputs, and whether they were cut, by the model's id of a call.
     outputs: BTreeMap<String, (String, bool)>,
 }
@@ -212,12 +212,17 @@ impl Parts<'_> {
                 _ => None,
             })
             .collect();
-        for row in self.rows {
+        for FoundRow { row, is_of_node } in self.rows {
+            let is_of_run = sandboxes.contains(&row.sandbox);
+            // A node knows of its sandboxes alone. What it says of others is not the run's.
+            if *is_of_node && !is_of_run {
+                continue;
+            }
             match &row.body {
                 RowBody::Call(call) => add_changes(turn, row, call),
                 RowBody::Connection(of_row) => {
                     let connection = connection(row, of_row);
-                    if !sandboxes.contains(&row.sandbox) {
+                    if !is_of_run {
                         turn.model_connections.push(connection);
                         continue;
                     }

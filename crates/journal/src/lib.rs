@@ -39,7 +39,7 @@ pub use journal::{
     Parent, RunRow, State, read_all,
 };
 pub use key::Key;
-pub use row_store::{FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
+pub use row_store::{FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
 pub use view::{
     Asked, CRASHES, Call, CallState, Ending, ForkPoint, HumanQuestion, HumanReply, Next, Pending,
     Progress, RunView, Spent, fork_points,

@@ -34,9 +34,17 @@ pub struct MostRows {
 /// Rows of a turn, in the order in which they began.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundRows {
-    pub rows: Vec<AttributedRow>,
+    pub rows: Vec<FoundRow>,
     /// True if these are not all.
     pub is_cut: bool,
+}
+
+/// A row, with its writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundRow {
+    pub row: AttributedRow,
+    /// True if a node sent it: it counts only for sandboxes that the run had.
+    pub is_of_node: bool,
 }
 
 /// A store of rows.

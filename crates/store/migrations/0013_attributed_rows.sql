@@ -28,6 +28,8 @@ create table call (
     -- Files that changed, and whether these are not all.
     files jsonb not null default '[]',
     is_cut boolean not null default false,
+    -- A node sent it. Else control wrote it.
+    of_node boolean not null,
     check ((run is null) = (turn is null)),
     check (run is not null or call is null)
 );
@@ -62,6 +64,8 @@ create table connection (
     charge jsonb,
     -- A process that the call left behind made it.
     is_late boolean not null default false,
+    -- A node sent it. Else control wrote it.
+    of_node boolean not null,
     check ((run is null) = (turn is null)),
     check (run is not null or call is null)
 );

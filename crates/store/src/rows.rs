@@ -3,7 +3,7 @@
 //! Rows go to the database as JSON documents and come back as such: one statement a batch,
 //! whatever columns there are.
 
-use belljar_journal::{Address, Failure, FoundRows, MostRows, RowStore, StoredRows};
+use belljar_journal::{Address, Failure, FoundRow, FoundRows, MostRows, RowStore, StoredRows};
 use belljar_model::network::Bytes;
 use belljar_model::rows::{AttributedRow, CallRow, ConnectionRow, RowBody};
 use belljar_model::{Attribution, NodeNumber};
@@ -51,30 +51,40 @@ struct Connection {
     row: Value,
 }
 
+// A node's word that a row is a run's counts if its tenant has that run. Control's own rows come
+// from its workers, and need no such check.
 const CALLS: &str = "
     insert into call (id, tenant, sandbox, run, turn, call, began_at, micros, number, kind, is_ok,
-                      reason, exit_code, cpu_micros, peak_bytes, output_bytes, files, is_cut)
-    select r.id, t.name, r.sandbox, r.run, r.turn, r.call,
+                      reason, exit_code, cpu_micros, peak_bytes, output_bytes, files, is_cut,
+                      of_node)
+    select r.id, t.name, r.sandbox,
+           case when $2::smallint is null or u.id is not null then r.run end,
+           case when $2::smallint is null or u.id is not null then r.turn end,
+           case when $2::smallint is null or u.id is not null then r.call end,
            timestamptz 'epoch' + r.began * interval '1 microsecond', r.micros, r.number, r.kind,
            r.is_ok, r.reason, r.exit_code, r.cpu_micros, r.peak_bytes, r.output_bytes,
-           coalesce(r.files, '[]'), coalesce(r.is_cut, false)
+           coalesce(r.files, '[]'), coalesce(r.is_cut, false), $2::smallint is not null
     from jsonb_to_recordset($1) as r
       (id text, tenant text, sandbox text, run text, turn bigint, call text, began bigint,
        micros bigint, number bigint, kind text, is_ok boolean, reason text, exit_code integer,
        cpu_micros bigint, peak_bytes bigint, output_bytes bigint, files jsonb, is_cut boolean)
     join tenant t on t.name = r.tenant
     left join sandbox s on s.id = r.sandbox
+    left join run u on u.id = r.run and u.tenant = r.tenant
     where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
     on conflict (id) do nothing";
 
 const CONNECTIONS: &str = "
     insert into connection (id, tenant, sandbox, run, turn, call, began_at, micros, sequence, kind,
                             decision, reason, host, port, operation, method, path, status,
-                            bytes_out, bytes_in, charge, is_late)
-    select r.id, t.name, r.sandbox, r.run, r.turn, r.call,
+                            bytes_out, bytes_in, charge, is_late, of_node)
+    select r.id, t.name, r.sandbox,
+           case when $2::smallint is null or u.id is not null then r.run end,
+           case when $2::smallint is null or u.id is not null then r.turn end,
+           case when $2::smallint is null or u.id is not null then r.call end,
            timestamptz 'epoch' + r.began * interval '1 microsecond', r.micros, r.sequence, r.kind,
            r.decision, r.reason, r.host, r.port, r.operation, r.method, r.path, r.status,
-           r.bytes_out, r.bytes_in, r.charge, coalesce(r.is_late, false)
+           r.bytes_out, r.bytes_in, r.charge, coalesce(r.is_late, false), $2::smallint is not null
     from jsonb_to_recordset($1) as r
       (id text, tenant text, sandbox text, run text, turn bigint, call text, began bigint,
        micros bigint, sequence bigint, kind text, decision text, reason text, host text,
@@ -82,6 +92,7 @@ const CONNECTIONS: &str = "
        bytes_in bigint, charge jsonb, is_late boolean)
     join tenant t on t.name = r.tenant
     left join sandbox s on s.id = r.sandbox
+    left join run u on u.id = r.run and u.tenant = r.tenant
     where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
     on conflict (id) do nothing";
 
@@ -118,7 +129,8 @@ impl Store {
 
 impl Rows {
     /// Stores rows that a node has sent. Those of sandboxes that were not placed on it, and those
-    /// that name another tenant than their sandbox has, are ignored.
+    /// that name another tenant than their sandbox has, are ignored. A run that the tenant does not
+    /// have is taken out of a row.
     pub async fn put_of_node(
         &self,
         node: NodeNumber,
@@ -160,7 +172,8 @@ impl Rows {
         if rows.is_empty() {
             return Ok(0);
         }
-        let node = node.and_then(|node| i16::try_from(node.get()).ok());
+        // A number that no node can have is still no word of control.
+        let node = node.map(|node| i16::try_from(node.get()).unwrap_or(-1));
         let done = sqlx::query(sql).bind(Json(rows)).bind(node).execute(&self.store.pool).await;
         Ok(done.map_err(of)?.rows_affected())
     }
@@ -176,11 +189,11 @@ impl Rows {
         let (calls, are_calls_cut) = self.documents(CALLS_OF_TURN, run, turn, most_of_kind).await?;
         let (connections, are_connections_cut) =
             self.documents(CONNECTIONS_OF_TURN, run, turn, most_of_kind).await?;
-        let calls = calls.into_iter().map(call);
-        let rows = calls.chain(connections.into_iter().map(connection));
+        let calls = calls.into_iter().map(|row| found(row, call));
+        let rows = calls.chain(connections.into_iter().map(|row| found(row, connection)));
         let mut rows = rows.collect::<serde_json::Result<Vec<_>>>().map_err(unreadable)?;
         let is_cut = are_calls_cut || are_connections_cut || rows.len() > most.rows;
-        rows.sort_by_key(|row| row.began);
+        rows.sort_by_key(|found| found.row.began);
         rows.truncate(most.rows);
         Ok(FoundRows { rows, is_cut })
     }
@@ -280,6 +293,15 @@ fn fit(value: &mut Value) {
 
 fn bounded(value: u64) -> u64 {
     read::signed(value).unsigned_abs()
+}
+
+/// A row with its writer.
+fn found(
+    document: Value,
+    read: impl FnOnce(Value) -> serde_json::Result<AttributedRow>,
+) -> serde_json::Result<FoundRow> {
+    let is_of_node = document.get("of_node").and_then(Value::as_bool).unwrap_or(true);
+    Ok(FoundRow { row: read(document)?, is_of_node })
 }
 
 fn call(document: Value) -> serde_json::Result<AttributedRow> {

@@ -218,6 +218,40 @@ async fn a_turn_shows_its_own_code_output_files_and_connections() {
     assert!(matches!(foreign, Err(TurnError::Read(ReadError::NoRun))), "{foreign:?}");
 }
 
+/// A node that had a sandbox of the tenant may name any of its runs.
+#[test]
+fn rows_of_a_node_count_only_for_sandboxes_of_the_run() {
+    let (foreign, address) = (SandboxId::from_random([9; 16]), address("ann"));
+    let attached = SandboxAttached {
+        sandbox: sandbox(),
+        number: 1,
+        template: "base".into(),
+        restored: None,
+        data: None,
+        environment: None,
+    };
+    let at = OffsetDateTime::UNIX_EPOCH;
+    let body = Body::from(attached);
+    let events = [Event { seq: Sequence(1), at, lease: None, key: None, body }];
+    let allowed = |host| connected(model::Decision::Allowed, host);
+    let of_foreign =
+        |host| AttributedRow { sandbox: foreign.clone(), ..row("r", 1, allowed(host)) };
+    let rows = [
+        FoundRow { row: row("a", 1, allowed("own.test")), is_of_node: true },
+        FoundRow { row: of_foreign("forged.test"), is_of_node: true },
+        FoundRow { row: of_foreign("model.test"), is_of_node: false },
+    ];
+    let outputs = BTreeMap::new();
+    let parts = Parts { run: &address, number: 1, events: &events, rows: &rows, outputs };
+    let turn = parts.assemble();
+    let hosts = |of: &[TurnConnection]| -> Vec<String> {
+        of.iter().filter_map(|connection| connection.host.clone()).collect()
+    };
+    assert_eq!(hosts(&turn.connections), ["own.test"]);
+    assert_eq!(hosts(&turn.model_connections), ["model.test"]);
+    assert_eq!(turn.used.network, TurnNetwork { out: 3, into: 4, denied: 0 });
+}
+
 #[tokio::test]
 async fn output_that_is_too_long_is_cut_and_says_so() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ use belljar_objects::Digest;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
-use super::{FoundRows, MostRows, RowStore, StoredRows};
+use super::{FoundRow, FoundRows, MostRows, RowStore, StoredRows};
 use crate::error::Failure;
 use crate::journal::Address;
 
@@ -96,10 +96,10 @@ impl Inner {
                     break;
                 }
                 bytes += line.len();
-                found.rows.push(row);
+                found.rows.push(FoundRow { row, is_of_node: false });
             }
         }
-        found.rows.sort_by_key(|row| row.began);
+        found.rows.sort_by_key(|found| found.row.began);
         Ok(found)
     }
 
@@ -219,7 +219,7 @@ mod tests {
     async fn found(rows: &RowDirectory, tenant: &str, turn: u32) -> Vec<String> {
         let found = rows.of_turn(&run(tenant), turn, MOST).await.unwrap();
         assert!(!found.is_cut);
-        found.rows.into_iter().map(|row| row.id).collect()
+        found.rows.into_iter().map(|found| found.row.id).collect()
     }
 
     #[tokio::test]

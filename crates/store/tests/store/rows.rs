@@ -7,6 +7,7 @@ use belljar_model::{Attribution, EndReason, ExecId, NodeNumber, RunId, SandboxId
 use belljar_store::{Rows, Store};
 use time::OffsetDateTime;
 
+use super::runs::begun;
 use super::{LEASE, id, made, node, store};
 
 fn run(tenant: &str) -> Address {
@@ -72,6 +73,7 @@ async fn placed(store: &Store) -> (SandboxId, NodeNumber) {
     let node = node(store, "one", LEASE).await.number;
     let row = made(store, "ann", 1).await;
     store.place("ann", &row.id, row.epoch, &id(9), node).await.unwrap().unwrap();
+    begun(store, &run("ann")).await;
     (id(9), NodeNumber::new(node).unwrap())
 }
 
@@ -80,7 +82,7 @@ const MOST: MostRows = MostRows { rows: 100, bytes: 100_000 };
 async fn found(rows: &Rows, tenant: &str, turn: u32) -> Vec<AttributedRow> {
     let found = rows.of_turn(&run(tenant), turn, MOST).await.unwrap();
     assert!(!found.is_cut);
-    found.rows
+    found.rows.into_iter().map(|found| found.row).collect()
 }
 
 #[tokio::test]
@@ -122,15 +124,41 @@ async fn a_node_speaks_for_its_own_sandboxes_alone() {
 }
 
 #[tokio::test]
+async fn a_node_names_only_runs_that_the_tenant_has() {
+    let store = store().await;
+    let ((sandbox, node), rows) = (placed(&store).await, store.rows());
+    let of_bob = Address { run: RunId::from_bits([3; 16]), ..run("bob") };
+    begun(&store, &of_bob).await;
+    let unknown = Address { run: RunId::from_bits([4; 16]), ..run("ann") };
+    let naming = |id: &str, of: &Address| AttributedRow {
+        attribution: Some(Attribution { run: of.run.clone(), turn: 1, call: None }),
+        ..connection(id, &sandbox, 1)
+    };
+    let sent = [naming("a", &of_bob), naming("b", &unknown), naming("c", &run("ann"))];
+    // They are stored, as rows of no run.
+    assert_eq!(rows.put_of_node(node, &sent).await.unwrap().connections, 3);
+    rows.put(&[naming("d", &run("ann"))]).await.unwrap();
+    for address in [&of_bob, &unknown] {
+        let of_ann = Address { tenant: "ann".to_owned(), ..address.clone() };
+        for address in [address, &of_ann] {
+            assert!(rows.of_turn(address, 1, MOST).await.unwrap().rows.is_empty());
+        }
+    }
+    let found = rows.of_turn(&run("ann"), 1, MOST).await.unwrap().rows;
+    let writers: Vec<_> = found.iter().map(|it| (&*it.row.id, it.is_of_node)).collect();
+    assert_eq!(writers, [("c", true), ("d", false)]);
+}
+
+#[tokio::test]
 async fn a_turn_is_read_up_to_a_number_of_rows_and_bytes() {
     let store = store().await;
     let ((sandbox, _), rows) = (placed(&store).await, store.rows());
     rows.put(&[call("a", &sandbox, 1), call("b", &sandbox, 1), connection("c", &sandbox, 1)])
         .await
         .unwrap();
-    let read = async |most| {
+    let read = async |most: MostRows| {
         let found = rows.of_turn(&run("ann"), 1, most).await.unwrap();
-        let ids: Vec<_> = found.rows.into_iter().map(|row| row.id).collect();
+        let ids: Vec<_> = found.rows.into_iter().map(|found| found.row.id).collect();
         (ids.concat(), found.is_cut)
     };
     assert_eq!(read(MOST).await, ("abc".to_owned(), false));
