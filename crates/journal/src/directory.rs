@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::Sequence;
+use belljar_model::{RunId, Sequence};
+use belljar_objects::Digest;
 use futures_util::future::BoxFuture;
 
 use self::shelf::Shelf;
@@ -36,6 +37,11 @@ use crate::journal::{
 };
 use crate::key::Key;
 use crate::watch::Bells;
+
+/// The directory of a run.
+pub(crate) fn path_of(root: &Path, tenant: &str, run: &RunId) -> PathBuf {
+    root.join(Digest::of(tenant.as_bytes()).to_string()).join(run.as_str())
+}
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -163,7 +163,7 @@ impl World {
         let place = directory.path().join("served");
         let journal = Directory::open(&place.join("runs"))?;
         let figures = FigureFile::open(&place.join("figures.json"));
-        let kept = RowDirectory::new(place.join("rows"));
+        let kept = RowDirectory::new(place.join("rows"), place.join("runs"));
         let kept = Arc::new(kept);
         let keeper = RowKeeper::start(queue, kept.clone(), KEEP_ROWS);
         let (own, figures) = (Arc::new(journal.clone()), Arc::new(figures));

@@ -168,7 +168,7 @@ fn called(path: &str) -> RowBody {
 async fn a_turn_shows_its_own_code_output_files_and_connections() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Directory::open(&folder.path().join("runs")).unwrap();
-    let rows = RowDirectory::new(folder.path().join("rows"));
+    let rows = RowDirectory::new(folder.path().join("rows"), folder.path().join("runs"));
     let lease = begun(&journal).await;
     let whole = journal.put_blob(&address("ann"), b"the whole output".to_vec()).await.unwrap();
     add_turn(&journal, &lease, 1, None).await;
@@ -256,7 +256,7 @@ fn rows_of_a_node_count_only_for_sandboxes_of_the_run() {
 async fn output_that_is_too_long_is_cut_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Directory::open(&folder.path().join("runs")).unwrap();
-    let rows = RowDirectory::new(folder.path().join("rows"));
+    let rows = RowDirectory::new(folder.path().join("rows"), folder.path().join("runs"));
     let lease = begun(&journal).await;
     let long = "ä".repeat(MAX_OUTPUT_BYTES / 2 + 1);
     let whole = journal.put_blob(&address("ann"), long.into_bytes()).await.unwrap();

@@ -40,7 +40,7 @@ pub(super) fn of_tenants(data: &Path) -> Place {
 
 /// The rows of a server's runs.
 pub(super) fn rows_of_server(data: &Path) -> RowDirectory {
-    RowDirectory::new(served(data).join("rows"))
+    RowDirectory::new(served(data).join("rows"), served(data).join("runs"))
 }
 
 /// Where a platform keeps files of its tenants, among its objects. Nodes remove what no template

@@ -164,7 +164,7 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
 
 /// The directory of the rows of their calls and connections.
 pub(super) fn rows(config: &Config) -> RowDirectory {
-    RowDirectory::new(config.data.join("rows"))
+    RowDirectory::new(config.data.join("rows"), config.data.join("runs"))
 }
 
 pub(super) fn address(run: RunId) -> Address {

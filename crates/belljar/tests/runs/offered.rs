@@ -60,7 +60,7 @@ pub(crate) fn runs_within(
     let parts = Parts {
         journal,
         figures,
-        rows: Arc::new(RowDirectory::new(place.join("rows"))),
+        rows: Arc::new(RowDirectory::new(place.join("rows"), place.join("runs"))),
         data,
         clients: Box::new(clients),
         models: Box::new(models),

@@ -58,7 +58,7 @@ impl Shelf {
     }
 
     fn path(&self, address: &Address) -> PathBuf {
-        self.tenant(&address.tenant).join(address.run.as_str())
+        super::path_of(&self.root, &address.tenant, &address.run)
     }
 
     /// None: there is no such run.

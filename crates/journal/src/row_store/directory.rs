@@ -4,7 +4,8 @@
 //! <root>/<digest of the tenant's name>/<run>.jsonl
 //! ```
 //!
-//! Only rows of runs are kept here. A file is appended to and never rewritten; a row that was
+//! Only rows of runs that the journal has are kept here: a run is named by the caller of a
+//! sandbox, and names that are made up must not become files. A file is appended to and never rewritten; a row that was
 //! written twice is read once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
 use super::{FoundRow, FoundRows, MostRows, RowStore, StoredRows};
+use crate::directory::path_of;
 use crate::error::Failure;
 use crate::journal::Address;
 
@@ -35,14 +37,17 @@ pub struct RowDirectory(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     root: PathBuf,
+    /// The directory of the journal.
+    runs: PathBuf,
     /// One writer at a time.
     writing: Mutex<()>,
 }
 
 impl RowDirectory {
-    /// The directory is made with its first row.
-    pub fn new(root: PathBuf) -> Self {
-        Self(Arc::new(Inner { root, writing: Mutex::default() }))
+    /// Rows of the runs of the [`Directory`](crate::Directory) at `runs`. The directory `root` is
+    /// made with its first row.
+    pub fn new(root: PathBuf, runs: PathBuf) -> Self {
+        Self(Arc::new(Inner { root, runs, writing: Mutex::default() }))
     }
 
     fn blocking<T: Send + 'static>(
@@ -65,7 +70,9 @@ impl Inner {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_file: BTreeMap<PathBuf, Vec<&AttributedRow>> = BTreeMap::new();
         for row in rows {
-            if let Some(Attribution { run, .. }) = &row.attribution {
+            if let Some(Attribution { run, .. }) = &row.attribution
+                && path_of(&self.runs, &row.tenant, run).is_dir()
+            {
                 by_file.entry(self.path(&row.tenant, run)).or_default().push(row);
             }
         }
@@ -214,6 +221,13 @@ mod tests {
         }
     }
 
+    /// A store beside a journal that has the run of `ann`.
+    fn store(folder: &Path) -> RowDirectory {
+        let runs = folder.join("runs");
+        fs::create_dir_all(path_of(&runs, "ann", &run("ann").run)).unwrap();
+        RowDirectory::new(folder.join("rows"), runs)
+    }
+
     const MOST: MostRows = MostRows { rows: 100, bytes: 100_000 };
 
     async fn found(rows: &RowDirectory, tenant: &str, turn: u32) -> Vec<String> {
@@ -225,7 +239,7 @@ mod tests {
     #[tokio::test]
     async fn rows_are_a_turns_own_once_and_outlive_a_torn_line() {
         let folder = tempfile::tempdir().unwrap();
-        let rows = RowDirectory::new(folder.path().join("rows"));
+        let rows = store(folder.path());
         assert!(found(&rows, "ann", 1).await.is_empty());
         let batch = [row("b", Some(1), 2), row("a", Some(1), 1), row("c", Some(2), 3)];
         assert_eq!(rows.put(&batch).await.unwrap().calls, 3);
@@ -247,9 +261,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn rows_of_runs_that_the_journal_does_not_have_become_no_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = store(folder.path());
+        let unknown = RunId::from_bits([7; 16]);
+        let attribution = Some(Attribution { run: unknown, turn: 1, call: None });
+        let made_up = AttributedRow { attribution, ..row("a", Some(1), 1) };
+        let foreign = AttributedRow { tenant: "bob".to_owned(), ..row("b", Some(1), 1) };
+        let none = StoredRows::default();
+        assert_eq!(rows.put(&[made_up, foreign]).await.unwrap(), none);
+        assert!(!folder.path().join("rows").exists());
+        assert_eq!(rows.put(&[row("c", Some(1), 1)]).await.unwrap().calls, 1);
+    }
+
+    #[tokio::test]
     async fn old_rows_are_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let rows = RowDirectory::new(folder.path().to_owned());
+        let rows = store(folder.path());
         rows.put(&[row("a", Some(1), 1)]).await.unwrap();
         let now = OffsetDateTime::now_utc();
         rows.forget(now - time::Duration::HOUR).await.unwrap();
