@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Only rows of runs that the journal has are kept here: a run is named by the caller of a
-//! sandbox, and names that are made up must not become files. A file is appended to and never rewritten; a row that was
-//! written twice is read once.
+//! sandbox, and names that are made up must not become files. A file is appended to and never
+//! rewritten; a row that was written twice is read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
