@@ -1,8 +1,9 @@
 //! The network access that a run may have, checked before anything is paid for.
 
+use belljar_journal::RunView;
 use belljar_journal::event::NetworkAccess;
 use belljar_model::network::Ceiling;
-use belljar_model::{OperationCapped, is_operation_name};
+use belljar_model::{OperationCapped, OperationCaps, is_operation_name};
 
 use crate::Runs;
 use crate::create::{CreateRunError, Wanted};
@@ -53,6 +54,14 @@ impl Runs {
     }
 }
 
+/// Refuses more work of a run with an operation that a cap of the caller does not have. The
+/// operation that reaches the model counts too.
+pub(crate) fn check_caps(view: &RunView, caps: &OperationCaps) -> Result<(), OperationCapped> {
+    let wish = view.created.as_ref().and_then(|created| created.wish.as_ref());
+    let model = wish.and_then(|wish| wish.operation.as_deref());
+    caps.check(view.network.operations.iter().map(String::as_str).chain(model))
+}
+
 impl NetworkOffer {
     /// Refuses what no sandbox would get.
     pub fn check(&self, access: &NetworkAccess) -> Result<(), NetworkRefused> {
@@ -76,6 +85,7 @@ impl NetworkOffer {
 
 #[cfg(test)]
 mod tests {
+    use belljar_journal::event::{Budget, Environment, RunCreated, Wish};
     use belljar_model::network::{Policy, Reach};
 
     use super::*;
@@ -91,6 +101,35 @@ mod tests {
     fn offer(operations: Option<&[&str]>, most: Option<Ceiling>) -> NetworkOffer {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         NetworkOffer { operations: operations.map(names), most }
+    }
+
+    #[test]
+    fn caps_hold_for_the_operations_of_a_run_that_exists_and_of_its_model() {
+        let network = access(Reach::None, &["search"]);
+        let wish = Wish {
+            template: "t".into(),
+            environment: Environment::default(),
+            network: Box::new(network.clone()),
+            brief: Box::default(),
+            operation: Some("llm".into()),
+            request: None,
+            questions: false,
+        };
+        let created = RunCreated {
+            question: "q".into(),
+            datasets: Vec::new(),
+            model: "m".into(),
+            prompt: belljar_agent::Texts::newest_for(&network).prompt(),
+            budget: Budget::default(),
+            now: time::OffsetDateTime::UNIX_EPOCH,
+            wish: Some(wish),
+        };
+        let view = RunView { created: Some(created), network, ..RunView::default() };
+        let caps =
+            |key: &str| OperationCaps { key: key.parse().unwrap(), ..OperationCaps::default() };
+        assert_eq!(check_caps(&view, &caps("llm,search")), Ok(()));
+        let refused = |key| check_caps(&view, &caps(key)).unwrap_err().operation;
+        assert_eq!((refused("llm"), refused("search")), ("search".into(), "llm".into()));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use belljar_agent::{Larger, NoRetry, next_attempt, retry};
 use belljar_journal::event::{Body, Budget, ForkedFrom};
 use belljar_journal::{Address, CreateError, Created, First, NewRun, ReadError, RunView, read_all};
-use belljar_model::RunId;
+use belljar_model::{OperationCapped, OperationCaps, RunId};
 
 use crate::Runs;
 use crate::bounds::OverBudget;
 use crate::create::{CreateRunError, Made};
+use crate::network::check_caps;
 use crate::quota::{QuotaError, within};
 
 /// The reason that there is no other attempt.
@@ -19,6 +20,8 @@ pub enum RetryError {
     NoRetry(#[from] NoRetry),
     #[error("the run was retried as {0} with another allocation")]
     Retried(RunId),
+    #[error(transparent)]
+    Capped(#[from] OperationCapped),
     #[error(transparent)]
     Budget(#[from] OverBudget),
     #[error(transparent)]
@@ -34,13 +37,20 @@ pub enum RetryError {
 
 impl Runs {
     /// Makes the next attempt. Asked again for the same, it is the same run.
-    pub async fn retry(&self, run: &Address, larger: &Larger) -> Result<Made, RetryError> {
+    pub async fn retry(
+        &self,
+        run: &Address,
+        larger: &Larger,
+        caps: &OperationCaps,
+    ) -> Result<Made, RetryError> {
         let bounds = self.settings().bounds;
         bounds.check(&larger.budget)?;
         let events = read_all(&**self.journal(), run).await.map_err(|error| match error {
             ReadError::NoRun => RetryError::NoRun,
             error => RetryError::Read(error),
         })?;
+        let view = RunView::of(&events);
+        check_caps(&view, caps)?;
         let mut forked = retry(&run.run, &events, larger)?;
         let budget = bounds.over(forked.budget.unwrap_or_default());
         forked.budget = Some(budget);
@@ -49,7 +59,6 @@ impl Runs {
         match self.journal().find(&address).await {
             Ok(_) => {}
             Err(ReadError::NoRun) => {
-                let view = RunView::of(&events);
                 let wish = view.created.as_ref().and_then(|created| created.wish.as_ref());
                 let has_model = wish.is_some_and(|wish| wish.operation.is_some());
                 let left = self.check_quota(&run.tenant, has_model).await?;

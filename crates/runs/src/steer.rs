@@ -2,9 +2,11 @@
 
 use belljar_journal::event::{BudgetPatch, ControlRequested, Request};
 use belljar_journal::{Address, Key, ReadError, RequestError, RunView, read_all};
+use belljar_model::{OperationCapped, OperationCaps};
 
 use crate::Runs;
 use crate::bounds::OverBudget;
+use crate::network::check_caps;
 
 /// Wishes of one run that nobody has acted on. Whoever says more does not wait for
 /// what comes of them.
@@ -24,6 +26,8 @@ pub enum SteerError {
     #[error("{MOST_PENDING} requests wait already")]
     TooMany,
     #[error(transparent)]
+    Capped(#[from] OperationCapped),
+    #[error(transparent)]
     Budget(#[from] OverBudget),
     #[error("cannot read the run")]
     Read(#[source] ReadError),
@@ -34,12 +38,14 @@ pub enum SteerError {
 impl Runs {
     /// Writes a wish down; whoever works on the run does it next.
     ///
+    /// Caps hold for all but a pause and a cancellation: those let a run do less.
     /// With a key, it is written once. Repeating it is no error, even if the run is over by then.
     pub async fn steer(
         &self,
         run: &Address,
         request: Request,
         by: &str,
+        caps: &OperationCaps,
         key: Option<&str>,
     ) -> Result<(), SteerError> {
         if let Request::Budget { change: BudgetPatch(budget) } = &request {
@@ -49,11 +55,14 @@ impl Runs {
             ReadError::NoRun => SteerError::NoRun,
             error => SteerError::Read(error),
         })?;
+        let view = RunView::of(&events);
+        if !matches!(request, Request::Pause | Request::Cancel) {
+            check_caps(&view, caps)?;
+        }
         let key = key.map(|key| Key::new(&format!("request:{key}")));
         if key.is_some() && events.iter().any(|event| event.key == key) {
             return Ok(());
         }
-        let view = RunView::of(&events);
         check(&view, &request)?;
         if view.pending.len() >= MOST_PENDING {
             return Err(SteerError::TooMany);

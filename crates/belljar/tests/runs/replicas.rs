@@ -9,7 +9,7 @@ use belljar_journal::event::{
     Body, Budget, BudgetPatch, Environment, NetworkAccess, Outcome, Request,
 };
 use belljar_journal::{Journal, RunView, Watch, read_all};
-use belljar_model::{ChosenLimits, Sequence, Tier};
+use belljar_model::{ChosenLimits, OperationCaps, Sequence, Tier};
 use belljar_runs::{CreateRunError, RunBounds, Settings, SteerError, Wanted, WantedBrief};
 use belljar_store::{Quota, Store};
 use belljar_testkit::Postgres;
@@ -79,7 +79,9 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
     }
     let run = first.create("one", wanted).await.unwrap().run;
     let more = BudgetPatch(Budget { wall_ms: Some(3_600_001), ..Budget::default() });
-    let more = first.steer(&run, Request::Budget { change: more }, "one", None).await;
+    let more = first
+        .steer(&run, Request::Budget { change: more }, "one", &OperationCaps::default(), None)
+        .await;
     assert!(matches!(more, Err(SteerError::Budget(_))), "{more:?}");
     let working = {
         let first = first.clone();

@@ -330,8 +330,9 @@ pub(crate) async fn another_replica_is_steered_through_the_database(world: &Worl
     };
     let run = asked.create("one", wanted).await.unwrap().run;
     let breakpoints = Breakpoints { turns: true, calls: false };
+    let caps = belljar_model::OperationCaps::default();
     let points = Request::Breakpoints { breakpoints };
-    asked.steer(&run, points, "one", None).await.unwrap();
+    asked.steer(&run, points, "one", &caps, None).await.unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = working.clone();
     let work = tokio::spawn(async move { worker.work(async { drop(stopped.await) }).await });
@@ -344,9 +345,9 @@ pub(crate) async fn another_replica_is_steered_through_the_database(world: &Worl
         turns.push(turn);
         if turn == 2 {
             let text = "Mind the gap.".to_owned();
-            asked.steer(&run, Request::Tell { text }, "one", Some("t")).await.unwrap();
+            asked.steer(&run, Request::Tell { text }, "one", &caps, Some("t")).await.unwrap();
         }
-        asked.steer(&run, Request::Step, "one", None).await.unwrap();
+        asked.steer(&run, Request::Step, "one", &caps, None).await.unwrap();
     }
     assert_eq!(turns, [1, 2]);
     let bodies: Vec<_> = model.record().all().into_iter().filter_map(|one| one.body).collect();

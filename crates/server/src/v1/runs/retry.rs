@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Kind, Problem};
+use belljar_actions::{Kind, Problem, capped};
 use belljar_api::run as api;
 use belljar_runs::{Larger, NoRetry, RetryError};
 use http::StatusCode;
@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::create::{budget, over_budget, over_quota, refused as not_created};
 use super::show::shown;
 use super::{Offering, address, failed, unknown};
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Caller, Capped};
 use crate::v1::failure::Failure;
 use crate::v1::once::mark;
 use crate::v1::read::{At, Body};
@@ -18,13 +18,14 @@ use crate::v1::read::{At, Body};
 pub(in crate::v1) async fn retry(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     Body(wish): Body<api::RetryRun>,
 ) -> Result<Response, Failure> {
     let run = address(&tenant, &id)?;
     let memory_bytes = wish.memory_bytes.map(Into::into);
     let larger = Larger { budget: budget(&wish.budget), memory_bytes };
-    let made = runs.retry(&run, &larger).await.map_err(|error| refused(&error))?;
+    let made = runs.retry(&run, &larger, &caps).await.map_err(|error| refused(&error))?;
     let run = shown(&runs, &made.run).await?;
     Ok(mark((StatusCode::CREATED, Json(run)).into_response(), made.is_repeated))
 }
@@ -46,6 +47,7 @@ fn refused(error: &RetryError) -> Failure {
         RetryError::Retried(_) => {
             conflict("run_retried").hint("look at that run; retry it when it has ended").into()
         }
+        RetryError::Capped(error) => capped(error.clone()).into(),
         RetryError::Budget(error) => over_budget(error).into(),
         RetryError::Quota(error) => over_quota(error),
         RetryError::Environment(error) => not_created(error),

@@ -2,16 +2,17 @@
 //! `tell`, `answer` and `cancel`. Each is recorded; the run's worker, in any process, does it next.
 
 use axum::Json;
-use belljar_actions::{Kind, Problem, Tenant};
+use belljar_actions::{Kind, Problem, Tenant, capped};
 use belljar_api::run as api;
 use belljar_journal::event::{Breakpoints, BudgetPatch, Request};
+use belljar_model::OperationCaps;
 use belljar_runs::{Runs, SteerError};
 use http::{HeaderMap, StatusCode};
 
 use super::create::{budget, over_budget};
 use super::show::shown;
 use super::{Offering, address, failed, unknown};
-use crate::v1::authenticate::Caller;
+use crate::v1::authenticate::{Caller, Capped};
 use crate::v1::failure::Failure;
 use crate::v1::once::idempotency_key;
 use crate::v1::read::{At, Body};
@@ -21,76 +22,84 @@ type Steered = Result<(StatusCode, Json<api::Run>), Failure>;
 pub(in crate::v1) async fn change(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     Body(wish): Body<api::ChangeRun>,
 ) -> Steered {
     let change = BudgetPatch(budget(&wish.budget));
-    steer(&runs, &tenant, &id, Request::Budget { change }, None).await
+    steer(&runs, &tenant, &id, Request::Budget { change }, &caps, None).await
 }
 
 pub(in crate::v1) async fn breakpoints(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     Body(wish): Body<api::RunBreakpoints>,
 ) -> Steered {
     let breakpoints = Breakpoints { turns: wish.turns, calls: wish.calls };
-    steer(&runs, &tenant, &id, Request::Breakpoints { breakpoints }, None).await
+    steer(&runs, &tenant, &id, Request::Breakpoints { breakpoints }, &caps, None).await
 }
 
 pub(in crate::v1) async fn tell(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     headers: HeaderMap,
     Body(wish): Body<api::TellRun>,
 ) -> Steered {
     let request = Request::Tell { text: wish.text.into() };
-    steer(&runs, &tenant, &id, request, idempotency_key(&headers)?).await
+    steer(&runs, &tenant, &id, request, &caps, idempotency_key(&headers)?).await
 }
 
 pub(in crate::v1) async fn answer(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     headers: HeaderMap,
     Body(wish): Body<api::AnswerRun>,
 ) -> Steered {
     let request = Request::Answer { text: wish.text.into() };
-    steer(&runs, &tenant, &id, request, idempotency_key(&headers)?).await
+    steer(&runs, &tenant, &id, request, &caps, idempotency_key(&headers)?).await
 }
 
 pub(in crate::v1) async fn step(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
     headers: HeaderMap,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Step, idempotency_key(&headers)?).await
+    steer(&runs, &tenant, &id, Request::Step, &caps, idempotency_key(&headers)?).await
 }
 
 pub(in crate::v1) async fn pause(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Pause, None).await
+    steer(&runs, &tenant, &id, Request::Pause, &caps, None).await
 }
 
 pub(in crate::v1) async fn resume(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Resume, None).await
+    steer(&runs, &tenant, &id, Request::Resume, &caps, None).await
 }
 
 pub(in crate::v1) async fn cancel(
     Offering(runs): Offering,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
     At(id): At<String>,
 ) -> Steered {
-    steer(&runs, &tenant, &id, Request::Cancel, None).await
+    steer(&runs, &tenant, &id, Request::Cancel, &caps, None).await
 }
 
 async fn steer(
@@ -98,10 +107,11 @@ async fn steer(
     tenant: &Tenant,
     id: &str,
     request: Request,
+    caps: &OperationCaps,
     key: Option<&str>,
 ) -> Steered {
     let run = address(tenant, id)?;
-    let steered = runs.steer(&run, request, tenant.as_str(), key).await;
+    let steered = runs.steer(&run, request, tenant.as_str(), caps, key).await;
     steered.map_err(|error| refused(&error))?;
     Ok((StatusCode::ACCEPTED, Json(shown(runs, &run).await?)))
 }
@@ -120,6 +130,7 @@ fn refused(error: &SteerError) -> Failure {
         SteerError::TooMany => Problem::new(Kind::TooMany, "too_many_wishes", message)
             .hint("`asked` of the run lists pending requests")
             .into(),
+        SteerError::Capped(error) => capped(error.clone()).into(),
         SteerError::Budget(error) => over_budget(error).into(),
         SteerError::Read(_) | SteerError::Write(_) => failed(error),
     }
