@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::{Work, WorkError};
 use crate::network;
-use crate::room::TOKEN_FILE;
+use crate::room::{self, TOKEN_FILE};
 
 /// Lifetime of a token, and the age at which it is replaced. A call that begins just before
 /// that has a valid one all the time.
@@ -41,7 +41,13 @@ impl Work<'_> {
         if self.story.view.network.operations.is_empty() {
             return call.await;
         }
-        self.give_token(sandbox).await?;
+        if let Err(error) = self.give_token(sandbox).await {
+            if ends_call(&error) {
+                return Err(error);
+            }
+            // The call may be running since another worker made it. It is not given up for this.
+            self.warn_of_token(&error);
+        }
         tokio::select! {
             done = call => done,
             never = self.renew_token(sandbox) => match never {},
@@ -54,10 +60,14 @@ impl Work<'_> {
             tokio::time::sleep(TOKEN_CHECK_INTERVAL).await;
             // Requests with the old token are refused, and the model is told so.
             if let Err(error) = self.give_token(sandbox).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, run.id = %self.lease.address.run, "token not renewed");
+                self.warn_of_token(&error);
             }
         }
+    }
+
+    fn warn_of_token(&self, error: &Error) {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(error, run.id = %self.lease.address.run, "token not renewed");
     }
 
     /// Puts a token for exactly the run's operations into the sandbox, unless it has a young one.
@@ -136,6 +146,11 @@ impl Work<'_> {
     }
 }
 
+/// Returns true if no call can be made in the sandbox after this error.
+fn ends_call(error: &Error) -> bool {
+    room::is_gone(error) || error.code() == Some("stale_generation")
+}
+
 /// Reads all rows after the one that was counted last.
 async fn add_rows(
     sandbox: &Sandbox,
@@ -156,4 +171,18 @@ async fn add_rows(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_client::Protocol;
+
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_not_given_ends_a_call_only_where_the_call_would_end_too() {
+        assert!(ends_call(&Error::SandboxGone));
+        assert!(!ends_call(&Error::Protocol(Protocol::LongBody(1))));
+        assert!(!ends_call(&Error::Protocol(Protocol::NotBegun)));
+    }
 }
