@@ -1,17 +1,24 @@
 //! Quotas of a tenant: runs at once, and dollars per day.
 //!
-//! The figures of runs say what a day has cost. They are kept every few seconds, and runs that
-//! start at the same moment see the same figures. So each run gets no more money than is left of
-//! its day when it is created; runs that are created together can pass the quota by what the
-//! others of them spend.
+//! The figures of runs say what a day has cost, and the budgets of unfinished runs what they may
+//! still spend. A run gets no more money than is left after both. Runs that are created at the
+//! same moment see the same figures: together they can pass the quota.
 
 use std::error::Error;
 
-use belljar_journal::{Failure, ReadError, State};
+use belljar_journal::event::{Budget, BudgetPatch, Request};
+use belljar_journal::{Address, Failure, ListQuery, ReadError, RunView, State, read_all};
+use belljar_model::RunId;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
 use crate::Runs;
+use crate::bounds::OverBudget;
+
+/// States of runs that are not over.
+const UNFINISHED: [State; 3] = [State::Waiting, State::Running, State::Paused];
+/// Runs of one page of a list.
+const PAGE: usize = 200;
 
 /// Quotas of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +44,12 @@ pub enum QuotaError {
     Runs { quota: u64, unfinished: u64 },
     #[error(
         "the quota of {} dollars per day (max_run_dollars_per_day) is used up: {} are spent since \
-         00:00 UTC", dollars(*.quota), dollars(*.spent)
+         00:00 UTC, and unfinished runs may spend {}",
+        dollars(*.quota), dollars(*.spent), dollars(*.reserved)
     )]
-    Dollars { quota: u64, spent: u64 },
+    Dollars { quota: u64, spent: u64, reserved: u64 },
+    #[error(transparent)]
+    Budget(#[from] OverBudget),
     #[error(transparent)]
     Read(#[from] NoQuota),
     #[error("cannot count runs")]
@@ -58,24 +68,133 @@ impl Runs {
     ) -> Result<Option<u64>, QuotaError> {
         let quota = (self.0.parts.quotas)(tenant).await?;
         let mut unfinished = 0;
-        for state in [State::Waiting, State::Running, State::Paused] {
+        for state in UNFINISHED {
             unfinished += self.journal().count(tenant, state).await?;
         }
         if unfinished >= quota.runs {
             return Err(QuotaError::Runs { quota: quota.runs, unfinished });
         }
-        let Some(quota) = quota.nano_dollars_per_day.filter(|_| has_model) else {
+        if !has_model {
             return Ok(None);
-        };
+        }
+        match self.day(tenant, quota, None).await? {
+            Some(Day { quota, spent, reserved }) if spent.saturating_add(reserved) >= quota => {
+                Err(QuotaError::Dollars { quota, spent, reserved })
+            }
+            day => Ok(day.map(|day| day.left())),
+        }
+    }
+
+    /// Refuses a budget that gives a run more money than is left of the day.
+    pub(crate) async fn check_raise(
+        &self,
+        run: &Address,
+        view: &RunView,
+        budget: &Budget,
+    ) -> Result<(), QuotaError> {
+        let Some(asked) = raised(view, budget) else { return Ok(()) };
+        let quota = (self.0.parts.quotas)(&run.tenant).await?;
+        match self.day(&run.tenant, quota, Some(&run.run)).await? {
+            Some(day) => Ok(day.check(view, asked)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The money of the day; none: it is not bounded. One run may be left out of what unfinished
+    /// runs may spend.
+    async fn day(
+        &self,
+        tenant: &str,
+        quota: RunQuota,
+        but: Option<&RunId>,
+    ) -> Result<Option<Day>, QuotaError> {
+        let Some(quota) = quota.nano_dollars_per_day else { return Ok(None) };
+        // Read before the sums: what a run spends in between is counted twice, not never.
+        let reserved = self.reserved(tenant, but).await?;
         self.0.signals.freshen().await?;
         let midnight = OffsetDateTime::now_utc().replace_time(time::Time::MIDNIGHT);
         let sums = self.0.parts.figures.sums(tenant, midnight).await?;
         let spent = sums.get("nano_dollars").copied().unwrap_or(0);
-        match quota.saturating_sub(spent) {
-            0 => Err(QuotaError::Dollars { quota, spent }),
-            left => Ok(Some(left)),
+        Ok(Some(Day { quota, spent, reserved }))
+    }
+
+    /// The money that unfinished runs may still spend.
+    async fn reserved(&self, tenant: &str, but: Option<&RunId>) -> Result<u64, ReadError> {
+        let mut reserved = 0_u64;
+        for state in UNFINISHED {
+            let mut after = None;
+            loop {
+                let state = Some(state);
+                let query = ListQuery { tenant, state, after: after.as_ref(), most: PAGE };
+                let listed = self.journal().list(query).await?;
+                for row in listed.rows.iter().filter(|row| Some(&row.address.run) != but) {
+                    match read_all(&**self.journal(), &row.address).await {
+                        Ok(events) => {
+                            reserved = reserved.saturating_add(may_spend(&RunView::of(&events)));
+                        }
+                        // No worker can go on with a damaged one.
+                        Err(ReadError::NoRun | ReadError::Damaged(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                after = listed.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(reserved)
+    }
+}
+
+/// The money of one day of a tenant.
+#[derive(Debug, Clone, Copy)]
+struct Day {
+    quota: u64,
+    spent: u64,
+    /// What unfinished runs may still spend.
+    reserved: u64,
+}
+
+impl Day {
+    fn left(self) -> u64 {
+        self.quota.saturating_sub(self.spent).saturating_sub(self.reserved)
+    }
+
+    /// Refuses a run more than it has spent and what is left.
+    fn check(self, view: &RunView, asked: u64) -> Result<(), OverBudget> {
+        let most = view.spent.nano_dollars.saturating_add(self.left());
+        match asked > most {
+            true => Err(OverBudget { name: "budget.nano_dollars", asked, most }),
+            false => Ok(()),
         }
     }
+}
+
+/// The money of a budget, if it is more than a run with a model has.
+fn raised(view: &RunView, budget: &Budget) -> Option<u64> {
+    let asked = budget.nano_dollars.filter(|_| has_model(view))?;
+    view.budget.nano_dollars.is_some_and(|now| asked > now).then_some(asked)
+}
+
+/// Returns true if a run costs money.
+fn has_model(view: &RunView) -> bool {
+    let wish = view.created.as_ref().and_then(|created| created.wish.as_ref());
+    wish.is_some_and(|wish| wish.operation.is_some())
+}
+
+/// The money that a run may still spend, after the changes of its budget that are pending. A run
+/// without a bound, from before its tenant had a quota, counts as nothing.
+fn may_spend(view: &RunView) -> u64 {
+    if view.finished.is_some() || !has_model(view) {
+        return 0;
+    }
+    let pending = view.pending.iter().filter_map(|pending| match &pending.asked.request {
+        Request::Budget { change: BudgetPatch(budget) } => budget.nano_dollars,
+        _ => None,
+    });
+    let budget = pending.chain(view.budget.nano_dollars).max();
+    budget.unwrap_or(0).saturating_sub(view.spent.nano_dollars)
 }
 
 /// An amount without trailing zeros.
@@ -93,11 +212,69 @@ pub(crate) fn within(budget: Option<u64>, left: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_agent::Texts;
+    use belljar_journal::Pending;
+    use belljar_journal::event::{ControlRequested, Environment, NetworkAccess, RunCreated, Wish};
+    use belljar_model::Sequence;
+
     use super::*;
+
+    /// A run that may spend 100 and has spent 40.
+    fn run(operation: Option<&str>) -> RunView {
+        let budget = Budget { nano_dollars: Some(100), ..Budget::default() };
+        let network = NetworkAccess::default();
+        let created = RunCreated {
+            question: "q".into(),
+            datasets: Vec::new(),
+            model: "m".into(),
+            prompt: Texts::newest_for(&network).prompt(),
+            budget,
+            now: OffsetDateTime::UNIX_EPOCH,
+            wish: Some(Wish {
+                template: "t".into(),
+                environment: Environment::default(),
+                network: Box::new(network),
+                brief: Box::default(),
+                operation: operation.map(str::to_owned),
+                request: None,
+                questions: false,
+            }),
+        };
+        let mut view = RunView { created: Some(created), budget, ..RunView::default() };
+        view.spent.nano_dollars = 40;
+        view
+    }
+
+    #[test]
+    fn an_unfinished_run_keeps_the_rest_of_its_budget() {
+        let mut view = run(Some("llm"));
+        assert_eq!(may_spend(&view), 60);
+        let change = BudgetPatch(Budget { nano_dollars: Some(150), ..Budget::default() });
+        let asked = ControlRequested { request: Request::Budget { change }, by: "a".into() };
+        view.pending.push(Pending { seq: Sequence(2), asked });
+        assert_eq!(may_spend(&view), 110, "a change that is pending counts");
+        assert_eq!(may_spend(&run(None)), 0, "rules cost nothing");
+        let day = Day { quota: 200, spent: 40, reserved: 110 };
+        assert_eq!(day.left(), 50);
+        assert_eq!(Day { reserved: 170, ..day }.left(), 0);
+    }
+
+    #[test]
+    fn a_run_is_given_no_more_than_its_day_has_left() {
+        let view = run(Some("llm"));
+        let budget = |money| Budget { nano_dollars: Some(money), ..Budget::default() };
+        assert_eq!(raised(&view, &budget(101)), Some(101));
+        assert_eq!(raised(&view, &budget(100)), None, "less is always allowed");
+        assert_eq!(raised(&view, &Budget::default()), None);
+        assert_eq!(raised(&run(None), &budget(101)), None);
+        let day = Day { quota: 200, spent: 60, reserved: 20 };
+        assert_eq!(day.check(&view, 160), Ok(()));
+        assert_eq!(day.check(&view, 161).map_err(|error| error.most), Err(160));
+    }
 
     #[test]
     fn a_refusal_names_the_quota_and_the_cause() {
-        let error = QuotaError::Dollars { quota: 2_500_000_000, spent: 3_000_000_001 };
+        let error = QuotaError::Dollars { quota: 2_500_000_000, spent: 3_000_000_001, reserved: 0 };
         let text = error.to_string();
         assert!(text.contains("2.5 dollars per day") && text.contains("3.000000001 are"), "{text}");
         let text = QuotaError::Runs { quota: 2, unfinished: 2 }.to_string();

@@ -7,6 +7,7 @@ use belljar_model::{OperationCapped, OperationCaps};
 use crate::Runs;
 use crate::bounds::OverBudget;
 use crate::network::check_caps;
+use crate::quota::QuotaError;
 
 /// Wishes of one run that nobody has acted on. Whoever says more does not wait for
 /// what comes of them.
@@ -29,6 +30,8 @@ pub enum SteerError {
     Capped(#[from] OperationCapped),
     #[error(transparent)]
     Budget(#[from] OverBudget),
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     #[error("cannot read the run")]
     Read(#[source] ReadError),
     #[error("cannot write the request down")]
@@ -64,6 +67,9 @@ impl Runs {
             return Ok(());
         }
         check(&view, &request)?;
+        if let Request::Budget { change: BudgetPatch(budget) } = &request {
+            self.check_raise(run, &view, budget).await?;
+        }
         if view.pending.len() >= MOST_PENDING {
             return Err(SteerError::TooMany);
         }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_journal::event::{
-    Body, Breakpoints, Budget, Environment, NetworkAccess, PausePoint, Paused, Request,
+    Body, Breakpoints, Budget, BudgetPatch, Environment, NetworkAccess, PausePoint, Paused, Request,
 };
 use belljar_journal::{Directory, FigureFile, FigureStore as _, SpanSums, Sums, Watch, span_of};
 use belljar_model::Sequence;
 use belljar_objects::Digest;
-use belljar_runs::{CreateRunError, QuotaError, RunQuota, Settings, Wanted};
+use belljar_runs::{CreateRunError, QuotaError, RunQuota, Settings, SteerError, Wanted};
 use belljar_store::{Quota, Store, WordNote};
 use belljar_testkit::Postgres;
 use serde_json::{Value, json};
@@ -243,7 +243,7 @@ pub(crate) async fn quotas_refuse_what_is_above_them_alone(world: &World) {
         template: None,
         operation: Some("quota".into()),
         model: None,
-        budget: Budget::default(),
+        budget: Budget { nano_dollars: Some(400_000_000), ..Budget::default() },
         environment: Environment::default(),
         now: None,
         questions: false,
@@ -275,10 +275,18 @@ pub(crate) async fn quotas_refuse_what_is_above_them_alone(world: &World) {
     let events = belljar_journal::read_all(&*journal, &run).await.unwrap();
     let view = belljar_journal::RunView::of(&events);
     assert_eq!(view.budget.nano_dollars, Some(1000));
+    // An unfinished run keeps what it may still spend, and gets no more than the day has.
+    let is_dollars =
+        |error: &CreateRunError| matches!(error, CreateRunError::Quota(QuotaError::Dollars { .. }));
+    let refused = runs.create("three", wanted("e")).await.unwrap_err();
+    assert!(is_dollars(&refused), "{refused}");
+    let change = BudgetPatch(Budget { nano_dollars: Some(1001), ..Budget::default() });
+    let caps = belljar_model::OperationCaps::default();
+    let more = runs.steer(&run, Request::Budget { change }, "three", &caps, None).await;
+    assert!(matches!(more, Err(SteerError::Quota(QuotaError::Budget(_)))), "{more:?}");
     spend("three", 1_000_000_000).await;
     let refused = runs.create("three", wanted("e")).await.unwrap_err();
-    let is_dollars = matches!(refused, CreateRunError::Quota(QuotaError::Dollars { .. }));
-    assert!(is_dollars, "{refused}");
+    assert!(is_dollars(&refused), "{refused}");
     assert!(refused.to_string().contains("max_run_dollars_per_day"), "{refused}");
     // Rules cost nothing.
     let free = Wanted { operation: None, ..wanted("f") };

@@ -114,8 +114,9 @@ pub(super) fn over_quota(error: &QuotaError) -> Failure {
         QuotaError::Runs { .. } => Problem::new(Kind::TooMany, "too_many_runs", message)
             .hint("wait for one to end, cancel one, or ask the operator for more")
             .into(),
+        QuotaError::Budget(error) => over_budget(error).into(),
         QuotaError::Dollars { .. } => Problem::new(Kind::TooMany, "run_dollars_used_up", message)
-            .hint("wait until 00:00 UTC, or ask the operator for more")
+            .hint("name less in `budget.nano_dollars` of runs, wait until one ends or until 00:00 UTC, or ask the operator for more")
             .into(),
         QuotaError::Read(_) | QuotaError::Count(_) | QuotaError::Figures(_) => failed(error),
     }

@@ -9,7 +9,7 @@ use belljar_model::OperationCaps;
 use belljar_runs::{Runs, SteerError};
 use http::{HeaderMap, StatusCode};
 
-use super::create::{budget, over_budget};
+use super::create::{budget, over_budget, over_quota};
 use super::show::shown;
 use super::{Offering, address, failed, unknown};
 use crate::v1::authenticate::{Caller, Capped};
@@ -132,6 +132,7 @@ fn refused(error: &SteerError) -> Failure {
             .into(),
         SteerError::Capped(error) => capped(error.clone()).into(),
         SteerError::Budget(error) => over_budget(error).into(),
+        SteerError::Quota(error) => over_quota(error),
         SteerError::Read(_) | SteerError::Write(_) => failed(error),
     }
 }
