@@ -47,7 +47,7 @@ pub async fn try_again(
     let events = read_all(journal, run).await?;
     let Some(forked) = again(&run.run, &events, more) else { return Ok(None) };
     let address = Address { tenant: run.tenant.clone(), run: next_attempt(&run.run) };
-    let new = NewRun { address, first: First::Forked(forked) };
+    let new = NewRun { address, first: First::Forked(forked), most_unfinished: None };
     journal.create(&new).await?;
     Ok(Some(new.address))
 }

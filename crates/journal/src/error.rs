@@ -26,6 +26,8 @@ pub enum CreateError {
     Taken,
     #[error("there is no such tenant")]
     NoTenant,
+    #[error("the tenant has {unfinished} unfinished runs; {most} are allowed")]
+    TooManyUnfinished { most: u64, unfinished: u64 },
     #[error("the first event is longer than is kept")]
     TooLarge,
     #[error(transparent)]

@@ -80,6 +80,9 @@ impl State {
 pub struct NewRun {
     pub address: Address,
     pub first: First,
+    /// Refuses the run while its tenant has this many unfinished ones; none: any number. The count
+    /// and the creation are one step.
+    pub most_unfinished: Option<u64>,
 }
 
 /// Where a run begins.

@@ -139,7 +139,7 @@ impl Runs {
         let belongings = self.data().of(tenant)?;
         let replayed = self.replayed(tenant, &belongings, &wanted.brief).await?;
         let choice = self.choose(&wanted, replayed.as_ref())?;
-        let left = self.check_quota(tenant, choice.operation.is_some()).await?;
+        let allowance = self.check_quota(tenant, choice.operation.is_some()).await?;
         let bounds = self.settings().bounds;
         let budget = replayed.as_ref().map_or(wanted.budget, |it| it.budget(wanted.budget));
         bounds.check(&budget)?;
@@ -163,7 +163,8 @@ impl Runs {
         let has_data = !datasets.is_empty();
         let turns = budget.turns.or(Some(self.settings().turns));
         let budget = bounds.over(Budget { turns, ..budget });
-        let budget = Budget { nano_dollars: within(budget.nano_dollars, left), ..budget };
+        let budget =
+            Budget { nano_dollars: within(budget.nano_dollars, allowance.nano_dollars), ..budget };
         let recorded_now = replayed.as_ref().map(ReplayedRun::now);
         let recorded_prompt = replayed.as_ref().and_then(ReplayedRun::prompt);
         let created = RunCreated {
@@ -183,7 +184,9 @@ impl Runs {
                 questions: wanted.questions,
             }),
         };
-        let new = NewRun { address: address.clone(), first: First::Created(created) };
+        let first = First::Created(created);
+        let most_unfinished = Some(allowance.runs);
+        let new = NewRun { address: address.clone(), first, most_unfinished };
         if let Some(name) = &wanted.brief.record {
             take_name(&belongings, name, &address.run).await?;
         }
@@ -194,7 +197,7 @@ impl Runs {
                 if let Some(name) = &wanted.brief.record {
                     give_name_back(&belongings, name).await;
                 }
-                return Err(CreateRunError::Create(error));
+                return Err(not_created(error));
             }
         }
         belljar_fault::point("run.run_created");
@@ -362,6 +365,16 @@ async fn datasets(
     let name = MANIFEST.to_owned();
     datasets.push(Dataset { name, fingerprint, bytes, description: None, origin: None });
     Ok(datasets)
+}
+
+/// A quota that others used up in between is refused like one that was used up before.
+fn not_created(error: CreateError) -> CreateRunError {
+    match error {
+        CreateError::TooManyUnfinished { most: quota, unfinished } => {
+            QuotaError::Runs { quota, unfinished }.into()
+        }
+        error => CreateRunError::Create(error),
+    }
 }
 
 /// The run of a key: whoever says the same key names the same run.

@@ -59,13 +59,12 @@ pub enum QuotaError {
 }
 
 impl Runs {
-    /// Refuses a run that exceeds a quota. Returns the money that is left of the day, if that is
-    /// bounded and the run costs any.
+    /// Refuses a run that exceeds a quota. Runs are counted once more when it is written down.
     pub(crate) async fn check_quota(
         &self,
         tenant: &str,
         has_model: bool,
-    ) -> Result<Option<u64>, QuotaError> {
+    ) -> Result<Allowance, QuotaError> {
         let quota = (self.0.parts.quotas)(tenant).await?;
         let mut unfinished = 0;
         for state in UNFINISHED {
@@ -74,14 +73,15 @@ impl Runs {
         if unfinished >= quota.runs {
             return Err(QuotaError::Runs { quota: quota.runs, unfinished });
         }
+        let runs = quota.runs;
         if !has_model {
-            return Ok(None);
+            return Ok(Allowance { runs, nano_dollars: None });
         }
         match self.day(tenant, quota, None).await? {
             Some(Day { quota, spent, reserved }) if spent.saturating_add(reserved) >= quota => {
                 Err(QuotaError::Dollars { quota, spent, reserved })
             }
-            day => Ok(day.map(|day| day.left())),
+            day => Ok(Allowance { runs, nano_dollars: day.map(Day::left) }),
         }
     }
 
@@ -145,6 +145,15 @@ impl Runs {
         }
         Ok(reserved)
     }
+}
+
+/// The quotas that a new run has to keep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowance {
+    /// Unfinished runs at once.
+    pub(crate) runs: u64,
+    /// Money that is left of the day, if that is bounded and the run costs any.
+    pub(crate) nano_dollars: Option<u64>,
 }
 
 /// The money of one day of a tenant.

@@ -56,13 +56,15 @@ impl Runs {
         forked.budget = Some(budget);
         let address = Address { tenant: run.tenant.clone(), run: next_attempt(&run.run) };
         let mut first = forked.clone();
+        let mut most_unfinished = None;
         match self.journal().find(&address).await {
             Ok(_) => {}
             Err(ReadError::NoRun) => {
                 let wish = view.created.as_ref().and_then(|created| created.wish.as_ref());
                 let has_model = wish.is_some_and(|wish| wish.operation.is_some());
-                let left = self.check_quota(&run.tenant, has_model).await?;
-                let nano_dollars = within(budget.nano_dollars, left);
+                let allowance = self.check_quota(&run.tenant, has_model).await?;
+                let nano_dollars = within(budget.nano_dollars, allowance.nano_dollars);
+                most_unfinished = Some(allowance.runs);
                 first.budget = Some(Budget { nano_dollars, ..budget });
                 let mut environment = view.environment;
                 environment.limits.memory_bytes =
@@ -72,8 +74,8 @@ impl Runs {
             }
             Err(error) => return Err(RetryError::Read(error)),
         }
-        let new = NewRun { address: address.clone(), first: First::Forked(first) };
-        match self.journal().create(&new).await.map_err(RetryError::Create)? {
+        let new = NewRun { address: address.clone(), first: First::Forked(first), most_unfinished };
+        match self.journal().create(&new).await.map_err(not_created)? {
             Created::Made => {
                 self.0.bell.notify_one();
                 Ok(Made { run: address, is_repeated: false })
@@ -86,6 +88,15 @@ impl Runs {
                 _ => Err(RetryError::Retried(address.run)),
             },
         }
+    }
+}
+
+fn not_created(error: CreateError) -> RetryError {
+    match error {
+        CreateError::TooManyUnfinished { most: quota, unfinished } => {
+            QuotaError::Runs { quota, unfinished }.into()
+        }
+        error => RetryError::Create(error),
     }
 }
 

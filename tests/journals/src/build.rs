@@ -42,7 +42,11 @@ pub fn created(question: &str) -> RunCreated {
 }
 
 pub fn new(tenant: &str) -> NewRun {
-    NewRun { address: address(tenant), first: First::Created(created("why?")) }
+    NewRun {
+        address: address(tenant),
+        first: First::Created(created("why?")),
+        most_unfinished: None,
+    }
 }
 
 pub fn fork(parent: &Address, after: u64) -> NewRun {
@@ -54,7 +58,7 @@ pub fn fork(parent: &Address, after: u64) -> NewRun {
         budget: None,
         retry: None,
     };
-    NewRun { address: address(&parent.tenant), first: First::Forked(forked) }
+    NewRun { address: address(&parent.tenant), first: First::Forked(forked), most_unfinished: None }
 }
 
 /// An event without a key of its own.

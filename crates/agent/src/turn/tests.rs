@@ -36,7 +36,8 @@ async fn begun(journal: &Directory) -> Lease {
         now: OffsetDateTime::UNIX_EPOCH,
         wish: None,
     };
-    let new = NewRun { address: address("ann"), first: First::Created(created) };
+    let new =
+        NewRun { address: address("ann"), first: First::Created(created), most_unfinished: None };
     journal.create(&new).await.unwrap();
     let lease = journal.claim(&address("ann"), "w", Duration::from_secs(60)).await.unwrap();
     let attached = SandboxAttached {

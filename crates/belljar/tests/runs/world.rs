@@ -101,7 +101,8 @@ async fn begin(journal: &dyn Journal, created: RunCreated) -> Address {
     let mut random = std::fs::File::open("/dev/urandom").unwrap();
     std::io::Read::read_exact(&mut random, &mut bits).unwrap();
     let address = Address { tenant: "one".into(), run: RunId::from_bits(bits) };
-    let new = NewRun { address: address.clone(), first: First::Created(created) };
+    let new =
+        NewRun { address: address.clone(), first: First::Created(created), most_unfinished: None };
     journal.create(&new).await.unwrap();
     address
 }

@@ -22,7 +22,7 @@ use crate::error::{
 use crate::event::{Body, ControlRequested, Event};
 use crate::journal::{
     Address, Appended, Created, First, Lease, ListQuery, Listed, NewEvent, NewRun, Page, Parent,
-    RunRow,
+    RunRow, State,
 };
 use crate::key::Key;
 use crate::rules;
@@ -41,6 +41,8 @@ pub(super) struct Shelf {
     open: Mutex<HashMap<Address, Arc<Mutex<Run>>>>,
     /// What shows others that the holders of these leases live.
     held: Mutex<HashMap<Address, (Generation, fs::File)>>,
+    /// Held while the unfinished runs of a tenant are counted and another one is made.
+    creating: Mutex<()>,
     bells: Bells,
 }
 
@@ -49,8 +51,8 @@ impl Shelf {
         make(root)?;
         let root = root.canonicalize()?;
         sweep(&root)?;
-        let (open, held, bells) = Default::default();
-        Ok(Self { root, open, held, bells })
+        let (open, held, creating, bells) = Default::default();
+        Ok(Self { root, open, held, creating, bells })
     }
 
     fn tenant(&self, tenant: &str) -> PathBuf {
@@ -92,6 +94,8 @@ impl Shelf {
         let tenant = self.tenant(&new.address.tenant);
         make(&tenant).map_err(at("make", &tenant))?;
         blobs::sync(&self.root)?;
+        let _creating = self.creating.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_unfinished(new)?;
         let target = self.path(&new.address);
         let parent = self.parent(new)?;
         let facts = Facts {
@@ -128,6 +132,21 @@ impl Shelf {
                 self.first(&new.address).map(|first| Created::Already(Box::new(first)))
             }
             Err(error) => Err(at("rename to", &target)(error).into()),
+        }
+    }
+
+    /// A run that is there already counts once.
+    fn check_unfinished(&self, new: &NewRun) -> Result<(), CreateError> {
+        let Some(most) = new.most_unfinished else { return Ok(()) };
+        if self.find(&new.address)?.is_some() {
+            return Ok(());
+        }
+        let glances = self.glances(&self.tenant(&new.address.tenant))?;
+        let unfinished = glances.iter().filter(|(row, _)| row.state != State::Finished).count();
+        let unfinished = unfinished as u64;
+        match unfinished >= most {
+            true => Err(CreateError::TooManyUnfinished { most, unfinished }),
+            false => Ok(()),
         }
     }
 

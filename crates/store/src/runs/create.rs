@@ -1,6 +1,6 @@
 //! Runs that begin.
 
-use belljar_journal::{CreateError, Created, First, NewRun, rules};
+use belljar_journal::{CreateError, Created, Failure, First, NewRun, rules};
 use belljar_model::Sequence;
 
 use super::append::Columns;
@@ -16,6 +16,19 @@ impl Runs {
             First::Created(_) => None,
             First::Forked(forked) => Some(forked),
         };
+        let mut change = self.store.pool.begin().await.map_err(failed)?;
+        if let Some(most) = new.most_unfinished {
+            let unfinished = unfinished(&mut change, &new.address.tenant).await?;
+            if unfinished >= most {
+                drop(change);
+                return match self.why_not_made(new).await {
+                    Err(CreateError::NoParent | CreateError::NoTenant) => {
+                        Err(CreateError::TooManyUnfinished { most, unfinished })
+                    }
+                    known => known,
+                };
+            }
+        }
         let made = sqlx::query_scalar::<_, i64>(
             "with place as (
                select name, 0::bigint as base, 0 as needs from tenant
@@ -46,9 +59,10 @@ impl Runs {
         .bind(columns.body)
         .bind(columns.blob)
         .bind(columns.content)
-        .fetch_optional(&self.store.pool)
+        .fetch_optional(&mut *change)
         .await
         .map_err(failed)?;
+        change.commit().await.map_err(failed)?;
         match made {
             Some(_) => Ok(Created::Made),
             None => self.why_not_made(new).await,
@@ -77,4 +91,21 @@ impl Runs {
             (None, First::Created(_)) => Err(CreateError::NoTenant),
         }
     }
+}
+
+/// Counts the unfinished runs of a tenant. No other run of it is made until the transaction ends.
+async fn unfinished(change: &mut sqlx::PgConnection, tenant: &str) -> Result<u64, Failure> {
+    sqlx::query("select pg_advisory_xact_lock(hashtext($1))")
+        .bind(tenant)
+        .execute(&mut *change)
+        .await
+        .map_err(failed)?;
+    let count = sqlx::query_scalar::<_, i64>(
+        "select count(*) from run where tenant = $1 and state <> 'finished'",
+    )
+    .bind(tenant)
+    .fetch_one(change)
+    .await
+    .map_err(failed)?;
+    Ok(count.unsigned_abs())
 }

@@ -15,6 +15,7 @@ pub async fn a_run_is_made_once(place: &impl Place) -> anyhow::Result<()> {
     let new = NewRun {
         address: build::address("ann"),
         first: First::Created(build::created("which  deals\nare\u{0} late?")),
+        most_unfinished: None,
     };
     let (one, other) = tokio::join!(journal.create(&new), journal.create(&new));
     let (one, other) = (one?, other?);
@@ -93,10 +94,41 @@ pub async fn another_tenant_finds_nothing(place: &impl Place) -> anyhow::Result<
     // Nothing of all that left a trace.
     assert_eq!(all(&journal, &anns).await?.len(), 2);
     // The id itself is refused or is another run; never the one that is there.
-    let same = NewRun { address: bobs, first: First::Created(build::created("bob's")) };
+    let same = NewRun {
+        address: bobs,
+        first: First::Created(build::created("bob's")),
+        most_unfinished: None,
+    };
     match journal.create(&same).await {
         Ok(Created::Made) | Err(CreateError::Taken) => {}
         other => panic!("{other:?}"),
     }
+    Ok(())
+}
+
+/// Of creations at once, as many are made as the tenant may have.
+pub async fn unfinished_runs_are_counted_when_one_is_made(
+    place: &impl Place,
+) -> anyhow::Result<()> {
+    let journal = place.open().await?;
+    let new = || NewRun { most_unfinished: Some(3), ..build::new("ann") };
+    let news: Vec<NewRun> = (0..12).map(|_| new()).collect();
+    let mut tasks = tokio::task::JoinSet::new();
+    for new in news.clone() {
+        let journal = journal.clone();
+        tasks.spawn(async move { (new.address.clone(), journal.create(&new).await) });
+    }
+    let made = tasks.join_all().await;
+    let refused = |made: &(Address, Result<Created, CreateError>)| {
+        matches!(made.1, Err(CreateError::TooManyUnfinished { most: 3, unfinished: 3 }))
+    };
+    assert_eq!(made.iter().filter(|made| refused(made)).count(), 9, "{made:?}");
+    let one = made.iter().find(|(_, made)| made.is_ok()).map(|(address, _)| address);
+    let first = news.iter().find(|new| Some(&new.address) == one);
+    let first = first.ok_or_else(|| anyhow::anyhow!("none was made"))?;
+    let again = journal.create(first).await?;
+    assert!(matches!(again, Created::Already(_)), "a repetition is no further run");
+    let other = NewRun { most_unfinished: Some(3), ..build::new("bob") };
+    assert_eq!(journal.create(&other).await?, Created::Made);
     Ok(())
 }

@@ -35,6 +35,7 @@ macro_rules! on_every_journal {
 
 on_every_journal! {
     a_run_is_made_once
+    unfinished_runs_are_counted_when_one_is_made
     lists_are_newest_first_and_in_parts
     another_tenant_finds_nothing
     a_stale_worker_is_fenced

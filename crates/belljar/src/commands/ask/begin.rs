@@ -69,7 +69,11 @@ impl Asking<'_> {
         if let Some(name) = &options.brief.record {
             take_name(&self.config.data, name, &address.run)?;
         }
-        let new = NewRun { address: address.clone(), first: First::Created(created) };
+        let new = NewRun {
+            address: address.clone(),
+            first: First::Created(created),
+            most_unfinished: None,
+        };
         match self.journal.create(&new).await.context("cannot record the run")? {
             Created::Made => {}
             Created::Already(_) => return Err(anyhow!("a run with this id exists already")),

@@ -19,7 +19,7 @@ pub(super) async fn retry(
     let address = Address { run: next_attempt(&run.run), ..run.clone() };
     let first = First::Forked(forked);
     let body = first.body();
-    let new = NewRun { address: address.clone(), first };
+    let new = NewRun { address: address.clone(), first, most_unfinished: None };
     if let Created::Already(event) = journal.create(&new).await?
         && event.body != body
     {
