@@ -11,13 +11,18 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use belljar_agent::{WordListener, Words};
 use belljar_journal::Address;
 use tokio::sync::broadcast;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// Pieces that wait for a slow follower. Older ones are dropped.
 const WAITING: usize = 256;
+
+/// The interval at which a follower says that it is still there.
+const RENEWED: Duration = Duration::from_secs(5);
 
 /// A way for words to other processes, and for the wish to hear them.
 pub trait WordRelay: fmt::Debug + Send + Sync {
@@ -54,8 +59,16 @@ impl WordHub {
         drop(self.heard.send(Arc::new((run, words))));
     }
 
+    /// Follows a run, and says so again for as long as words are asked for.
     pub fn follow(&self, run: Address) -> WordFollower {
-        let follower = WordFollower { hub: self.clone(), heard: self.heard.subscribe(), run };
+        self.follow_renewed(run, RENEWED)
+    }
+
+    fn follow_renewed(&self, run: Address, every: Duration) -> WordFollower {
+        let mut renewal = interval_at(Instant::now() + every, every);
+        renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let heard = self.heard.subscribe();
+        let follower = WordFollower { hub: self.clone(), heard, run, renewal };
         follower.renew();
         follower
     }
@@ -76,13 +89,23 @@ pub struct WordFollower {
     hub: WordHub,
     heard: broadcast::Receiver<Arc<(Address, Words)>>,
     run: Address,
+    /// Outlives each wait for words: those that come often do not put it off.
+    renewal: Interval,
 }
 
 impl WordFollower {
     /// The next words. May be dropped while it waits. Never returns once all workers are gone.
     pub async fn next(&mut self) -> Words {
         loop {
-            match self.heard.recv().await {
+            let heard = tokio::select! {
+                biased;
+                _ = self.renewal.tick() => {
+                    self.renew();
+                    continue;
+                }
+                heard = self.heard.recv() => heard,
+            };
+            match heard {
                 Ok(heard) if heard.0 == self.run => return heard.1.clone(),
                 Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
@@ -91,7 +114,7 @@ impl WordFollower {
     }
 
     /// Says again that this process follows the run.
-    pub fn renew(&self) {
+    fn renew(&self) {
         if let Some(relay) = &self.hub.relay {
             relay.follow(&self.run);
         }
@@ -100,6 +123,8 @@ impl WordFollower {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use belljar_model::RunId;
 
     use super::*;
@@ -118,5 +143,33 @@ mod tests {
             hub.hear(&run("a"), words("more"));
         }
         assert_eq!(follower.next().await, words("more"), "a slow follower goes on");
+    }
+
+    /// Counts what other processes are told.
+    #[derive(Debug, Default)]
+    struct Counter(AtomicUsize);
+
+    impl WordRelay for Counter {
+        fn pass(&self, _: &Address, _: &Words) {}
+
+        fn follow(&self, _: &Address) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_follower_says_that_it_is_there_while_words_come_often() {
+        let every = Duration::from_millis(40);
+        let counter = Arc::new(Counter::default());
+        let hub = WordHub::default().with_relay(counter.clone());
+        let run = Address { tenant: "a".into(), run: RunId::from_bits([1; 16]) };
+        let mut follower = hub.follow_renewed(run.clone(), every);
+        // Each word comes before the time for another renewal is over.
+        for _ in 0..40 {
+            hub.receive(run.clone(), Words { turn: 1, from: 0, text: "w".into() });
+            follower.next().await;
+            tokio::time::sleep(every / 8).await;
+        }
+        assert!(counter.0.load(Ordering::Relaxed) > 2, "said once alone");
     }
 }

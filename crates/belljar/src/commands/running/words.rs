@@ -31,7 +31,7 @@ struct Relay {
 impl WordRelay for Relay {
     fn pass(&self, run: &Address, words: &Words) {
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        followed.retain(|_, since| since.elapsed() < FOLLOWED);
+        prune(&mut followed);
         if !followed.contains_key(run) {
             return;
         }
@@ -81,6 +81,8 @@ pub(super) fn of_platform(store: &Store) -> WordHub {
                     Some((turn, from, text)) => heard.receive(run, Words { turn, from, text }),
                     None => {
                         let mut followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
+                        // A replica whose own runs are idle passes no words on.
+                        prune(&mut followed);
                         followed.insert(run, Instant::now());
                     }
                 }
@@ -92,6 +94,11 @@ pub(super) fn of_platform(store: &Store) -> WordHub {
         }
     });
     hub
+}
+
+/// Forgets runs that no replica follows any more.
+fn prune(followed: &mut HashMap<Address, Instant>) {
+    followed.retain(|_, since| since.elapsed() < FOLLOWED);
 }
 
 fn started() -> u128 {
@@ -114,7 +121,19 @@ fn pieces(from: u64, text: &str) -> Vec<(u64, String)> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_model::RunId;
+
     use super::*;
+
+    #[test]
+    fn a_run_that_is_not_followed_any_more_is_forgotten() {
+        let run = |bits| Address { tenant: "a".into(), run: RunId::from_bits([bits; 16]) };
+        let now = Instant::now();
+        let Some(long_ago) = now.checked_sub(FOLLOWED) else { return };
+        let mut followed = HashMap::from([(run(1), long_ago), (run(2), now)]);
+        prune(&mut followed);
+        assert_eq!(followed.into_keys().collect::<Vec<_>>(), [run(2)]);
+    }
 
     #[test]
     fn pieces_are_the_text_and_fit_into_a_notification() {

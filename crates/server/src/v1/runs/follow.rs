@@ -1,7 +1,6 @@
 //! `GET /v1/runs/{run}/events`
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::response::sse::{self, KeepAlive, Sse};
 use belljar_api::run as api;
@@ -43,8 +42,6 @@ pub(in crate::v1) async fn follow(
 
 /// The kind of words in the stream. No event of a run is called so.
 const DELTA: &str = "delta";
-/// The interval at which a follower says that it is still there.
-const RENEWED: Duration = Duration::from_secs(5);
 
 enum News {
     Event(Box<Event>),
@@ -54,14 +51,11 @@ enum News {
 /// The next event or the next words; none: the stream is over.
 async fn next(watch: &mut Watch, words: Option<&mut WordFollower>) -> Option<News> {
     let Some(words) = words else { return Some(News::Event(Box::new(watch.next().await.ok()??))) };
-    loop {
-        tokio::select! {
-            // Words that came before an event are told before it.
-            biased;
-            words = words.next() => return Some(News::Words(words)),
-            event = watch.next() => return Some(News::Event(Box::new(event.ok()??))),
-            () = tokio::time::sleep(RENEWED) => words.renew(),
-        }
+    tokio::select! {
+        // Words that came before an event are told before it.
+        biased;
+        words = words.next() => Some(News::Words(words)),
+        event = watch.next() => Some(News::Event(Box::new(event.ok()??))),
     }
 }
 
