@@ -133,6 +133,9 @@ fn refused(error: &SteerError) -> Failure {
         SteerError::Capped(error) => capped(error.clone()).into(),
         SteerError::Budget(error) => over_budget(error).into(),
         SteerError::Quota(error) => over_quota(error),
+        SteerError::Mismatch => {
+            Problem::new(Kind::Conflict, "idempotency_request_mismatch", message).into()
+        }
         SteerError::Read(_) | SteerError::Write(_) => failed(error),
     }
 }
