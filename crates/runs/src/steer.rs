@@ -14,6 +14,8 @@ use crate::quota::QuotaError;
 /// Wishes of one run that nobody has acted on. Whoever says more does not wait for
 /// what comes of them.
 const MOST_PENDING: usize = 64;
+/// Requests to one run in its whole life. Each stays in its log.
+const MOST_REQUESTS: usize = 4096;
 
 /// Why a wish was not written down.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +30,8 @@ pub enum SteerError {
     NoQuestion,
     #[error("{MOST_PENDING} requests wait already")]
     TooMany,
+    #[error("the run has had {MOST_REQUESTS} requests; it can only be cancelled")]
+    UsedUp,
     #[error(transparent)]
     Capped(#[from] OperationCapped),
     #[error(transparent)]
@@ -74,9 +78,10 @@ impl Runs {
         if let Request::Budget { change: BudgetPatch(budget) } = &request {
             self.check_raise(run, &view, budget).await?;
         }
-        if view.pending.len() >= MOST_PENDING {
-            return Err(SteerError::TooMany);
+        if is_so_already(&view, &request) {
+            return Ok(());
         }
+        check_count(&view, own(&events), &request)?;
         let asked = ControlRequested { request: request.clone(), by: by.to_owned() };
         let written = self.journal().request(run, asked, key).await;
         let written = written.map_err(|error| match error {
@@ -114,6 +119,30 @@ fn same(before: &Event, request: &Request) -> Result<(), SteerError> {
     }
 }
 
+/// Returns true if a request would change nothing.
+fn is_so_already(view: &RunView, request: &Request) -> bool {
+    match request {
+        Request::Breakpoints { breakpoints } => *breakpoints == view.breakpoints,
+        Request::Cancel => {
+            let is_asked = view.pending.iter().any(|it| it.asked.request == Request::Cancel);
+            view.is_cancelled || is_asked
+        }
+        _ => false,
+    }
+}
+
+/// Refuses more requests than a run can have. Their number does not keep a run from being cancelled.
+fn check_count(view: &RunView, own: &[Event], request: &Request) -> Result<(), SteerError> {
+    if view.pending.len() >= MOST_PENDING {
+        return Err(SteerError::TooMany);
+    }
+    let requests = own.iter().filter(|event| matches!(event.body, Body::ControlRequested(_)));
+    match *request != Request::Cancel && requests.count() >= MOST_REQUESTS {
+        true => Err(SteerError::UsedUp),
+        false => Ok(()),
+    }
+}
+
 /// Refuses what the run as it is cannot do.
 fn check(view: &RunView, request: &Request) -> Result<(), SteerError> {
     if view.finished.is_some() {
@@ -128,7 +157,7 @@ fn check(view: &RunView, request: &Request) -> Result<(), SteerError> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_journal::event::ForkedFrom;
+    use belljar_journal::event::{Breakpoints, ForkedFrom};
     use belljar_model::{RunId, Sequence};
     use time::OffsetDateTime;
 
@@ -165,5 +194,41 @@ mod tests {
         assert!(same(before, &tell("two")).is_ok());
         assert!(matches!(same(before, &tell("three")), Err(SteerError::Mismatch)));
         assert!(matches!(same(before, &Request::Step), Err(SteerError::Mismatch)));
+    }
+
+    #[test]
+    fn what_is_so_already_is_not_written_again() {
+        let points = |turns| {
+            let breakpoints = Breakpoints { turns, calls: false };
+            Request::Breakpoints { breakpoints }
+        };
+        let mut events = vec![event(1, None, asked(points(true)))];
+        let view = RunView::of(&events);
+        assert!(is_so_already(&view, &points(true)));
+        assert!(!is_so_already(&view, &points(false)));
+        assert!(!is_so_already(&view, &Request::Cancel));
+        events.push(event(2, None, asked(Request::Cancel)));
+        assert!(is_so_already(&RunView::of(&events), &Request::Cancel));
+        assert!(!is_so_already(&view, &tell("again")));
+    }
+
+    #[test]
+    fn requests_of_one_run_are_bounded_and_it_can_be_cancelled_all_the_same() {
+        let points = |turns| {
+            let breakpoints = Breakpoints { turns, calls: false };
+            Request::Breakpoints { breakpoints }
+        };
+        let most = MOST_REQUESTS as u64;
+        let events: Vec<_> =
+            (1..=most).map(|n| event(n, None, asked(points(n % 2 == 0)))).collect();
+        let view = RunView::of(&events);
+        assert!(view.pending.is_empty());
+        let refused = check_count(&view, &events, &tell("more"));
+        assert!(matches!(refused, Err(SteerError::UsedUp)));
+        assert!(check_count(&view, &events[1..], &tell("more")).is_ok());
+        assert!(check_count(&view, &events, &Request::Cancel).is_ok());
+        let mut forked_events = events;
+        forked_events.push(event(most + 1, None, forked()));
+        assert!(check_count(&view, own(&forked_events), &tell("more")).is_ok());
     }
 }

@@ -130,6 +130,9 @@ fn refused(error: &SteerError) -> Failure {
         SteerError::TooMany => Problem::new(Kind::TooMany, "too_many_wishes", message)
             .hint("`asked` of the run lists pending requests")
             .into(),
+        SteerError::UsedUp => Problem::new(Kind::Conflict, "run_requests_used_up", message)
+            .hint("cancel the run; POST /v1/runs/{run}/retry continues it as another run")
+            .into(),
         SteerError::Capped(error) => capped(error.clone()).into(),
         SteerError::Budget(error) => over_budget(error).into(),
         SteerError::Quota(error) => over_quota(error),
