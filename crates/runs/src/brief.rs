@@ -6,7 +6,7 @@ use belljar_agent::{
     MAX_ARCHIVE_BYTES, MAX_SKILLS, Recording, RecordingError, SkillError, SkillFolder, Texts,
 };
 use belljar_journal::event::{Brief, Budget, Prompt, Replay, Skill};
-use belljar_journal::{Address, BlobRef, ReadError, RunView, read_all};
+use belljar_journal::{Address, BlobRef, Journal, ReadError, RunView, read_all};
 use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::{Digest, Expected, Objects, ObjectsError};
 use time::OffsetDateTime;
@@ -133,32 +133,103 @@ pub(crate) async fn checked(
     })
 }
 
-/// Takes the name of a recording for a run that is about to be made.
+/// Takes the name of a recording for a run that is about to be made. A name whose run does not
+/// exist is free: the process that took it died before it made the run. If two runs with one name
+/// are made at the same moment, the name is the later one's.
 pub(crate) async fn take_name(
-    belongings: &Belongings,
+    journal: &dyn Journal,
+    plans: &Objects,
     name: &RecordingName,
-    run: &RunId,
+    address: &Address,
 ) -> Result<(), CreateRunError> {
     let taken = || BriefError::RecordingExists(name.to_string());
     let object = recording_record(name);
-    let put = belongings.plans.put_record(&object, run.as_str().into(), &Expected::Absent).await;
-    match put {
-        Ok(_) => Ok(()),
+    if put_name(plans, &object, &address.run, &Expected::Absent).await? {
+        return Ok(());
+    }
+    let (run, version) = plans.get_record(&object).await?.ok_or_else(taken)?;
+    if let Some(run) = parsed(&run) {
         // The same request again, whose run was not written down.
-        Err(error) if error.is_conflict() => match recorded_run(&belongings.plans, name).await? {
-            Some(other) if other == *run => Ok(()),
-            _ => Err(taken().into()),
-        },
+        if run == address.run {
+            return Ok(());
+        }
+        if is_made(journal, &Address { tenant: address.tenant.clone(), run }).await? {
+            return Err(taken().into());
+        }
+    }
+    match put_name(plans, &object, &address.run, &Expected::Is(version)).await? {
+        true => Ok(()),
+        false => Err(taken().into()),
+    }
+}
+
+/// Returns false if the record is not as expected.
+async fn put_name(
+    plans: &Objects,
+    object: &str,
+    run: &RunId,
+    expected: &Expected,
+) -> Result<bool, CreateRunError> {
+    match plans.put_record(object, run.as_str().into(), expected).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_conflict() => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Gives a name back whose run was not made.
-pub(crate) async fn give_name_back(belongings: &Belongings, name: &RecordingName) {
-    if let Err(error) = belongings.plans.delete_record(&recording_record(name)).await {
+/// Gives a name back whose run was not made. If it may have been made all the same, it keeps its
+/// name; [`take_name`] finds out whether it exists.
+pub(crate) async fn give_name_back(
+    journal: &dyn Journal,
+    plans: &Objects,
+    name: &RecordingName,
+    address: &Address,
+) {
+    if let Err(error) = give_back(journal, plans, name, address).await {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(error, %name, "cannot give the name of a recording back");
     }
+}
+
+async fn give_back(
+    journal: &dyn Journal,
+    plans: &Objects,
+    name: &RecordingName,
+    address: &Address,
+) -> Result<(), CreateRunError> {
+    let is_ours = recorded_run(plans, name).await?.as_ref() == Some(&address.run);
+    if is_ours && !is_made(journal, address).await? {
+        plans.delete_record(&recording_record(name)).await?;
+    }
+    Ok(())
+}
+
+/// Gives the name of a run's recording to the run that retries it. Done again, it is done once.
+pub(crate) async fn hand_name_over(
+    plans: &Objects,
+    name: &str,
+    from: &RunId,
+    to: &RunId,
+) -> Result<(), CreateRunError> {
+    let Ok(name) = name.parse::<RecordingName>() else { return Ok(()) };
+    let object = recording_record(&name);
+    let Some((run, version)) = plans.get_record(&object).await? else { return Ok(()) };
+    if parsed(&run).as_ref() == Some(from) {
+        plans.put_record(&object, to.as_str().into(), &Expected::Is(version)).await?;
+    }
+    Ok(())
+}
+
+async fn is_made(journal: &dyn Journal, address: &Address) -> Result<bool, CreateRunError> {
+    match journal.find(address).await {
+        Ok(_) => Ok(true),
+        Err(ReadError::NoRun) => Ok(false),
+        Err(error) => Err(CreateRunError::Read(error)),
+    }
+}
+
+fn parsed(run: &[u8]) -> Option<RunId> {
+    std::str::from_utf8(run).ok()?.parse().ok()
 }
 
 /// The record among a tenant's plans that has the run of a recording.
@@ -171,7 +242,7 @@ async fn recorded_run(
     name: &RecordingName,
 ) -> Result<Option<RunId>, CreateRunError> {
     let found = plans.get_record(&recording_record(name)).await?;
-    Ok(found.and_then(|(run, _)| std::str::from_utf8(&run).ok()?.parse().ok()))
+    Ok(found.and_then(|(run, _)| parsed(&run)))
 }
 
 async fn skills(belongings: &Belongings, digests: &[Digest]) -> Result<Vec<Skill>, CreateRunError> {
@@ -210,4 +281,61 @@ async fn read(objects: &Objects, digest: &Digest, most: u64) -> Result<Vec<u8>, 
         tokio::task::spawn_blocking(move || file.take(most).read_to_end(&mut bytes).map(|_| bytes));
     let read = read.await.map_err(std::io::Error::other).flatten();
     read.map_err(|error| KeptError::from(ObjectsError::Broken(error)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_journal::event::{NetworkAccess, RunCreated};
+    use belljar_journal::{Directory, First, NewRun};
+    use belljar_objects::Place;
+
+    use super::*;
+
+    fn address(bits: u8) -> Address {
+        Address { tenant: "ann".into(), run: RunId::from_bits([bits; 16]) }
+    }
+
+    async fn make(journal: &Directory, address: Address) {
+        let created = RunCreated {
+            question: "q".into(),
+            datasets: Vec::new(),
+            model: "m".into(),
+            prompt: Texts::newest_for(&NetworkAccess::default()).prompt(),
+            budget: Budget::default(),
+            now: OffsetDateTime::UNIX_EPOCH,
+            wish: None,
+        };
+        let first = First::Created(created);
+        journal.create(&NewRun { address, first, most_unfinished: None }).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_name_of_a_recording_belongs_to_a_run_that_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Directory::open(&dir.path().join("runs")).unwrap();
+        let place = Place::Directory(dir.path().join("plans"));
+        let plans = Objects::open(&place, &dir.path().join("scratch")).unwrap();
+        let name: RecordingName = "deals".parse().unwrap();
+        let owner = async || recorded_run(&plans, &name).await.unwrap();
+        take_name(&journal, &plans, &name, &address(1)).await.unwrap();
+        take_name(&journal, &plans, &name, &address(1)).await.unwrap();
+        // The first run was never made: the name is free.
+        take_name(&journal, &plans, &name, &address(2)).await.unwrap();
+        assert_eq!(owner().await, Some(address(2).run));
+        make(&journal, address(2)).await;
+        let refused = take_name(&journal, &plans, &name, &address(3)).await;
+        let is_taken =
+            matches!(refused, Err(CreateRunError::Brief(BriefError::RecordingExists(_))));
+        assert!(is_taken, "{refused:?}");
+        // The run was made although its creation failed, or the name is another run's by now.
+        give_name_back(&journal, &plans, &name, &address(2)).await;
+        give_name_back(&journal, &plans, &name, &address(1)).await;
+        assert_eq!(owner().await, Some(address(2).run));
+        hand_name_over(&plans, "deals", &address(1).run, &address(4).run).await.unwrap();
+        assert_eq!(owner().await, Some(address(2).run));
+        hand_name_over(&plans, "deals", &address(2).run, &address(4).run).await.unwrap();
+        assert_eq!(owner().await, Some(address(4).run));
+        give_name_back(&journal, &plans, &name, &address(4)).await;
+        assert_eq!(owner().await, None);
+    }
 }

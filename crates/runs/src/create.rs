@@ -188,14 +188,15 @@ impl Runs {
         let most_unfinished = Some(allowance.runs);
         let new = NewRun { address: address.clone(), first, most_unfinished };
         if let Some(name) = &wanted.brief.record {
-            take_name(&belongings, name, &address.run).await?;
+            take_name(&**self.journal(), &belongings.plans, name, &address).await?;
         }
         match self.journal().create(&new).await {
             Ok(Created::Made) => {}
             Ok(Created::Already(first)) => return repeated(address, Some(&first), &wanted),
             Err(error) => {
                 if let Some(name) = &wanted.brief.record {
-                    give_name_back(&belongings, name).await;
+                    let journal = &**self.journal();
+                    give_name_back(journal, &belongings.plans, name, &address).await;
                 }
                 return Err(not_created(error));
             }

@@ -7,6 +7,7 @@ use belljar_model::{OperationCapped, OperationCaps, RunId};
 
 use crate::Runs;
 use crate::bounds::OverBudget;
+use crate::brief::hand_name_over;
 use crate::create::{CreateRunError, Made};
 use crate::network::check_caps;
 use crate::quota::{QuotaError, within};
@@ -31,6 +32,8 @@ pub enum RetryError {
     Environment(CreateRunError),
     #[error("cannot read the run")]
     Read(#[source] ReadError),
+    #[error("cannot give the name of the recording to the retry")]
+    Name(#[source] CreateRunError),
     #[error("cannot write the run down")]
     Create(#[source] CreateError),
 }
@@ -56,11 +59,12 @@ impl Runs {
         forked.budget = Some(budget);
         let address = Address { tenant: run.tenant.clone(), run: next_attempt(&run.run) };
         let mut first = forked.clone();
+        let wish = view.created.as_ref().and_then(|created| created.wish.as_ref());
+        let recording = wish.and_then(|wish| wish.brief.record.clone());
         let mut most_unfinished = None;
         match self.journal().find(&address).await {
             Ok(_) => {}
             Err(ReadError::NoRun) => {
-                let wish = view.created.as_ref().and_then(|created| created.wish.as_ref());
                 let has_model = wish.is_some_and(|wish| wish.operation.is_some());
                 let allowance = self.check_quota(&run.tenant, has_model).await?;
                 let nano_dollars = within(budget.nano_dollars, allowance.nano_dollars);
@@ -78,16 +82,32 @@ impl Runs {
         match self.journal().create(&new).await.map_err(not_created)? {
             Created::Made => {
                 self.0.bell.notify_one();
+                self.name_retry(recording.as_deref(), run, &address).await?;
                 Ok(Made { run: address, is_repeated: false })
             }
             Created::Already(event) => match event.body {
                 // The money may have been less, because of the day's quota.
                 Body::ForkedFrom(before) if is_same(&before, &forked) => {
+                    self.name_retry(recording.as_deref(), run, &address).await?;
                     Ok(Made { run: address, is_repeated: true })
                 }
                 _ => Err(RetryError::Retried(address.run)),
             },
         }
+    }
+
+    /// Lets the retry of a recorded run have the name of the recording.
+    async fn name_retry(
+        &self,
+        name: Option<&str>,
+        run: &Address,
+        retry: &Address,
+    ) -> Result<(), RetryError> {
+        let Some(name) = name else { return Ok(()) };
+        let belongings = self.data().of(&run.tenant);
+        let belongings = belongings.map_err(|error| RetryError::Name(error.into()))?;
+        let done = hand_name_over(&belongings.plans, name, &run.run, &retry.run).await;
+        done.map_err(RetryError::Name)
     }
 }
 

@@ -51,6 +51,6 @@ fn refused(error: &RetryError) -> Failure {
         RetryError::Budget(error) => over_budget(error).into(),
         RetryError::Quota(error) => over_quota(error),
         RetryError::Environment(error) => not_created(error),
-        RetryError::Read(_) | RetryError::Create(_) => failed(error),
+        RetryError::Read(_) | RetryError::Name(_) | RetryError::Create(_) => failed(error),
     }
 }
