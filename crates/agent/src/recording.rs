@@ -65,6 +65,8 @@ pub(crate) struct RequestDigests {
 pub enum RecordingError {
     #[error("the recording cannot be read")]
     Json(#[from] serde_json::Error),
+    #[error("the task that makes the recording ended early")]
+    Task(#[from] tokio::task::JoinError),
     #[error("the recording has the format {0}, which this version does not know")]
     Version(u32),
 }
@@ -89,8 +91,20 @@ pub(crate) enum Divergence {
 }
 
 impl Recording {
+    /// Makes the bytes of a recording on a thread of its own: the conversation is composed once
+    /// for each prompt, and other runs need this thread.
+    pub(crate) async fn make(
+        run: RunId,
+        created: RunCreated,
+        events: Vec<Event>,
+        facts: Facts,
+    ) -> Result<Vec<u8>, RecordingError> {
+        let making = move || Self::of(&run, &created, &events, &facts).to_bytes();
+        tokio::task::spawn_blocking(making).await?
+    }
+
     /// Makes a recording of a run from its events.
-    pub(crate) fn of(run: &RunId, created: &RunCreated, events: &[Event], facts: &Facts) -> Self {
+    fn of(run: &RunId, created: &RunCreated, events: &[Event], facts: &Facts) -> Self {
         let parameters = created.wish.as_ref().map(|wish| wish.brief.parameters);
         let parameters = parameters.unwrap_or_default();
         let mut answers = Vec::new();
@@ -130,7 +144,7 @@ impl Recording {
         }
     }
 
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, RecordingError> {
+    fn to_bytes(&self) -> Result<Vec<u8>, RecordingError> {
         Ok(serde_json::to_vec(self)?)
     }
 

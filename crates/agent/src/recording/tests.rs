@@ -1,3 +1,5 @@
+use std::task::Poll;
+
 use belljar_journal::event::{
     Block, Body, Budget, Event, Injected, InjectedMessage, LlmRequested, NetworkAccess, PromptBuilt,
 };
@@ -69,6 +71,22 @@ fn recording() -> Recording {
     let recording =
         Recording::of(&RunId::from_bits([1; 16]), &created(budget()), &events("go"), &facts("d"));
     Recording::read(&recording.to_bytes().unwrap()).unwrap()
+}
+
+/// A current-thread runtime: whatever this task waits for, other tasks go on.
+#[tokio::test]
+async fn a_recording_is_made_on_another_thread() {
+    let run = RunId::from_bits([1; 16]);
+    let mut bodies: Vec<Body> = vec![created(budget()).into()];
+    for turn in 1..200 {
+        bodies.extend([built(turn), asked(turn), answered(turn, "more")]);
+    }
+    let (events, facts) = (log(bodies), facts("d"));
+    let expected = Recording::of(&run, &created(budget()), &events, &facts).to_bytes().unwrap();
+    let mut making = std::pin::pin!(Recording::make(run, created(budget()), events, facts));
+    let first = std::future::poll_fn(|cx| Poll::Ready(making.as_mut().poll(cx))).await;
+    assert!(first.is_pending(), "it was made while other tasks waited");
+    assert_eq!(making.await.unwrap(), expected);
 }
 
 #[test]

@@ -61,8 +61,8 @@ impl Work<'_> {
         if self.story.view.recording.is_some() {
             return Ok(());
         }
-        let run = &self.lease.address.run;
-        let bytes = Recording::of(run, &created, &self.events, &self.facts).to_bytes()?;
+        let (run, events) = (self.lease.address.run.clone(), self.events.clone());
+        let bytes = Recording::make(run, created, events, self.facts.clone()).await?;
         let depot = &self.worker.rooms.depot;
         let object = item(BlobRef::of(&bytes)).name;
         let mut file = depot.fresh(&object)?;
