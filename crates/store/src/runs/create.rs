@@ -20,7 +20,7 @@ impl Runs {
         if let Some(most) = new.most_unfinished {
             let unfinished = unfinished(&mut change, &new.address.tenant).await?;
             if unfinished >= most {
-                drop(change);
+                change.rollback().await.map_err(failed)?;
                 return match self.why_not_made(new).await {
                     Err(CreateError::NoParent | CreateError::NoTenant) => {
                         Err(CreateError::TooManyUnfinished { most, unfinished })
