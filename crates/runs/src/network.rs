@@ -129,7 +129,7 @@ mod tests {
             |key: &str| OperationCaps { key: key.parse().unwrap(), ..OperationCaps::default() };
         assert_eq!(check_caps(&view, &caps("llm,search")), Ok(()));
         let refused = |key| check_caps(&view, &caps(key)).unwrap_err().operation;
-        assert_eq!((refused("llm"), refused("search")), ("search".into(), "llm".into()));
+        assert_eq!((refused("llm"), refused("search")), ("search".to_owned(), "llm".to_owned()));
     }
 
     #[test]
