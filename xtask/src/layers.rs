@@ -282,6 +282,7 @@ pub(crate) const TABLE: &[Row] = &[
         "the executable: commands for people and scripts, one role for each service",
         &[
             "model",
+            "api",
             "bus",
             "sandbox",
             "template",

@@ -22,6 +22,8 @@ const WRITABLE: [&str; 3] = ["/home/user", "/tmp", "/var/tmp"];
 const MAX_CHANGES: usize = 200;
 /// Their bytes, as they are sent.
 const MAX_CHANGES_BYTES: usize = 32 << 10;
+/// Kernels stamp files with the time of their last tick, which is up to 10 ms old.
+const FILE_CLOCK_TICK: Duration = Duration::from_millis(10);
 /// Longest wait of the end of a call for its list of files.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -170,6 +172,7 @@ fn difference(
     is_complete: bool,
 ) -> Vec<FileChange> {
     let mut found = Vec::new();
+    let since = since.saturating_sub(FILE_CLOCK_TICK);
     for (path, state) in now {
         let was = before.and_then(|before| before.get(path));
         let (bytes, seconds, nanos) = *state;
@@ -271,6 +274,15 @@ mod tests {
         let rows = queue.batch().unwrap().rows;
         let known: Vec<_> = rows.into_iter().map(|row| row.attribution).collect();
         assert_eq!(known, [Some(first), Some(second), None, None]);
+    }
+
+    #[test]
+    fn a_file_that_is_written_at_once_has_the_time_of_the_tick_before() {
+        let (began, tick) = (Duration::new(10, 7_000_000), ("made".to_owned(), (2, 10, 0)));
+        let found = difference(None, &Changed::from([tick]), began, true);
+        assert_eq!(found.len(), 1);
+        let old = ("copied".to_owned(), (2, 9, 990_000_000));
+        assert!(difference(None, &Changed::from([old]), began, true).is_empty());
     }
 
     #[test]

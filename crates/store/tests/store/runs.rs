@@ -21,7 +21,8 @@ pub(super) async fn begun(store: &Store, address: &Address) {
         now: OffsetDateTime::UNIX_EPOCH,
         wish: None,
     };
-    let new = NewRun { address: address.clone(), first: First::Created(created) };
+    let new =
+        NewRun { address: address.clone(), first: First::Created(created), most_unfinished: None };
     store.runs().create(&new).await.unwrap();
 }
 
@@ -44,7 +45,8 @@ async fn a_fork_needs_what_its_parent_needs() {
         budget: None,
         retry: None,
     };
-    let new = NewRun { address: child.clone(), first: First::Forked(forked) };
+    let new =
+        NewRun { address: child.clone(), first: First::Forked(forked), most_unfinished: None };
     store.runs().create(&new).await.unwrap();
     for run in [&parent, &child] {
         let claimed = store.runs().claim(run, "old", Duration::from_secs(60)).await;
