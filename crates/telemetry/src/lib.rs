@@ -24,5 +24,5 @@ mod trail;
 pub use fields::Value;
 pub use metrics::{Described, Metrics, RunMetrics, Spent, Timer, metrics};
 pub use requests::{Route, name_sandbox, observe, pass_on};
-pub use start::{Format, Role, Settings, StartError, Telemetry, start};
+pub use start::{Format, Role, Settings, StartError, Telemetry, serve_metrics, start};
 pub use traces::{Context, EndpointError, Past, Whose, here, recall, record, remember};

@@ -91,6 +91,20 @@ impl Drop for Telemetry {
     }
 }
 
+/// Serves the metrics of this process, and sets up nothing else: for one with logs of its own.
+pub fn serve_metrics(role: Role, address: SocketAddr) -> Result<Telemetry, StartError> {
+    let (address, listening) = listen(role, address)?;
+    Ok(Telemetry { address: Some(address), exporter: None, listening: Some(listening) })
+}
+
+fn listen(
+    role: Role,
+    address: SocketAddr,
+) -> Result<(SocketAddr, tokio::task::AbortHandle), StartError> {
+    let listening = metrics::listen(address, Arc::new(Scrape::new(role)));
+    listening.map_err(|source| StartError::Metrics { address, source })
+}
+
 /// Sets up logs, metrics and traces of this process. To be called within a
 /// runtime, before anything that should be seen.
 pub fn start(role: Role, settings: &Settings) -> Result<Telemetry, StartError> {
@@ -99,12 +113,8 @@ pub fn start(role: Role, settings: &Settings) -> Result<Telemetry, StartError> {
         started.map_err(|source| StartError::Traces { url: url.to_owned(), source })
     });
     let exporter = exporter.transpose()?;
-    let listening = settings.metrics.map(|address| {
-        let scrape = Arc::new(Scrape::new(role));
-        let listening = metrics::listen(address, scrape);
-        listening.map_err(|source| StartError::Metrics { address, source })
-    });
-    let (address, listening) = listening.transpose()?.unzip();
+    let listening = settings.metrics.map(|address| listen(role, address)).transpose()?;
+    let (address, listening) = listening.unzip();
     let queue = exporter.as_ref().map(Exporter::queue);
     if let Some(queue) = &queue {
         traces::install(queue.clone());
