@@ -236,7 +236,9 @@ async fn refused(client: &Client, holder: &str) -> anyhow::Result<()> {
     let wish = run(&["echo", "admin"]);
     let refusal = loop {
         let answer = client.json("POST", "/v1/runs", &wish).await?;
-        if answer.status != 201 {
+        // The list of templates has a new cap before the check of the caller's caps has it.
+        let is_early = answer.status == 422 && answer.code()? == "operation_not_offered";
+        if answer.status != 201 && !is_early {
             break answer;
         }
         ensure_in_time!(begin.elapsed() < HANG_LIMIT, "a cap is never in force");
