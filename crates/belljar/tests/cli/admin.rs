@@ -135,7 +135,7 @@ fn a_tenant_keeps_what_nobody_changes() {
         changed,
         serde_json::json!({
             "name": "acme", "sandboxes": 6, "longest_life_seconds": 5400, "floor": "oci/runsc",
-            "operations": null,
+            "operations": null, "max_runs": null, "max_run_nano_dollars_per_day": null,
         })
     );
     let capped = office.document(&["tenant", "put", "acme", "--operations", "search,llm"]);
