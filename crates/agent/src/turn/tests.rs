@@ -264,7 +264,9 @@ async fn output_that_is_too_long_is_cut_and_says_so() {
     add_turn(&journal, &lease, 1, Some(whole)).await;
     let finished =
         Finished { outcome: Outcome::Answered, error: None, message: None, result: None };
-    append(&journal, &lease, finished).await;
+    let events = belljar_journal::read_all(&journal, &lease.address).await.unwrap();
+    let finished = NewEvent::new(finished).seen(events.last().unwrap().seq);
+    journal.append(&lease, finished).await.unwrap();
     let shown = turn(&journal, &rows, &address("ann"), 1).await.unwrap().unwrap();
     let end = shown.calls[0].end.as_ref().unwrap();
     assert!(end.output_truncated);
