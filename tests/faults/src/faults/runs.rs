@@ -1,7 +1,8 @@
 //! Runs in flight on a platform whose parts are killed.
 //!
 //! A run must end with an answer or a typed failure, once. Its transcript has no gap, and no
-//! call of it is executed twice.
+//! call of it is executed twice: the cases see to that themselves, so invariant I2, which counts
+//! the effects of sandboxes, is not theirs.
 //!
 //! Requirements: A13, P2, P5
 
