@@ -161,7 +161,7 @@ pub(crate) struct Allowance {
 struct Day {
     quota: u64,
     spent: u64,
-    /// What unfinished runs may still spend.
+    /// The money that unfinished runs may still spend.
     reserved: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What programs read in `/proc` to learn how much they may use: the sandbox's own
+//! Figures that programs read in `/proc` to learn how much they may use: the sandbox's own
 //! limits and use, never the host's.
 //!
 //! Requirements: S3, S4
