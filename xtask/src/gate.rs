@@ -69,19 +69,25 @@ pub(crate) fn nightly(root: &Path, names: &[String]) -> Result<()> {
     let date = now()?;
     let date = date.split(' ').next().unwrap_or_default();
     let mut session = Session::begin(root, &records, &commit);
+    // A row is written as soon as its stage has ended: a nightly may be cut off.
+    let mut rows = 0;
+    let mut write = |ended: &[StageResult]| -> Result<()> {
+        for it in ended.iter().skip(rows) {
+            let (suite, seconds) = (it.stage.name, it.time.seconds);
+            let row = quality::Row { date, commit: &commit, suite, counts: it.counts(), seconds };
+            quality::append(&page, &row)?;
+            rows += 1;
+        }
+        Ok(())
+    };
     for stage in chosen {
         let _ = session.run(stage);
+        write(&session.ended)?;
     }
     session.wait();
-    let mut failed = Vec::new();
-    for ended in &session.ended {
-        if ended.result.is_err() {
-            failed.push(ended.stage.name);
-        }
-        let (suite, seconds) = (ended.stage.name, ended.time.seconds);
-        let row = quality::Row { date, commit: &commit, suite, counts: ended.counts(), seconds };
-        quality::append(&page, &row)?;
-    }
+    write(&session.ended)?;
+    let failed = session.ended.iter().filter(|it| it.result.is_err());
+    let failed: Vec<_> = failed.map(|it| it.stage.name).collect();
     let run = session.finish();
     print!("{}", summary(&run));
     records.add(run)?;
