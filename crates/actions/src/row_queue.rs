@@ -113,7 +113,7 @@ impl RowQueue {
         waiting.last += 1;
         let number = waiting.last;
         row.id = format!("{}-{number}", self.0.writer);
-        // What no store would read is not kept for it.
+        // A row that no store would read is not kept.
         let Some(bytes) = length(&row).filter(|bytes| *bytes <= MAX_BATCH_BYTES) else {
             metrics().rows_dropped("too_large", 1);
             return;

@@ -97,7 +97,10 @@ const CONNECTIONS: &str = "
     on conflict (id) do nothing";
 
 /// Rows whose forerunners are below a number of bytes, and how many there are with the others.
-const CALLS_OF_TURN: &str = "
+macro_rules! rows_of_turn {
+    ($table:literal) => {
+        concat!(
+            "
     select doc, total from (
       select doc, total, began_at, id, sum(size) over (order by began_at, id) - size as before
       from (
@@ -105,21 +108,17 @@ const CALLS_OF_TURN: &str = "
         from (
           select jsonb_strip_nulls(to_jsonb(c)) || jsonb_build_object(
                    'began', (extract(epoch from began_at) * 1000000)::bigint) as doc, began_at, id
-          from call c where tenant = $1 and run = $2 and turn = $3
+          from ",
+            $table,
+            " c where tenant = $1 and run = $2 and turn = $3
           order by began_at, id limit $4) c) c) c
-    where before < $5 order by began_at, id";
+    where before < $5 order by began_at, id"
+        )
+    };
+}
 
-const CONNECTIONS_OF_TURN: &str = "
-    select doc, total from (
-      select doc, total, began_at, id, sum(size) over (order by began_at, id) - size as before
-      from (
-        select doc, began_at, id, octet_length(doc::text) as size, count(*) over () as total
-        from (
-          select jsonb_strip_nulls(to_jsonb(c)) || jsonb_build_object(
-                   'began', (extract(epoch from began_at) * 1000000)::bigint) as doc, began_at, id
-          from connection c where tenant = $1 and run = $2 and turn = $3
-          order by began_at, id limit $4) c) c) c
-    where before < $5 order by began_at, id";
+const CALLS_OF_TURN: &str = rows_of_turn!("call");
+const CONNECTIONS_OF_TURN: &str = rows_of_turn!("connection");
 
 impl Store {
     pub fn rows(&self) -> Rows {

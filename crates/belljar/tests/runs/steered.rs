@@ -263,7 +263,7 @@ pub(crate) async fn quotas_refuse_what_is_above_them_alone(world: &World) {
     assert!(runs.create("one", wanted("b")).await.unwrap().is_repeated);
     runs.create("two", wanted("c")).await.unwrap();
 
-    // What is left of the day bounds a run; when nothing is left, there is none.
+    // The rest of the day's money bounds a run; without a rest there is no run.
     let spend = async |tenant: &str, nano_dollars: u64| {
         let sums = Sums::from([("nano_dollars".to_owned(), nano_dollars)]);
         let from = span_of(OffsetDateTime::now_utc());

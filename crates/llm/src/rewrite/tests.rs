@@ -109,7 +109,7 @@ fn pinned_fields_win() {
         {"model":"p","temperature":0,"max_tokens":32000,"thinking":{"type":"disabled"},"tools":[]}
         [model x → p, output 99999999 → 32000, pinned temperature, pinned thinking, pinned tools]"#]]
     .assert_eq(&shown(rewrite_by(&rules, ANTHROPIC, Endpoint::Generate, body), body));
-    // Who asks for the pinned value is given what it asks for.
+    // A client that asks for the pinned value gets what it asks for.
     let same = r#"{"model":"p","temperature":0,"max_tokens":9,"thinking":{"type":"disabled"}}"#;
     let changes = rewrite_by(&rules, ANTHROPIC, Endpoint::Generate, same).unwrap().changes;
     assert_eq!(changes, [Change::Pinned("tools".into())]);

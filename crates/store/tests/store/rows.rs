@@ -96,7 +96,7 @@ async fn rows_come_back_as_they_were_sent_and_a_batch_may_come_twice() {
     assert_eq!(rows.put(&batch).await.unwrap(), StoredRows::default());
     let first = found(&rows, "ann", 1).await;
     assert_eq!(first[1], batch[1]);
-    // What the database cannot hold is bounded, and holds nothing up.
+    // Values that the database cannot hold are bounded, and hold nothing up.
     let mut expected = batch[0].clone();
     if let RowBody::Call(call) = &mut expected.body {
         call.files[0].path = "/home/user/a\u{fffd}b".to_owned();

@@ -76,7 +76,7 @@ async fn caps_on_operations_are_kept_and_lifted() {
 
     assert!(store.tenant("ann").await.unwrap().operations.is_all());
     store.cap_tenant("ann", &cap("llm,search")).await.unwrap();
-    // What is said of its quota leaves the cap alone.
+    // A change of its quota leaves the cap alone.
     store.put_tenant("ann", None, QUOTA).await.unwrap();
     assert_eq!(store.tenant("ann").await.unwrap().operations, cap("llm,search"));
     assert!(store.tenant("bob").await.unwrap().operations.is_all());

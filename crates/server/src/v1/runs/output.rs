@@ -28,7 +28,7 @@ pub(in crate::v1) async fn output(
         Problem::new(Kind::NotFound, "call_not_found", message)
             .hint("`tool_finished` among the run's events has the turn and the id of each call")
     })?;
-    // What was not cut is whole in the event.
+    // Output that was not cut is whole in the event.
     let content = match finished.outputs.iter().find(|output| output.stream == "all") {
         Some(whole) => {
             let content = runs.journal().get_blob(&run, &whole.content).await;
