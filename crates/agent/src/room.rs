@@ -195,9 +195,17 @@ pub(crate) async fn python(sandbox: &Sandbox) -> Result<String, Error> {
     }
 }
 
-/// Code in a process of its own.
+/// Code in a process of its own, with its outputs in order: without `-u`, what it printed would
+/// come after the exception.
 pub(crate) fn fresh(code: &str) -> Command {
-    Command { stdin: Some(code.to_owned()), ..Command::argv(["python3", "-"]) }
+    let script = in_order("exec python3 -u -");
+    Command { stdin: Some(code.to_owned()), ..Command::script(script) }
+}
+
+/// The script with both outputs on one pipe. The model sees their lines in the order in which
+/// they were written, and a replayed call shows what the recorded one did.
+pub(crate) fn in_order(script: &str) -> String {
+    format!("exec 2>&1; {script}")
 }
 
 /// Whether an error means that the sandbox is not there any more.

@@ -316,7 +316,8 @@ async fn execute(
             Heard::cell(sandbox.run_cell(&context, &cell, key.as_ref()).await?).await
         }
         Asked::Shell(shell) => {
-            let command = Command { timeout, cpu, ..Command::script(shell.command.clone()) };
+            let command =
+                Command { timeout, cpu, ..Command::script(room::in_order(&shell.command)) };
             Heard::command(sandbox.run(&command, key.as_ref()).await?).await
         }
         Asked::Read(asked) => Ok(match read(sandbox, &asked.path, MOST_READ).await {
