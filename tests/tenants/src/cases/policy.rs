@@ -175,10 +175,17 @@ async fn deadlines(a: &Client) -> anyhow::Result<()> {
     }
     ensure!(state(&paused).await? == "paused", "it was not paused");
     ensure!(state(&stays).await? == "running", "it had another deadline");
-    let ended = a.get("/v1/ended").await?.expect(200)?.value()?;
-    let of = |entry: &&Value| entry["id"] == killed.as_str();
-    let entry = ended["items"].as_array().and_then(|all| all.iter().find(of).cloned());
-    ensure!(entry.is_some_and(|entry| entry["reason"] == "timeout_wall"), "{ended}");
+    // It is found no more as soon as it ends, and on record once nothing of it is left.
+    loop {
+        let ended = a.get("/v1/ended").await?.expect(200)?.value()?;
+        let items = ended["items"].as_array().context("no list")?;
+        if let Some(entry) = items.iter().find(|entry| entry["id"] == killed.as_str()) {
+            ensure!(entry["reason"] == "timeout_wall", "{ended}");
+            break;
+        }
+        ensure_in_time!(begin.elapsed() < HANG_LIMIT, "its end is not on record: {ended}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     // One that does not wish so stays as it is; the other is woken by use.
     let path = |id: &str| format!("/v1/sandboxes/{id}/files?path=/tmp");
     let answer = a.get(&path(&paused)).await?.expect(409)?;
