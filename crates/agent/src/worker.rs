@@ -17,6 +17,7 @@ mod deviation;
 mod keeper;
 mod network;
 mod obey;
+mod outbox;
 mod replay;
 
 use std::sync::Arc;
@@ -28,8 +29,8 @@ use belljar_journal::event::{
     Body, Brief, Brought, Dataset, Event, Injected, InjectedMessage, Limit, LlmFailed, LlmTrouble,
 };
 use belljar_journal::{
-    Address, AppendError, Appended, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError,
-    NewEvent, ReadError, RunView,
+    Address, AppendError, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError, NewEvent,
+    ReadError, RunView,
 };
 use belljar_model::Sequence;
 use belljar_provider::Provider;
@@ -49,6 +50,7 @@ use crate::story::Story;
 use crate::words::WordListener;
 use keeper::Keeper;
 use network::GivenToken;
+use outbox::Outbox;
 
 /// What is read of a log at once.
 const PART: usize = 200;
@@ -145,8 +147,13 @@ enum Round {
 struct Work<'w> {
     worker: &'w Worker,
     lease: Lease,
+    /// The log, and after that what is not yet written.
     events: Vec<Event>,
     story: Story,
+    /// How many of the events are written, and the story that these tell.
+    written_events: usize,
+    written_story: Story,
+    outbox: Outbox,
     signals: Signals,
     told: Told,
     facts: Facts,
@@ -209,7 +216,8 @@ impl Worker {
             self.tell_rest(&lease, &told).await;
         }
         drop(keeper);
-        if !matches!(worked, Err(WorkError::Fenced)) {
+        let is_released = matches!(worked, Ok(Left::Finished)) && self.journal.releases_at_end();
+        if !is_released && !matches!(worked, Err(WorkError::Fenced)) {
             // Whoever comes next need not think that we died.
             match self.journal.release(&lease).await {
                 Ok(()) | Err(LeaseError::Fenced { .. }) => {}
@@ -227,7 +235,10 @@ impl Worker {
                 work.catch_up().await?;
                 match work.round().await {
                     Ok(Round::Again) => {}
-                    Ok(Round::Left(left)) => return Ok(left),
+                    Ok(Round::Left(left)) => {
+                        work.flush().await?;
+                        return Ok(left);
+                    }
                     // Something came in between: look again, and decide anew.
                     Err(WorkError::Append(AppendError::Unseen { .. })) => {}
                     Err(WorkError::Append(AppendError::Fenced { .. })) => {
@@ -338,11 +349,15 @@ impl<'w> Work<'w> {
             Some(replay) => Some(Arc::new(worker.recording(replay.recording).await?)),
             None => None,
         };
+        let outbox = Outbox::new(story.view.head);
         Ok(Self {
             worker,
             lease,
+            written_events: events.len(),
+            written_story: story.clone(),
             events,
             story,
+            outbox,
             signals,
             told,
             facts,
@@ -353,31 +368,6 @@ impl<'w> Work<'w> {
             is_seen: false,
             token: GivenToken::default(),
         })
-    }
-
-    /// Reads what was written since.
-    async fn catch_up(&mut self) -> Result<(), WorkError> {
-        loop {
-            let from = self.story.view.head.next();
-            let part = self.worker.journal.read(&self.lease.address, from, PART).await?;
-            let is_last = part.len() < PART;
-            for event in &part {
-                let before = &self.story.view;
-                self.worker.tell(&self.lease, &self.told, &mut self.signals, before, event);
-                self.story.apply(event);
-            }
-            self.events.extend(part);
-            if is_last {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn append(&self, event: NewEvent) -> Result<Sequence, WorkError> {
-        let kind = event.body.kind().to_owned();
-        let appended = self.worker.journal.append(&self.lease, event).await;
-        belljar_fault::point_at("run", &kind);
-        appended.map(Appended::seq).map_err(WorkError::Append)
     }
 
     /// Does the one thing that is due.

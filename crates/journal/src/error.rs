@@ -116,3 +116,15 @@ pub enum BlobError {
     #[error(transparent)]
     Failed(#[from] Failure),
 }
+
+/// A blob that is written with an event fails as the event does.
+impl From<BlobError> for AppendError {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::NoRun => Self::NoRun,
+            BlobError::TooLarge => Self::TooLarge,
+            BlobError::Failed(failure) => Self::Failed(failure),
+            error @ (BlobError::NoBlob(_) | BlobError::Damaged(_)) => Failure::new(error).into(),
+        }
+    }
+}

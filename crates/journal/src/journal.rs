@@ -233,6 +233,29 @@ impl Appended {
     }
 }
 
+/// Several events, and contents that they name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    pub events: Vec<NewEvent>,
+    /// Each is kept as a blob of the run.
+    pub blobs: Vec<Vec<u8>>,
+}
+
+impl From<Vec<NewEvent>> for Batch {
+    fn from(events: Vec<NewEvent>) -> Self {
+        Self { events, blobs: Vec::new() }
+    }
+}
+
+/// What became of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppendedAll {
+    /// The last one of them.
+    pub last: Sequence,
+    /// All of them, as they are now in the log; none: that has to be read.
+    pub events: Option<Vec<Event>>,
+}
+
 /// Where transcripts are kept.
 pub trait Journal: fmt::Debug + Send + Sync {
     /// Makes a run with its first event.
@@ -258,6 +281,19 @@ pub trait Journal: fmt::Debug + Send + Sync {
                     return Ok(count);
                 }
             }
+        })
+    }
+
+    /// How many runs of a tenant are not over.
+    fn count_unfinished<'a>(&'a self, tenant: &'a str) -> BoxFuture<'a, Result<u64, ReadError>> {
+        Box::pin(async move {
+            let mut count = 0;
+            for state in State::ALL {
+                if state != State::Finished {
+                    count += self.count(tenant, state).await?;
+                }
+            }
+            Ok(count)
         })
     }
 
@@ -291,6 +327,35 @@ pub trait Journal: fmt::Debug + Send + Sync {
         lease: &'a Lease,
         event: NewEvent,
     ) -> BoxFuture<'a, Result<Appended, AppendError>>;
+
+    /// Writes several events down, in this order; in one step, where the journal can. With `seen`,
+    /// only if that is the last event: nothing has happened since the writer looked.
+    ///
+    /// After an error, the first of them may be written.
+    fn append_all<'a>(
+        &'a self,
+        lease: &'a Lease,
+        batch: Batch,
+        seen: Option<Sequence>,
+    ) -> BoxFuture<'a, Result<AppendedAll, AppendError>> {
+        Box::pin(async move {
+            for content in batch.blobs {
+                self.put_blob(&lease.address, content).await?;
+            }
+            let mut last = seen.unwrap_or_default();
+            for (place, event) in batch.events.into_iter().enumerate() {
+                let first = seen.filter(|_| place == 0);
+                let event = NewEvent { seen: event.seen.or(first), ..event };
+                last = self.append(lease, event).await?.seq();
+            }
+            Ok(AppendedAll { last, events: None })
+        })
+    }
+
+    /// Returns true if the last event of a run gives its lease back: nothing is left to release.
+    fn releases_at_end(&self) -> bool {
+        false
+    }
 
     /// Writes down what somebody outside wants. Needs no lease.
     fn request<'a>(

@@ -35,8 +35,8 @@ pub use essence::essence;
 pub use event::{Body, Event, FORMAT};
 pub use figures::{FigureFile, FigureStore, SpanSums, Sums, span_of};
 pub use journal::{
-    Address, Appended, Created, First, Journal, Lease, ListQuery, Listed, NewEvent, NewRun, Page,
-    Parent, RunRow, State, read_all,
+    Address, Appended, AppendedAll, Batch, Created, First, Journal, Lease, ListQuery, Listed,
+    NewEvent, NewRun, Page, Parent, RunRow, State, read_all,
 };
 pub use key::Key;
 pub use row_store::{FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};

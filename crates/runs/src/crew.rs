@@ -19,6 +19,7 @@ use belljar_journal::{Address, ClaimError, ReadError};
 use belljar_model::Sequence;
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::MissedTickBehavior;
 
 use crate::Runs;
 use crate::data::KeptError;
@@ -54,6 +55,8 @@ struct Crew<'r> {
     at: HashMap<Id, Address>,
     /// Until when a run is left alone, and how long that is.
     resting: HashMap<Address, (Instant, Duration)>,
+    /// True if there may be more work than hands.
+    is_behind: bool,
     stop: watch::Receiver<bool>,
 }
 
@@ -77,17 +80,26 @@ impl Runs {
             works: JoinSet::new(),
             at: HashMap::new(),
             resting: HashMap::new(),
+            is_behind: false,
             stop: stopped,
         };
         let mut stop = std::pin::pin!(stop);
+        let mut clock = tokio::time::interval(self.settings().look);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_due = true;
         while self.settings().at_once > 0 {
-            crew.look().await;
-            tokio::select! {
-                () = &mut stop => break,
-                Some(done) = crew.works.join_next_with_id() => crew.let_go(done),
-                () = self.0.bell.notified() => {}
-                () = tokio::time::sleep(self.settings().look) => {}
+            if is_due {
+                crew.look().await;
             }
+            is_due = tokio::select! {
+                () = &mut stop => break,
+                Some(done) = crew.works.join_next_with_id() => {
+                    // A run that is over leaves no work, only hands.
+                    !crew.let_go(done) || crew.is_behind
+                }
+                () = self.0.bell.notified() => true,
+                _ = clock.tick() => true,
+            };
         }
         let _ = stopping.send(true);
         while let Some(done) = crew.works.join_next_with_id().await {
@@ -138,6 +150,7 @@ impl Crew<'_> {
     /// Begins to work on what waits, as far as there are hands.
     async fn look(&mut self) {
         let at_once = self.runs.settings().at_once;
+        self.is_behind = true;
         if self.works.len() >= at_once {
             return;
         }
@@ -150,6 +163,7 @@ impl Crew<'_> {
             }
         };
         let now = Instant::now();
+        let mut is_behind = wanted.len() >= LOOKED_AT;
         // A run that is over by now is looked for by nobody.
         self.resting.retain(|_, (until, rest)| *until + *rest > now);
         for run in wanted {
@@ -158,6 +172,7 @@ impl Crew<'_> {
             }
             let rests = self.resting.get(&run).is_some_and(|(until, _)| *until > now);
             if rests || self.at.values().any(|other| *other == run) || self.has_share(&run.tenant) {
+                is_behind = true;
                 continue;
             }
             let (runs, stop) = (self.runs.clone(), self.stop.clone());
@@ -165,6 +180,7 @@ impl Crew<'_> {
             let work = self.works.spawn(async move { runs.work_on(&address, stop).await });
             self.at.insert(work.id(), run);
         }
+        self.is_behind = is_behind;
     }
 
     /// Whether a tenant has all the hands that one may have: the last one is kept for
@@ -174,9 +190,11 @@ impl Crew<'_> {
         self.at.values().filter(|run| run.tenant == tenant).count() >= most
     }
 
-    fn let_go(&mut self, done: Result<(Id, Done), JoinError>) {
+    /// Forgets who worked on a run. Returns true if the run is over.
+    fn let_go(&mut self, done: Result<(Id, Done), JoinError>) -> bool {
         let id = done.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(run) = self.at.remove(&id) else { return };
+        let Some(run) = self.at.remove(&id) else { return false };
+        let is_over = matches!(done, Ok((_, Ok(Left::Finished))));
         match done {
             Ok((_, Ok(Left::Finished | Left::Paused | Left::Stopped))) => {
                 self.resting.remove(&run);
@@ -198,6 +216,7 @@ impl Crew<'_> {
                 self.rest(run);
             }
         }
+        is_over
     }
 
     fn rest(&mut self, run: Address) {

@@ -66,10 +66,7 @@ impl Runs {
         has_model: bool,
     ) -> Result<Allowance, QuotaError> {
         let quota = (self.0.parts.quotas)(tenant).await?;
-        let mut unfinished = 0;
-        for state in UNFINISHED {
-            unfinished += self.journal().count(tenant, state).await?;
-        }
+        let unfinished = self.journal().count_unfinished(tenant).await?;
         if unfinished >= quota.runs {
             return Err(QuotaError::Runs { quota: quota.runs, unfinished });
         }

@@ -7,7 +7,10 @@ use crate::{Store, nodes, read};
 /// be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
+    /// Those of transactions that only read included.
     pub commits: u64,
+    /// Transactions that wrote, whether they were committed or not; of all databases.
+    pub writes: u64,
     pub inserted: u64,
     pub updated: u64,
     pub deleted: u64,
@@ -32,13 +35,15 @@ impl Store {
     pub async fn activity(&self) -> Result<Activity, StoreError> {
         let row = sqlx::query(
             "select d.xact_commit, d.tup_inserted, d.tup_updated, d.tup_deleted,
-                    w.wal_bytes::bigint as wal_bytes
+                    w.wal_bytes::bigint as wal_bytes,
+                    pg_snapshot_xmax(pg_current_snapshot())::text::bigint as writes
              from pg_stat_database d, pg_stat_wal w where d.datname = current_database()",
         )
         .fetch_one(&self.pool)
         .await?;
         Ok(Activity {
             commits: read::number(&row, "xact_commit")?,
+            writes: read::number(&row, "writes")?,
             inserted: read::number(&row, "tup_inserted")?,
             updated: read::number(&row, "tup_updated")?,
             deleted: read::number(&row, "tup_deleted")?,

@@ -2,7 +2,9 @@
 //!
 //! An append is one statement: the run's row is moved on, if it is still under the
 //! writer's lease, and the event gets the number that came of it. No lock is held
-//! over a round trip, and a writer whose lease has passed on writes nothing.
+//! over a round trip, and a writer whose lease has passed on writes nothing. Events that a worker
+//! gathered are appended by one statement too, and leases are renewed by one for all of a process:
+//! a commit is what costs.
 //!
 //! Nobody is notified by the database: `notify` makes every commit queue for one
 //! lock. Whoever watches looks again, sooner if somebody rings.
@@ -10,17 +12,19 @@
 mod append;
 mod blobs;
 mod create;
+mod gathered;
 mod lease;
 mod look;
+mod renew;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
-    Address, AppendError, Appended, Bells, BlobError, BlobRef, Body, ClaimError, CreateError,
-    Created, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun,
-    ReadError, RequestError, RunRow, State, rules,
+    Address, AppendError, Appended, AppendedAll, Batch, Bells, BlobError, BlobRef, Body,
+    ClaimError, CreateError, Created, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery,
+    Listed, NewEvent, NewRun, ReadError, RequestError, RunRow, State, rules,
 };
 use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
@@ -33,13 +37,14 @@ use crate::error::{StoreError, of};
 pub struct Runs {
     store: Store,
     bells: Arc<Bells>,
+    renewals: Arc<renew::Renewals>,
 }
 
 impl Store {
     /// The transcripts. Those who watch hear each other's writes through one handle
     /// only, so there should be one in a process.
     pub fn runs(&self) -> Runs {
-        Runs { store: self.clone(), bells: Arc::default() }
+        Runs { store: self.clone(), bells: Arc::default(), renewals: Arc::default() }
     }
 }
 
@@ -69,6 +74,10 @@ impl Journal for Runs {
         Box::pin(self.number_of(tenant, state))
     }
 
+    fn count_unfinished<'a>(&'a self, tenant: &'a str) -> BoxFuture<'a, Result<u64, ReadError>> {
+        Box::pin(self.number_unfinished(tenant))
+    }
+
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
         Box::pin(self.wanted(most))
     }
@@ -91,7 +100,7 @@ impl Journal for Runs {
         lease: &'a Lease,
         time: Duration,
     ) -> BoxFuture<'a, Result<(), LeaseError>> {
-        Box::pin(self.keep(lease, time))
+        Box::pin(self.renew_with_others(lease, time))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), LeaseError>> {
@@ -109,6 +118,23 @@ impl Journal for Runs {
             self.bells.ring(&lease.address.run);
             Ok(done)
         })
+    }
+
+    fn append_all<'a>(
+        &'a self,
+        lease: &'a Lease,
+        batch: Batch,
+        seen: Option<Sequence>,
+    ) -> BoxFuture<'a, Result<AppendedAll, AppendError>> {
+        Box::pin(async move {
+            let done = self.write_all(lease, batch, seen).await?;
+            self.bells.ring(&lease.address.run);
+            Ok(done)
+        })
+    }
+
+    fn releases_at_end(&self) -> bool {
+        true
     }
 
     fn request<'a>(

@@ -3,6 +3,7 @@
 mod control;
 mod crash;
 mod forks;
+mod gathered;
 mod leases;
 mod lists;
 mod writes;
@@ -10,6 +11,7 @@ mod writes;
 pub use control::*;
 pub use crash::*;
 pub use forks::*;
+pub use gathered::*;
 pub use leases::*;
 pub use lists::*;
 pub use writes::*;

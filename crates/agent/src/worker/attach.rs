@@ -10,6 +10,8 @@ use crate::room::{RoomError, Surroundings};
 impl Work<'_> {
     /// Has a sandbox made, or ends the run and says why there is none.
     pub(super) async fn attach(&mut self) -> Result<(), WorkError> {
+        // It may take long.
+        self.flush().await?;
         let number = self.story.view.sandboxes + 1;
         let (run, template) = (&self.lease.address, self.template.clone());
         let view = &self.story.view;
@@ -35,14 +37,15 @@ impl Work<'_> {
             data: (!self.data.is_empty()).then_some(made.data),
             environment: Some(made.environment),
         };
-        self.append(NewEvent::new(attached)).await?;
+        // Made again, it is the same one.
+        self.append(NewEvent::new(attached).waiting()).await?;
         self.is_seen = true;
         if number > 1 {
             let (kind, text) = (Injected::Restored, self.facts.texts.restored());
             let turn = self.story.view.turns + 1;
             let message = InjectedMessage { kind, turn, text, answers: None };
             let key = format!("restored:{number}");
-            self.append(NewEvent::new(message).keyed(&key)).await?;
+            self.append(NewEvent::new(message).keyed(&key).waiting()).await?;
         }
         Ok(())
     }

@@ -108,6 +108,7 @@ impl Work<'_> {
             return Ok(None);
         };
         if !self.is_seen {
+            self.flush().await?;
             let sandbox = self.worker.rooms.at(&id, self.lease.generation);
             match room::keep(&sandbox).await {
                 Err(error) if room::is_gone(&error) => return Ok(None),
@@ -242,6 +243,7 @@ impl Work<'_> {
                 None => Heard::done("The answer is kept."),
             });
         };
+        self.flush().await?;
         let sandbox = self.worker.rooms.at(id, self.lease.generation);
         let mut files = Vec::new();
         for path in &paths {
@@ -274,14 +276,14 @@ impl Work<'_> {
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<(), WorkError> {
-        let content = self.worker.journal.put_blob(&self.lease.address, bytes).await?;
+        let content = self.keep_blob(bytes).await?;
         let key = match call {
             Some(call) => format!("artifact:{}:{}:{name}", call.turn, call.id),
             None => format!("artifact:{name}"),
         };
         let artifact = Artifact { name, media_type: media_type.to_owned(), content };
         let added = ArtifactAdded { artifact, call: call.cloned() };
-        self.append(NewEvent::new(added).keyed(&key)).await.map(drop)
+        self.append(NewEvent::new(added).keyed(&key).waiting()).await.map(drop)
     }
 }
 

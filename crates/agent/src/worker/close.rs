@@ -12,6 +12,10 @@ const MOST_RESULT: usize = 1 << 20;
 
 impl Work<'_> {
     pub(super) async fn close(&mut self, closing: Closing) -> Result<(), WorkError> {
+        // What is there is asked of the sandbox, which may take long.
+        if closing.result.is_none() {
+            self.flush().await?;
+        }
         let result = match &closing.result {
             Some(result) => result.clone(),
             None => self.what_there_is(&closing).await,

@@ -65,7 +65,9 @@ impl Runs {
             "with moved as (
                update run set head_seq = head_seq + 1,
                       state = coalesce($6, state), ready = coalesce($7, ready),
-                      needs = greatest(needs, $9)
+                      needs = greatest(needs, $9),
+                      lease_owner = case when $6 = 'finished' then null else lease_owner end,
+                      lease_until = case when $6 = 'finished' then null else lease_until end
                where tenant = $1 and id = $2 and state <> 'finished'
                  and ($3::bigint is null or lease_gen = $3)
                  and ($5::bigint is null or head_seq = $5)
@@ -141,6 +143,6 @@ impl Runs {
     }
 }
 
-fn is_repetition(error: &sqlx::Error) -> bool {
+pub(super) fn is_repetition(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|error| error.constraint()) == Some("run_event_by_key")
 }

@@ -95,21 +95,6 @@ impl Runs {
         }
     }
 
-    pub(super) async fn keep(&self, lease: &Lease, time: Duration) -> Result<(), LeaseError> {
-        let done = sqlx::query(
-            "update run set lease_until = now() + $4 * interval '1 second'
-             where tenant = $1 and id = $2 and lease_gen = $3",
-        )
-        .bind(&lease.address.tenant)
-        .bind(lease.address.run.as_str())
-        .bind(read::signed(lease.generation.0))
-        .bind(time.as_secs_f64())
-        .execute(&self.store.leases)
-        .await
-        .map_err(failed)?;
-        self.or_fenced(lease, done.rows_affected()).await
-    }
-
     pub(super) async fn give_back(&self, lease: &Lease) -> Result<(), LeaseError> {
         let done = sqlx::query(
             "update run set lease_owner = null, lease_until = null
@@ -124,7 +109,7 @@ impl Runs {
         self.or_fenced(lease, done.rows_affected()).await
     }
 
-    async fn or_fenced(&self, lease: &Lease, changed: u64) -> Result<(), LeaseError> {
+    pub(super) async fn or_fenced(&self, lease: &Lease, changed: u64) -> Result<(), LeaseError> {
         if changed > 0 {
             return Ok(());
         }

@@ -64,6 +64,17 @@ impl Runs {
         Ok(number.unsigned_abs())
     }
 
+    pub(super) async fn number_unfinished(&self, tenant: &str) -> Result<u64, ReadError> {
+        let number = sqlx::query_scalar::<_, i64>(
+            "select count(*) from run where tenant = $1 and state <> 'finished'",
+        )
+        .bind(tenant)
+        .fetch_one(&self.store.pool)
+        .await
+        .map_err(failed)?;
+        Ok(number.unsigned_abs())
+    }
+
     pub(super) async fn wanted(&self, most: usize) -> Result<Vec<Address>, ReadError> {
         let rows = sqlx::query(
             "select tenant, id from run

@@ -47,6 +47,9 @@ on_every_journal! {
     sequences_have_no_gap_whoever_writes
     a_watch_sees_everything_once
     long_events_and_blobs_come_back_as_they_were
+    several_events_are_written_in_order
+    several_events_are_not_written_after_one_that_was_not_seen
+    a_stale_worker_writes_none_of_several
     nothing_follows_the_end
     who_has_not_seen_all_cannot_end_it
     a_paused_run_waits_until_somebody_wants_it
