@@ -18,6 +18,7 @@ mod config;
 mod files;
 mod limits;
 mod network;
+mod open_files;
 mod output;
 mod page;
 mod relay;

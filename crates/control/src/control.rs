@@ -18,6 +18,7 @@ use crate::forward::Unreached;
 use crate::inside::Runs;
 use crate::keyring::Keyring;
 use crate::keys::Proofs;
+use crate::known_tenants::KnownTenants;
 use crate::node_places::NodePlaces;
 use crate::placement::Roster;
 use crate::places::Places;
@@ -77,6 +78,8 @@ struct Inner {
     /// Since when the database has always answered; none: it does not.
     well: Mutex<Option<Instant>>,
     runs: OnceLock<Runs>,
+    /// Of requests that have no key: those of runs that are worked on here.
+    tenants: KnownTenants,
     /// Messages of each node that are heard at the same time.
     node_places: NodePlaces,
     /// Time and success of the last read of the nodes for a request that named an unknown node.
@@ -113,6 +116,7 @@ impl Control {
             enrolling: Semaphore::new(ENROLMENTS_AT_ONCE),
             well: Mutex::new(None),
             runs: OnceLock::new(),
+            tenants: KnownTenants::default(),
             node_places: NodePlaces::default(),
             learned: tokio::sync::Mutex::default(),
         })))
@@ -145,6 +149,10 @@ impl Control {
         shutdown.await;
         tokio::join!(doors.close(), node_doors.close());
         after.abort();
+    }
+
+    pub(crate) fn known_tenants(&self) -> &KnownTenants {
+        &self.0.tenants
     }
 
     /// Places for messages of one node: it sends one after the other, and another that has its

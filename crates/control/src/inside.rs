@@ -78,7 +78,7 @@ impl Inside {
 
 impl Control {
     async fn answer_for(&self, tenant: &str, request: Request<Body>) -> Result<Response, Refusal> {
-        let known = self.store().tenant(tenant).await;
+        let known = self.known_tenants().bounds(self.store(), tenant).await;
         let known = known.map_err(|error| self.database(&error))?;
         let caps = OperationCaps { tenant: known.operations, key: OperationCap::ALL };
         let proven = Proven {

@@ -26,6 +26,7 @@ mod inside;
 mod keyed;
 mod keyring;
 mod keys;
+mod known_tenants;
 mod look_after;
 mod merge;
 mod node_places;

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::cli;
 use crate::commands::{admin, running};
 use crate::config::Config;
+use crate::open_files;
 use crate::output::{Hint as _, Printer};
 use crate::session::Interrupt;
 
@@ -24,6 +25,8 @@ pub(crate) async fn run(
 ) -> anyhow::Result<u8> {
     let telemetry = options.observe.start(Role::Control, None)?;
     let mut interrupt = Interrupt::new()?;
+    // A run that waits for its model has a connection.
+    open_files::raise_limit();
     let listeners = listeners(options, printer)?;
     let secret = ControlKeys::read(&options.control_key)
         .hint("`belljar admin control-key FILE` creates one; all replicas need the same")?;

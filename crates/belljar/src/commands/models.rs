@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use belljar_agent::Prices;
 use belljar_bus::gateway::{Belongs, Budget as Allowance, Grant, PORT, Session};
 use belljar_journal::event::{Brief, Budget};
-use belljar_journal::{Address, Journal, ReadError, RunView, read_all};
+use belljar_journal::{Address, Journal, ReadError, RunView};
 use belljar_llm::rewrite::Models as Allowed;
 use belljar_llm::{Dialect, Table};
 use belljar_model::SandboxId;
@@ -41,6 +41,8 @@ use crate::output::Hint as _;
 /// How long a token lives when nobody renews it, and after what it is renewed.
 const TOKEN_SECONDS: u32 = 600;
 const RENEWED: Duration = Duration::from_secs(200);
+/// Events of a run that are read at once.
+const PART: usize = 500;
 
 /// What to do about a gateway that cannot start.
 pub(super) const CONFIGURATION: &str =
@@ -160,6 +162,7 @@ impl Behind {
             run: run.clone(),
             dialect,
             open: Mutex::default(),
+            seen: Mutex::default(),
         };
         // What is wrong with the operation is said now, not in the first turn.
         counter.opened(&mut *counter.open.lock().await).await?;
@@ -223,6 +226,8 @@ struct Counter {
     run: Address,
     dialect: Dialect,
     open: Mutex<Option<Open>>,
+    /// The run, as far as it was read.
+    seen: Mutex<RunView>,
 }
 
 struct Open {
@@ -257,10 +262,16 @@ impl Counter {
 
     /// The run as it stands; nothing of one that is not written down yet.
     async fn view(&self) -> anyhow::Result<RunView> {
-        match read_all(&*self.journal, &self.run).await {
-            Ok(events) => Ok(RunView::of(&events)),
-            Err(ReadError::NoRun) => Ok(RunView::default()),
-            Err(error) => Err(error.into()),
+        let mut seen = self.seen.lock().await;
+        loop {
+            let part = match self.journal.read(&self.run, seen.head.next(), PART).await {
+                Err(ReadError::NoRun) => return Ok(RunView::default()),
+                part => part?,
+            };
+            part.iter().for_each(|event| seen.apply(event));
+            if part.len() < PART {
+                return Ok(seen.clone());
+            }
         }
     }
 
