@@ -166,6 +166,10 @@ bench-warm:
     cargo run --release --locked -p belljar -- bench first-result -n 30
     cargo run --release --locked -p belljar -- bench density --count 50
 
+# 2,400 runs alive at once on a platform, with a replica and a node killed meanwhile: does each end once? `just runs-alive --alive 100` is brief.
+runs-alive *args:
+    cargo run --release --locked -p belljar -- bench runs "$@"
+
 # The long versions: 10,000 sandboxes, 200 kills, 2,400 alive at once, 5 minutes of sessions.
 soak:
     just churn 10000

@@ -47,7 +47,7 @@ pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
 pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction};
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
-    BenchPlatform, BenchSessions, BenchStart, BenchTiers, BenchTti,
+    BenchPlatform, BenchRuns, BenchSessions, BenchStart, BenchTiers, BenchTti,
 };
 pub(crate) use brief::{BriefOptions, InstructionsSource};
 pub(crate) use cassette::{Cassette, CassetteAction};

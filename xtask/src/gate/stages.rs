@@ -267,6 +267,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
             "just fuzz bus messages 120",
         ],
     ),
+    always("runs-alive", &["just runs-alive --alive 200 --rate 8 --commits-of-run 16"]),
     always("bench", &["just bench", "just bench-warm"]),
     always("v2", &["just v2"]),
     always("planted", &[".ci/planted"]),

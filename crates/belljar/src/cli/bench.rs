@@ -34,6 +34,8 @@ pub(crate) enum BenchKind {
     Gateway(BenchGateway),
     /// A complete platform on this host: sessions, overhead, a lost node, a flood of creates
     Platform(BenchPlatform),
+    /// Many agent runs alive at once on a platform, with a replica and a node killed meanwhile
+    Runs(BenchRuns),
 }
 
 impl BenchKind {
@@ -48,6 +50,7 @@ impl BenchKind {
             Self::Tti(tti) => &tti.output,
             Self::Gateway(gateway) => &gateway.output,
             Self::Platform(platform) => &platform.output,
+            Self::Runs(runs) => &runs.output,
         }
     }
 }
@@ -264,6 +267,51 @@ pub(crate) struct BenchPlatform {
     /// Temporary directory for the database; it should be on a disk, not in memory
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchRuns {
+    /// Number of runs that are alive at once, and of runs at all
+    #[arg(long, value_name = "N", default_value_t = 2400, value_parser = rounds())]
+    pub(crate) alive: u32,
+    /// Runs created per second
+    #[arg(long, value_name = "N", default_value_t = 11.6)]
+    pub(crate) rate: f64,
+    /// Model answers of each run; the last one has no call
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=20))]
+    pub(crate) turns: u32,
+    /// Turns with a call in the sandbox, from the first one on; the other turns have a call that
+    /// needs no sandbox
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=19))]
+    pub(crate) calls: u32,
+    /// Seed of the model's latencies
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Transactions of the database that may write for each run, besides two for each turn
+    #[arg(long, value_name = "N", default_value_t = 6.0)]
+    pub(crate) commits_of_run: f64,
+    /// Kill neither a replica of control nor a node
+    #[arg(long)]
+    pub(crate) no_kills: bool,
+    /// Maximum time for the last runs to start, and again for the last ones to end
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1200")]
+    pub(crate) patience: Duration,
+    /// Concurrent creates per node [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) creates_per_node: Option<usize>,
+    /// Template to use; it needs Python and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    /// Temporary directory for the database; it should be on a disk, not in memory
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub(crate) data: PathBuf,
+    /// Run as the model of the benchmark
+    #[arg(long, hide = true)]
+    pub(crate) as_model: bool,
     #[command(flatten)]
     pub(crate) output: BenchOutput,
 }

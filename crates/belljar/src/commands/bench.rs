@@ -8,6 +8,7 @@ mod first_result;
 mod fork;
 mod gateway;
 mod platform;
+mod runs;
 mod sessions;
 mod start;
 mod tiers;
@@ -38,5 +39,6 @@ pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> 
         BenchKind::Fork(options) => Box::pin(fork::run(options, config, printer)).await,
         BenchKind::Gateway(options) => gateway::run(options, printer),
         BenchKind::Platform(options) => Box::pin(platform::run(options, config, printer)).await,
+        BenchKind::Runs(options) => Box::pin(runs::run(options, config, printer)).await,
     }
 }
