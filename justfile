@@ -199,6 +199,10 @@ build:
 deb: build
     packaging/deb/check "$(packaging/deb/build)"
 
+# Both container images of that executable, built without a container engine and started. Needs root and a Debian mirror.
+images: build
+    packaging/docker/check "$(cargo xtask target)/release/belljar"
+
 # Run belljar from source: `just dev run -c 'print(1)'`.
 dev *args:
     cargo run -p belljar -- "$@"

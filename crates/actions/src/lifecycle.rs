@@ -140,6 +140,7 @@ impl Actions {
             belljar_fault::point("node.removed");
         }
         self.take_last_rows(sandbox);
+        self.forget_cassette(sandbox);
         if let Err(error) = self.journal().end(sandbox.id(), sandbox.facts(), reason) {
             tracing::error!(sandbox.id = %sandbox.id(), %error, "cannot record sandbox end");
         }

@@ -9,6 +9,7 @@
 //! A wish is what a tenant asks for. The operator's ceiling is held against it;
 //! what remains is the policy that the gateway gets, which decides.
 
+mod cassette;
 mod ceiling;
 mod connections;
 mod indexes;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use belljar_api::network::{Connection, Decision, Kind};
 use belljar_journal::event::{CallRef, NetworkAccess, NetworkRefusal, NetworkUsed};
 use belljar_model::is_operation_name;
-use belljar_model::network::{Bytes, Miss, Reach, Rule, Tape};
+use belljar_model::network::{Bytes, Reach, Rule};
 
 /// The reasons for which the gateway refuses: every one that this version knows.
 pub(crate) const REASONS: &[&str] = &[
@@ -66,7 +66,7 @@ pub(crate) fn hosts(access: &NetworkAccess) -> String {
         let denied = &denied[..denied.len().min(MAX_LISTED_HOSTS)];
         let _ = write!(text, " Never reached: {}.", denied.join(", "));
     }
-    if matches!(policy.tape, Tape::Replay { miss: Miss::Strict, .. }) {
+    if policy.tape.is_sealed() {
         text.push_str(" Responses come from a recording: a request that is not on it is refused.");
     }
     text

@@ -5,10 +5,14 @@
 //! conversation that it was given to. Where the replay comes to another one, it has diverged, and
 //! ends: an answer to another question proves nothing.
 //!
+//! What the run's code asked the gateway for is on a cassette beside the recording. A replayed
+//! sandbox gets it from there and reaches nothing else.
+//!
 //! The state of the budget, which is said beside results, is not compared: it depends on time.
 
 use belljar_journal::event::{
-    Block, Body, Budget, Event, LlmResponded, Prompt, PromptBuilt, RunCreated, Tokens,
+    Block, Body, Budget, Event, LlmResponded, NetworkRefusal, Prompt, PromptBuilt, RunCreated,
+    Tokens,
 };
 use belljar_journal::{BlobRef, RunView};
 use belljar_model::{ModelParameters, RunId, Sequence};
@@ -20,6 +24,8 @@ use crate::compose::compose_without_status;
 use crate::data::Item;
 use crate::prompt::Facts;
 
+/// The reason with which the gateway refuses a request that is not on a cassette.
+const NOT_RECORDED: &str = "not_recorded";
 /// The format that this version writes and reads.
 const VERSION: u32 = 1;
 
@@ -36,6 +42,9 @@ pub struct Recording {
     #[serde(with = "time::serde::rfc3339")]
     pub now: OffsetDateTime,
     answers: Vec<RecordedAnswer>,
+    /// The exchanges of the run's code with operations and hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cassette: Option<BlobRef>,
 }
 
 /// One answer, and the request that it was given to.
@@ -77,12 +86,17 @@ pub(crate) enum Divergence {
     #[error("the replay diverged at turn {turn}: the recording ends before it")]
     End { turn: u32 },
     #[error(
-        "the replay diverged at turn {turn}: the model, its parameters, instructions, skills or \
-         the data differ from the recorded ones"
+        "the replay diverged at turn {turn}: the model, its parameters, instructions, skills, \
+         network or the data differ from the recorded ones"
     )]
     Prefix { turn: u32 },
     #[error("the replay diverged at its beginning: the question, the time or the budget differs")]
     Question,
+    #[error(
+        "the replay diverged at turn {turn}: the code made a request through the gateway that is \
+         not on the recording"
+    )]
+    Request { turn: u32 },
     #[error(
         "the replay diverged at turn {turn}: the results of calls or the messages before it differ \
          from the recorded ones"
@@ -98,8 +112,12 @@ impl Recording {
         created: RunCreated,
         events: Vec<Event>,
         facts: Facts,
+        cassette: Option<BlobRef>,
     ) -> Result<Vec<u8>, RecordingError> {
-        let making = move || Self::of(&run, &created, &events, &facts).to_bytes();
+        let making = move || {
+            let answers = Self::of(&run, &created, &events, &facts);
+            Self { cassette, ..answers }.to_bytes()
+        };
         tokio::task::spawn_blocking(making).await?
     }
 
@@ -141,6 +159,7 @@ impl Recording {
             budget: created.budget,
             now: created.now,
             answers,
+            cassette: None,
         }
     }
 
@@ -227,6 +246,18 @@ impl RequestDigests {
     }
 }
 
+/// Finds the first request of the code that a replay refused because it is not on the recording.
+pub(crate) fn unrecorded(events: &[Event]) -> Option<Divergence> {
+    events.iter().find_map(|event| match &event.body {
+        Body::NetworkUsed(used) => {
+            let is_missing = |refusal: &NetworkRefusal| refusal.reason == NOT_RECORDED;
+            let turn = used.call.turn;
+            used.refusals.iter().any(is_missing).then_some(Divergence::Request { turn })
+        }
+        _ => None,
+    })
+}
+
 /// None of these types can fail to be JSON; if one did, nothing would be the same as it.
 fn digest(value: &impl Serialize) -> Digest {
     Digest::of(&serde_json::to_vec(value).unwrap_or_default())
@@ -236,6 +267,11 @@ fn digest(value: &impl Serialize) -> Digest {
 pub(crate) fn item(recording: BlobRef) -> Item {
     let BlobRef { sha256: fingerprint, bytes } = recording;
     Item { name: "recording".to_owned(), fingerprint, bytes }
+}
+
+/// The object of a recording's cassette.
+pub(crate) fn cassette_item(cassette: BlobRef) -> Item {
+    Item { name: "cassette".to_owned(), ..item(cassette) }
 }
 
 #[cfg(test)]

@@ -214,7 +214,9 @@ pub(crate) fn is_gone(error: &Error) -> bool {
         || matches!(error.code(), Some("sandbox_not_found" | "sandbox_gone"))
 }
 
-fn pieces(file: File) -> impl futures_util::Stream<Item = std::io::Result<Bytes>> + Send + use<> {
+pub(crate) fn pieces(
+    file: File,
+) -> impl futures_util::Stream<Item = std::io::Result<Bytes>> + Send + use<> {
     stream::try_unfold(tokio::fs::File::from_std(file), |mut file| async move {
         let mut piece = vec![0; PIECE];
         let read = file.read(&mut piece).await?;

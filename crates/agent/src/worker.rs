@@ -19,6 +19,7 @@ mod network;
 mod obey;
 mod outbox;
 mod replay;
+mod tape;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,6 +8,7 @@
 //!    │ Belongs (call, process) ────────────► │
 //!    │ Connection + stream ────────────────► │  tiers without a namespace
 //!    │ Change, Mint, Revoke, Close ────────► │
+//!    │ SaveCassette, LoadCassette + file ──► │
 //!    │ ◄───────────────────────────── Rows   │  what became of everything
 //! ```
 //!
@@ -22,7 +23,7 @@
 use std::collections::BTreeMap;
 
 use belljar_model::SandboxId;
-use belljar_model::network::{CallRef, Policy, Process, Row, Subject};
+use belljar_model::network::{CallRef, CassetteId, Policy, Process, Row, Subject};
 use serde::{Deserialize, Serialize};
 
 /// From the node.
@@ -51,6 +52,12 @@ pub enum ToGateway {
     /// Lets all tokens of a sandbox that are alive live for so long from now: a
     /// program that runs inside cannot be handed another one.
     Renew { sequence: u64, sandbox: SandboxId, seconds: u32 },
+    /// Write a cassette of a tenant to the file that travels along.
+    SaveCassette { sequence: u64, tenant: String, cassette: CassetteId },
+    /// Put the cassette that is in the file that travels along in the place of a tenant's.
+    LoadCassette { sequence: u64, tenant: String, cassette: CassetteId },
+    /// Remove a cassette of a tenant, if there is one.
+    RemoveCassette { sequence: u64, tenant: String, cassette: CassetteId },
 }
 
 /// From the gateway.

@@ -71,6 +71,12 @@ impl Store {
         Ok(Self { folder, limits })
     }
 
+    /// The same cassettes, with other bounds.
+    #[must_use]
+    pub fn bounded(&self, limits: Limits) -> Self {
+        Self { folder: self.folder.clone(), limits }
+    }
+
     pub fn tenant(&self, name: &str) -> Tenant {
         let folder = self.folder.join(Digest::of(name.as_bytes()).to_string());
         Tenant { blobs: Blobs::new(&folder), folder, limits: self.limits }

@@ -49,10 +49,19 @@ const LEVEL: i32 = 6;
 const WINDOW: u32 = 25;
 
 impl Tenant {
-    /// Writes a cassette as one file.
+    /// Writes a cassette as one file. It may be empty, and may be recorded meanwhile.
     pub fn export(&self, name: &CassetteId, out: impl Write) -> Result<(), TransferError> {
         let _tenant = self.hold()?;
-        let index = self.read(name)?;
+        let index = match self.read(name) {
+            Err(StoreError::Index { source: IndexError::Absent, .. }) if self.has(name) => {
+                Index::default()
+            }
+            index => index?,
+        };
+        let bytes = index.entries.iter().map(Entry::bytes).fold(0, u64::saturating_add);
+        if bytes > self.limits.cassette_bytes {
+            return Err(TransferError::TooLarge);
+        }
         let encoder = zstd::Encoder::new(out, LEVEL).map_err(TransferError::Write)?;
         let mut archive = Builder::new(encoder);
         let blobs: BTreeMap<Digest, Blob> = index

@@ -25,10 +25,7 @@ pub struct FileBody {
 impl Sandbox {
     pub async fn read_file(&self, path: &str) -> Result<FileBody, Error> {
         let asking = self.ask(Operation::ReadFile).query(&self.named(path)?)?;
-        let answer = self.client.open(asking).await?;
-        let size = answer.headers().get(header::CONTENT_LENGTH);
-        let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
-        Ok(FileBody { body: answer.into_body(), size, read: 0 })
+        Ok(FileBody::of(self.client.open(asking).await?))
     }
 
     /// Writes a file; it appears under its name only when it is complete.
@@ -93,6 +90,12 @@ impl Sandbox {
 }
 
 impl FileBody {
+    pub(crate) fn of(answer: http::Response<Body>) -> Self {
+        let size = answer.headers().get(header::CONTENT_LENGTH);
+        let size = size.and_then(|size| size.to_str().ok()?.parse().ok());
+        Self { body: answer.into_body(), size, read: 0 }
+    }
+
     /// How long the file is, if the server said so.
     pub fn size(&self) -> Option<u64> {
         self.size

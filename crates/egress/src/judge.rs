@@ -55,19 +55,20 @@ impl std::fmt::Display for Destination {
 
 /// What may become of a connection to `destination`.
 ///
-/// A policy that plays a tape back needs nobody to be reachable: every request
-/// is looked for on the tape first, so its content has to be seen. Whether a
-/// request that is not on it may go out is for [`may_leave`].
+/// A policy that plays a tape back needs nobody to be reachable, unless the tape
+/// is [judged](Miss::Judged): every request is looked for on the tape first, so its
+/// content has to be seen. Whether a request that is not on it may go out is for
+/// [`may_leave`].
 pub fn judge(policy: &Policy, destination: &Destination) -> Verdict {
     if let Err(reason) = judge_denials(policy, destination) {
         return Verdict::Deny(reason);
     }
-    if matches!(policy.tape, Tape::Replay { .. }) {
+    if policy.tape.plays_all() {
         return Verdict::Content;
     }
     match reachable(&policy.reach, destination) {
         Err(reason) => Verdict::Deny(reason),
-        Ok(_) if matches!(policy.tape, Tape::Record { .. }) => Verdict::Content,
+        Ok(_) if policy.tape != Tape::Off => Verdict::Content,
         Ok(Content::Unread) => Verdict::Tunnel,
         Ok(Content::Needed) => Verdict::Content,
     }
@@ -149,7 +150,7 @@ pub fn may_leave(
     method: &str,
     target: &str,
 ) -> Result<(), Reason> {
-    if matches!(policy.tape, Tape::Replay { miss: Miss::Strict, .. }) {
+    if policy.tape.is_sealed() {
         return Err(Reason::NotRecorded);
     }
     judge_request(policy, destination, method, target)

@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, InvalidConfig};
 use crate::lanes::Lanes;
+use crate::moving::Move;
 use crate::shared::{Gateway, OpenError, StartError};
 use socket::Socket;
 
@@ -189,6 +190,20 @@ fn obey(gateway: &Gateway, message: ToGateway, descriptors: Vec<OwnedFd>) -> Opt
             done(sequence, gateway.renew(&sandbox, seconds))
         }
         ToGateway::Close { sequence, sandbox } => done(sequence, gateway.close(&sandbox)),
+        ToGateway::SaveCassette { sequence, tenant, cassette } => {
+            let file = descriptors.next()?;
+            gateway.move_cassette(sequence, tenant, Move::Save { cassette, file });
+            return None;
+        }
+        ToGateway::LoadCassette { sequence, tenant, cassette } => {
+            let file = descriptors.next()?;
+            gateway.move_cassette(sequence, tenant, Move::Load { cassette, file });
+            return None;
+        }
+        ToGateway::RemoveCassette { sequence, tenant, cassette } => {
+            gateway.move_cassette(sequence, tenant, Move::Remove { cassette });
+            return None;
+        }
         ToGateway::Finish { sequence } => {
             gateway.finish(sequence);
             return None;

@@ -15,6 +15,10 @@ impl State {
         let verdict = belljar_egress::judge(&self.policy, to);
         let Some(packages) = &self.packages else { return verdict };
         match (verdict, packages.judge(to)) {
+            // The pages that named the hosts of packages are played, and not learned from.
+            (Verdict::Deny(reason), _) if is_lack(reason) && self.policy.tape.is_sealed() => {
+                Verdict::Content
+            }
             (Verdict::Deny(reason), _) if !is_lack(reason) => verdict,
             // Unread, packages could neither be learned of nor kept.
             (_, Verdict::Content) => Verdict::Content,

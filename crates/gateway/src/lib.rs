@@ -40,6 +40,7 @@ mod listen;
 mod log;
 mod meter;
 mod metered;
+mod moving;
 mod operations;
 mod own;
 mod packages;

@@ -42,13 +42,19 @@ pub(crate) use config::Table;
 pub(crate) use desk::Desk;
 pub use mint::MintError;
 pub(crate) use mint::mint;
-pub(crate) use serve::{is_authorised, serve};
+pub(crate) use serve::{HEALTH, is_authorised, refuse, serve};
 
 use config::Name;
 use operation::{InvalidOperation, Operation};
 
 /// Below this path every operation is found by its name.
 const PREFIX: &str = "/operations/";
+
+/// The name of the operation in a path, if it has one.
+pub(crate) fn name_in(path: &str) -> Option<String> {
+    let name = path.strip_prefix(PREFIX)?.split('/').next()?;
+    belljar_model::is_operation_name(name).then(|| name.to_owned())
+}
 
 /// All operations, as the settings have them now.
 #[derive(Debug, Default)]

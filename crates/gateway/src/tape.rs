@@ -89,7 +89,13 @@ pub(crate) async fn serve(
     let asked = match found {
         Ok(Found::Played(answer)) => return played(entry, *answer),
         Ok(Found::Missed(missing)) if falls_through => missing.asked,
-        Ok(Found::Missed(missing)) => return not_recorded(entry, &missing.miss),
+        Ok(Found::Missed(missing)) => {
+            // A sealed tape that is not judged has nothing against any request.
+            return match may_ask(&state, &place, &request) {
+                Err(reason) => forward::refuse(entry, Decision::Denied, reason),
+                Ok(()) => not_recorded(entry, &missing.miss),
+            };
+        }
         Ok(Found::Unrecorded(asked)) => asked,
         Err(error) => return unusable(entry, &error),
     };

@@ -68,6 +68,8 @@ pub struct RunView {
     pub artifacts: Vec<Artifact>,
     /// The recording that was made of it.
     pub recording: Option<BlobRef>,
+    /// The cassette beside the recording.
+    pub cassette: Option<BlobRef>,
     /// Parameters that were not in force as they were chosen, and why.
     pub deviations: BTreeSet<(String, DeviationCause)>,
     /// Of the last lease, and whose it was.
@@ -259,7 +261,10 @@ impl RunView {
                 self.finished = Some(finished.clone());
             }
             Body::Unknown(_) => self.unknown = self.unknown.or(Some(event.seq)),
-            Body::RecordingMade(made) => self.recording = Some(made.recording),
+            Body::RecordingMade(made) => {
+                self.recording = Some(made.recording);
+                self.cassette = made.cassette;
+            }
             Body::ParameterDeviated(deviated) => {
                 self.deviations.insert((deviated.parameter.clone(), deviated.cause));
             }
@@ -278,6 +283,7 @@ impl RunView {
         self.attempts = 0;
         self.sandbox = None;
         self.recording = None;
+        self.cassette = None;
         self.deviations.clear();
         self.sandboxes = 0;
         self.given = None;

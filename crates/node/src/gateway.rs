@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use belljar_bus::gateway::{FromGateway, Grant, Minted, Opened, PORT, Session, ToGateway, Unfit};
 use belljar_model::SandboxId;
-use belljar_model::network::{Policy, Row};
+use belljar_model::network::{CassetteId, Policy, Row};
 use belljar_sandbox::{Door, ListenError, Machine};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -173,6 +173,9 @@ impl Drop for Attached {
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a cassette may take from or to the gateway's disk.
+const MOVE_PATIENCE: Duration = Duration::from_secs(120);
+
 /// Packets of rows that wait for a slow subscriber before it misses some.
 const ROWS_KEPT: usize = 4096;
 
@@ -289,6 +292,41 @@ impl Gateway {
         }
     }
 
+    /// Writes a cassette of a tenant to a file.
+    pub async fn save_cassette(
+        &self,
+        tenant: String,
+        cassette: CassetteId,
+        file: OwnedFd,
+    ) -> Result<(), GatewayError> {
+        let sequence = self.shared.next();
+        let save = ToGateway::SaveCassette { sequence, tenant, cassette };
+        self.shared.move_cassette(sequence, &save, vec![file]).await
+    }
+
+    /// Puts the cassette that is in a file in the place of a tenant's.
+    pub async fn load_cassette(
+        &self,
+        tenant: String,
+        cassette: CassetteId,
+        file: OwnedFd,
+    ) -> Result<(), GatewayError> {
+        let sequence = self.shared.next();
+        let load = ToGateway::LoadCassette { sequence, tenant, cassette };
+        self.shared.move_cassette(sequence, &load, vec![file]).await
+    }
+
+    /// Removes a cassette of a tenant, if there is one.
+    pub async fn remove_cassette(
+        &self,
+        tenant: String,
+        cassette: CassetteId,
+    ) -> Result<(), GatewayError> {
+        let sequence = self.shared.next();
+        let remove = ToGateway::RemoveCassette { sequence, tenant, cassette };
+        self.shared.move_cassette(sequence, &remove, Vec::new()).await
+    }
+
     /// Does what could not be done while the sandbox stood still.
     pub(crate) fn catch_up(&self, id: &SandboxId) {
         let served = self.shared.served().get(id).cloned();
@@ -380,8 +418,30 @@ impl Shared {
         }
     }
 
+    async fn move_cassette(
+        &self,
+        sequence: u64,
+        message: &ToGateway,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), GatewayError> {
+        match self.ask_within(MOVE_PATIENCE, sequence, message, descriptors).await? {
+            FromGateway::Done { .. } => Ok(()),
+            _ => Err(GatewayError::Gone),
+        }
+    }
+
     async fn ask(
         &self,
+        sequence: u64,
+        message: &ToGateway,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<FromGateway, GatewayError> {
+        self.ask_within(PATIENCE, sequence, message, descriptors).await
+    }
+
+    async fn ask_within(
+        &self,
+        patience: Duration,
         sequence: u64,
         message: &ToGateway,
         descriptors: Vec<OwnedFd>,
@@ -395,13 +455,13 @@ impl Shared {
             line.waiting.insert(sequence, sender);
             answer
         };
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(patience, answer).await {
             Ok(Ok(FromGateway::Refused { why, .. })) => Err(GatewayError::Refused(why)),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(GatewayError::Gone),
             Err(_) => {
                 self.line().waiting.remove(&sequence);
-                Err(GatewayError::Silent(PATIENCE))
+                Err(GatewayError::Silent(patience))
             }
         }
     }

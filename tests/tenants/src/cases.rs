@@ -8,6 +8,7 @@ mod bus;
 mod code;
 mod cursors;
 mod database;
+mod datasets;
 mod floods;
 mod hosts;
 mod identity;
@@ -22,6 +23,7 @@ mod policy;
 mod ports;
 mod quota;
 mod recordings;
+mod replays;
 mod replicas;
 mod reuse;
 mod secrets;
@@ -121,6 +123,7 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-14", "another's checkpoint, a shared template", strangers::checkpoints_are_ones_own),
     case!("API-14/once", "one idempotency key for two paths", books::keys_are_for_one_path),
     case!("API-14/nodes", "a template of another node", nodes::templates_are_on_every_node),
+    case!("API-14/mounted", "another's file, mounted on a node", datasets::mount_on_a_node),
     case!(
         "API-14/replicas",
         "a replica that has just started",
@@ -164,6 +167,12 @@ pub(crate) const ALL: &[Case] = &[
         "GW-24/platform",
         "the same, by control and on a node",
         operations::hold_for_runs_on_a_platform
+    ),
+    case!("GW-25", "a recorded run without its upstreams", replays::need_no_network),
+    case!(
+        "GW-25/platform",
+        "the same on another node, through another replica",
+        replays::need_no_network_on_another_node
     ),
     case!("BUS-06", "one idempotency key of two tenants", bus::message_ids_are_ours),
     case!("BUS-08", "text that cannot be stored", bus::odd_text_stalls_nothing),

@@ -15,6 +15,7 @@ use belljar_control::{Control, Keyring, Random};
 use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
 use belljar_model::{NodeNumber, OperationCap};
 use belljar_node::PoolSize;
+use belljar_objects::Place;
 use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
 use belljar_store::{NewKey, Quota, Scope, Store};
 use belljar_testkit::{Postgres, Resident, Undecided};
@@ -79,12 +80,29 @@ pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
+    working: Option<JoinHandle<()>>,
 }
 
 impl Replica {
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.working.inspect(JoinHandle::abort);
         let _ = self.stop.send(());
         self.serving.await.context("the replica panicked")
+    }
+}
+
+/// A further node of a platform.
+pub(crate) struct Node {
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), EngineGone>>,
+    staying: JoinHandle<()>,
+}
+
+impl Node {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.staying.abort();
+        let _ = self.stop.send(());
+        self.serving.await.context("the node panicked")?.context("the node ended by itself")
     }
 }
 
@@ -130,8 +148,8 @@ impl Platform {
 
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let actions =
-            Actions::start(config(&directory, opening, &operations)?, Keys::elsewhere()).await?;
+        let config = config(directory.path(), directory.path(), opening, &operations)?;
+        let actions = Actions::start(config, Keys::elsewhere()).await?;
         if warm {
             actions.warm_up().await;
         }
@@ -201,18 +219,51 @@ impl Platform {
         self.controlling.await.context("control panicked")
     }
 
+    /// A further node, with these operations. It takes sandboxes when this answers.
+    pub(crate) async fn add_node(&self, name: &str, operations: &str) -> anyhow::Result<Node> {
+        let place = self.directory.path().join(format!("node-{name}"));
+        std::fs::create_dir(&place)?;
+        std::fs::set_permissions(&place, Permissions::from_mode(0o711))?;
+        let config = config(&place, self.directory.path(), None, operations)?;
+        let actions = Actions::start(config, Keys::elsewhere()).await?;
+        let cluster = Cluster::new(self.enrol(name).await?);
+        let private = cluster.listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let address = private.address().context("the node has no address")?;
+        let me = Me { name: name.to_owned(), address: format!("https://{address}"), slots: 200 };
+        let asked = [format!("https://{}", self.node_port)];
+        let member = Member::join(actions.clone(), cluster.clone(), me, &asked);
+        let member = tokio::time::timeout(HANG_LIMIT, member).await??;
+        let staying = tokio::spawn(member.stay());
+        let (stop, stopped) = oneshot::channel();
+        let server = Server::behind(actions, Settings::default(), cluster);
+        let stopped = async { drop(stopped.await) };
+        let serving = tokio::spawn(async move { server.run(vec![private], stopped).await });
+        Ok(Node { stop, serving, staying })
+    }
+
     /// Another replica of control, which begins to answer at once.
     pub(crate) fn replica(&self) -> anyhow::Result<Replica> {
+        self.replica_of(None)
+    }
+
+    /// The same, which also works on runs, with these models.
+    pub(crate) fn working_replica(&self, models: Scripted) -> anyhow::Result<Replica> {
+        self.replica_of(Some(models))
+    }
+
+    fn replica_of(&self, models: Option<Scripted>) -> anyhow::Result<Replica> {
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
         let address = listener.address().context("the replica has no address")?;
         let settings = belljar_control::Settings::default();
         let (store, keyring) = (self.store.clone(), self.keyring.clone());
         let control = Control::new(store, keyring, settings, Random::new(2))?;
+        let place = self.directory.path();
+        let working = models.map(|models| offer_runs(&control, &self.store, place, models));
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
         let bounds = Settings::default();
         let serving = async move { control.run(vec![listener], vec![], bounds, stopped).await };
-        Ok(Replica { address, stop, serving: tokio::spawn(serving) })
+        Ok(Replica { address, stop, serving: tokio::spawn(serving), working })
     }
 
     /// Whoever asks control with this key, or none.
@@ -334,26 +385,29 @@ fn offer_runs(control: &Control, store: &Store, place: &Path, models: Scripted) 
     tokio::spawn(async move { worker.work(std::future::pending()).await })
 }
 
+/// Of a node: `directory` is its own, and runs keep the files of tenants below `shared`.
 fn config(
-    directory: &TempDir,
+    directory: &Path,
+    shared: &Path,
     opening: Option<SocketAddr>,
     operations: &str,
 ) -> anyhow::Result<Config> {
     let template = belljar_warmed::template()?;
     let store = std::env::var_os("BELLJAR_STORE").filter(|value| !value.is_empty());
     let store = store.map_or_else(|| "/var/lib/belljar/templates".into(), PathBuf::from);
-    let mut config = Config::new(directory.path().join("state"), store);
+    let mut config = Config::new(directory.join("state"), store);
     config.aliases = BTreeMap::from([("base".to_owned(), vec![template.name])]);
-    let gateway = directory.path().join("gateway.toml");
+    let gateway = directory.join("gateway.toml");
     let opening = opening.map_or_else(String::new, |opening| {
         let (address, port) = (opening.ip(), opening.port());
         format!("[gateway]\nopenings = [{{ block = \"{address}/32\", ports = [{port}] }}]\n")
     });
     std::fs::write(&gateway, format!("{opening}{operations}"))?;
     config.networks.gateway = Some(gateway);
-    config.engine_state = Some(directory.path().join("engine"));
+    config.engine_state = Some(directory.join("engine"));
     config.pool = PoolSize { least: 0, ..config.pool };
     config.rows = Some(RowQueue::new()?);
+    config.datasets = Some(Place::Directory(shared.join("data")));
     config.is_member = true;
     config.slots = Some(200);
     config.quota.sandboxes = usize::MAX;

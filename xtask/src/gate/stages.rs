@@ -208,7 +208,7 @@ pub(crate) const GATE: &[Stage] = &[
 /// Everything that is too slow for the gate. Each stage can be run alone, and each
 /// appends its own row to `docs/quality.md`.
 pub(crate) const NIGHTLY: &[Stage] = &[
-    always("release", &["just build", "cargo xtask size", "just deb"]),
+    always("release", &["just build", "cargo xtask size", "just deb", "just images"]),
     always("build", &["just suites"]),
     background("templates", &["just templates", "tests/sdk/prepare"]),
     compiling("unit-build", &["just test-build"]),

@@ -67,6 +67,7 @@ mod tests {
             (wish(Reach::Open), Ceiling::Open),
             (tape(Tape::Record { cassette: cassette.clone() }), Ceiling::Open),
             (tape(Tape::Replay { cassette: cassette.clone(), miss: Miss::Strict }), Ceiling::None),
+            (tape(Tape::Replay { cassette: cassette.clone(), miss: Miss::Judged }), Ceiling::None),
             (tape(Tape::Replay { cassette, miss: Miss::Fallthrough }), Ceiling::Open),
         ] {
             for most in all {

@@ -36,6 +36,11 @@ pub(crate) struct Ways {
 const LAST_ROWS: Duration = Duration::from_secs(5);
 
 impl Ways {
+    /// The gateway, if a sandbox needed it.
+    pub(super) fn started(&self) -> Option<&Gateway> {
+        self.gateway.get()
+    }
+
     fn route(&self, machine: &SandboxId, rows: &Arc<Rows>) {
         let mut routes = lock(&self.routes);
         routes.retain(|_, rows| rows.strong_count() > 0);

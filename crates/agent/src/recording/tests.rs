@@ -1,8 +1,10 @@
 use std::task::Poll;
 
 use belljar_journal::event::{
-    Block, Body, Budget, Event, Injected, InjectedMessage, LlmRequested, NetworkAccess, PromptBuilt,
+    Block, Body, Budget, CallRef, Event, Injected, InjectedMessage, LlmRequested, NetworkAccess,
+    NetworkRefusal, NetworkUsed, PromptBuilt,
 };
+use belljar_model::network::Bytes;
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Digest;
 
@@ -83,7 +85,7 @@ async fn a_recording_is_made_on_another_thread() {
     }
     let (events, facts) = (log(bodies), facts("d"));
     let expected = Recording::of(&run, &created(budget()), &events, &facts).to_bytes().unwrap();
-    let mut making = std::pin::pin!(Recording::make(run, created(budget()), events, facts));
+    let mut making = std::pin::pin!(Recording::make(run, created(budget()), events, facts, None));
     let first = std::future::poll_fn(|cx| Poll::Ready(making.as_mut().poll(cx))).await;
     assert!(first.is_pending(), "it was made while other tasks waited");
     assert_eq!(making.await.unwrap(), expected);
@@ -117,6 +119,33 @@ fn another_request_diverges_where_it_differs() {
     assert_eq!(recording.answer(2, results).unwrap_err(), Divergence::Results { turn: 2 });
     let more = RequestDigests::of(&events("go"), &facts("d"));
     assert_eq!(recording.answer(3, more).unwrap_err(), Divergence::End { turn: 3 });
+}
+
+#[test]
+fn a_request_that_is_not_recorded_diverges() {
+    let used = |reason: &str| NetworkUsed {
+        call: CallRef { turn: 2, id: "c".into() },
+        connections: 1,
+        refused: 1,
+        bytes: Bytes::default(),
+        hosts: vec![],
+        refusals: vec![NetworkRefusal {
+            reason: reason.into(),
+            operation: None,
+            host: None,
+            count: 1,
+        }],
+        through: None,
+    };
+    assert_eq!(unrecorded(&log(vec![used("scope").into()])), None);
+    let found = unrecorded(&log(vec![used("scope").into(), used("not_recorded").into()]));
+    assert_eq!(found, Some(Divergence::Request { turn: 2 }));
+}
+
+#[test]
+fn a_recording_keeps_its_cassette() {
+    let recording = Recording { cassette: Some(BlobRef::of(b"c")), ..recording() };
+    assert_eq!(Recording::read(&recording.to_bytes().unwrap()).unwrap(), recording);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use belljar_journal::NewEvent;
 use belljar_journal::event::{ErrorCategory, Injected, InjectedMessage, SandboxAttached};
 
+use super::tape::waiting;
 use super::{Work, WorkError, chain};
 use crate::decide::Closing;
 use crate::room::{RoomError, Surroundings};
@@ -15,7 +16,9 @@ impl Work<'_> {
         let number = self.story.view.sandboxes + 1;
         let (run, template) = (&self.lease.address, self.template.clone());
         let view = &self.story.view;
-        let surroundings = Surroundings { environment: &view.environment, network: &view.network };
+        let is_taped = self.tape().is_some();
+        let network = if is_taped { waiting(&view.network) } else { view.network.clone() };
+        let surroundings = Surroundings { environment: &view.environment, network: &network };
         let made = self.worker.rooms.make(run, number, &template, surroundings, &self.data).await;
         let made = match made {
             Ok(made) => made,
@@ -27,6 +30,10 @@ impl Work<'_> {
         let equipped = self.worker.rooms.equip(&made.id, &self.brief.skills).await;
         if let Err(error) = equipped {
             let closing = Closing::failed(category(&error), &chain(&error));
+            return self.close(closing).await;
+        }
+        if let Err(error) = self.insert_tape(&made.id).await {
+            let closing = Closing::failed(ErrorCategory::Sandbox, &chain(&error));
             return self.close(closing).await;
         }
         let attached = SandboxAttached {

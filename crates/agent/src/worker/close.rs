@@ -1,17 +1,24 @@
 //! Ends a run, always with a result.
 
 use belljar_journal::NewEvent;
-use belljar_journal::event::{Finished, Outcome};
+use belljar_journal::event::{ErrorCategory, Finished, Outcome};
 
 use super::call::{RESULT, read};
 use super::{Work, WorkError};
 use crate::decide::Closing;
+use crate::recording::unrecorded;
 
 /// What is read of a result that nobody handed in.
 const MOST_RESULT: usize = 1 << 20;
 
 impl Work<'_> {
     pub(super) async fn close(&mut self, closing: Closing) -> Result<(), WorkError> {
+        // The last calls of a replay are not followed by a turn that would tell.
+        let divergence = self.recording.as_ref().and_then(|_| unrecorded(&self.events));
+        let closing = match divergence.filter(|_| closing.outcome == Outcome::Answered) {
+            Some(divergence) => Closing::failed(ErrorCategory::Replay, &divergence.to_string()),
+            None => closing,
+        };
         // What is there is asked of the sandbox, which may take long.
         if closing.result.is_none() {
             self.flush().await?;

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt as _;
 use super::{Work, WorkError, Worker};
 use crate::data::DataError;
 use crate::decide::Closing;
-use crate::recording::{Recording, RequestDigests, item};
+use crate::recording::{Recording, RequestDigests, item, unrecorded};
 
 impl Worker {
     /// Fetches the recording that a run replays.
@@ -33,7 +33,11 @@ impl Work<'_> {
         last: bool,
     ) -> Result<(), WorkError> {
         let request = RequestDigests::of(&self.events, &self.facts);
-        let answer = recording.answer(turn, request).and_then(|answer| {
+        let recorded = match unrecorded(&self.events) {
+            Some(divergence) => Err(divergence),
+            None => recording.answer(turn, request),
+        };
+        let answer = recorded.and_then(|answer| {
             let diverged = crate::recording::Divergence::Results { turn };
             if answer.is_last() == last { Ok(answer) } else { Err(diverged) }
         });
@@ -61,8 +65,9 @@ impl Work<'_> {
         if self.story.view.recording.is_some() {
             return Ok(());
         }
+        let cassette = self.keep_cassette().await;
         let (run, events) = (self.lease.address.run.clone(), self.events.clone());
-        let bytes = Recording::make(run, created, events, self.facts.clone()).await?;
+        let bytes = Recording::make(run, created, events, self.facts.clone(), cassette).await?;
         let depot = &self.worker.rooms.depot;
         let object = item(BlobRef::of(&bytes)).name;
         let mut file = depot.fresh(&object)?;
@@ -70,7 +75,7 @@ impl Work<'_> {
         written.map_err(|source| DataError::Write { name: object.clone(), source })?;
         let kept = depot.take(&object, file).await?;
         let recording = BlobRef { sha256: kept.fingerprint, bytes: kept.bytes };
-        self.append(NewEvent::new(RecordingMade { name, recording })).await?;
+        self.append(NewEvent::new(RecordingMade { name, recording, cassette })).await?;
         self.catch_up().await
     }
 }

@@ -114,6 +114,9 @@ pub enum Miss {
     Strict,
     /// Forward it if the rest of the policy allows it, and record it.
     Fallthrough,
+    /// Refuse it. Unlike with `strict`, the rest of the policy is in force also for requests that
+    /// are on the cassette: what it forbids is refused for its reason.
+    Judged,
 }
 
 /// The current network policy of a sandbox.
@@ -177,6 +180,7 @@ impl TryFrom<&Network> for model::Policy {
                 miss: match miss {
                     Miss::Strict => model::Miss::Strict,
                     Miss::Fallthrough => model::Miss::Fallthrough,
+                    Miss::Judged => model::Miss::Judged,
                 },
             },
         };
@@ -254,6 +258,7 @@ impl Network {
                 let miss = match miss {
                     model::Miss::Strict => Miss::Strict,
                     model::Miss::Fallthrough => Miss::Fallthrough,
+                    model::Miss::Judged => Miss::Judged,
                 };
                 text(cassette).map(|cassette| Tape::Replay { cassette, miss })
             }
@@ -319,6 +324,7 @@ mod tests {
                 {"host": "*.example.net", "ports": [443, 8443]},
             ]}, "deny_hosts": ["internal.example.net"]}),
             json!({"tape": {"replay": {"cassette": "install-2026-11", "miss": "fallthrough"}}}),
+            json!({"tape": {"replay": {"cassette": "c", "miss": "judged"}}}),
             json!({"tape": {"record": {"cassette": "c"}}}),
         ] {
             let read = policy(asked.clone()).unwrap();

@@ -211,6 +211,12 @@ operations! {
         content: Content::Json(shape!(network::Network)),
         answers: &[Answer::Json(200, shape!(network::NetworkShown))], also: &[409],
     };
+    ReadCassette: Get "/v1/sandboxes/{sandbox}/cassette" "network" "Reads the cassette that is named after the sandbox, as an archive." {
+        answers: &[Answer::Bytes], also: &[422],
+    };
+    WriteCassette: Put "/v1/sandboxes/{sandbox}/cassette" "network" "Writes the cassette that is named after the sandbox. It is removed with the sandbox." {
+        content: Content::Bytes, also: &[413],
+    };
     ListConnections: Get "/v1/sandboxes/{sandbox}/connections" "network" "Lists or streams the connections of a running or ended sandbox." {
         query: Some(shape!(network::ListConnections)),
         answers: &[

@@ -35,8 +35,11 @@ const BODIES: &[(&str, &str)] = &[
 ];
 
 /// A file for each operation that takes bytes, and the query that it needs.
-const FILES: &[(&str, &str, &str)] =
-    &[("WriteFile", "report.md", "?path=report.md"), ("CreateData", "sales.csv", "")];
+const FILES: &[(&str, &str, &str)] = &[
+    ("WriteFile", "report.md", "?path=report.md"),
+    ("CreateData", "sales.csv", ""),
+    ("WriteCassette", "run.cassette", ""),
+];
 
 /// The command that asks for an operation, as HTML; none: it takes no body.
 pub(super) fn command(operation: &str, method: &str, path: &str) -> Option<String> {

@@ -129,6 +129,11 @@ pub struct RunRecording {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(equal = 64))]
     pub sha256: Option<String>,
+    /// Digest of the recorded exchanges of the run's code with operations and hosts. Absent for a
+    /// run without a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(equal = 64))]
+    pub cassette: Option<String>,
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) struct BriefOptions {
     pub(crate) record: Option<RecordingName>,
     /// Replay a recording without a model: its name, or the recorded run
     #[arg(long, value_name = "NAME|RUN", help_heading = "Model")]
-    #[arg(conflicts_with_all = ["gateway", "model_url"])]
+    #[arg(conflicts_with = "model_url")]
     pub(crate) replay: Option<String>,
 }
 

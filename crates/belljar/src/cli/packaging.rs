@@ -274,6 +274,10 @@ fn images_start_what_there_is() {
         };
         assert_eq!(list("ENTRYPOINT ").last().map(String::as_str), Some("/usr/bin/belljar"));
         accepts(&place, &list("CMD "));
+        // `packaging/docker/check` builds them; this holds without a Debian mirror.
+        let copied: Vec<_> = text.lines().filter(|line| line.starts_with("COPY ")).collect();
+        assert_eq!(copied, ["COPY --chmod=0755 ${BELLJAR} /usr/bin/belljar"], "{place}");
+        assert!(text.contains("\nARG BELLJAR=target/release/belljar\n"), "{place}");
     }
 }
 

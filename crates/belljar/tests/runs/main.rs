@@ -138,6 +138,8 @@ const CASES: &[(&str, Case)] = cases![
     environment::no_call_of_a_run_takes_longer_than_its_owner_said,
     environment::a_tier_is_never_replaced_by_another,
     operations::ask_calls_the_operations_of_its_options,
+    operations::ask_replays_what_operations_answered,
+    operations::a_replay_ends_at_a_request_that_was_not_recorded,
     mounted::a_tenant_mounts_its_own_files_alone,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::ask::{belljar, newest, scripted};
 use crate::world::{MODEL, TEMPLATE, World};
@@ -33,9 +34,13 @@ print(operation("echo"))
 
 /// Answers every request with a word. Ends with its case.
 async fn upstream() -> std::net::SocketAddr {
+    served_upstream().await.0
+}
+
+async fn served_upstream() -> (std::net::SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
+    let serving = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut head = [0; 4096];
             let _ = stream.read(&mut head).await;
@@ -43,7 +48,7 @@ async fn upstream() -> std::net::SocketAddr {
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    address
+    (address, serving)
 }
 
 fn configure(place: &Path, model: std::net::SocketAddr, upstream: std::net::SocketAddr) {
@@ -113,4 +118,80 @@ pub(crate) async fn ask_calls_the_operations_of_its_options(world: &World) {
     let exported = belljar(place, &["runs", "export", &run]).await;
     assert!(exported.stdout.contains("\"name\":\"react\""), "{}", exported.stdout);
     assert!(!exported.stdout.contains("pong"), "{}", exported.stdout);
+}
+
+/// N5: the operations of a recorded run are on its recording. The replay reaches nothing, and ends
+/// as diverged where the code asks for something else.
+pub(crate) async fn ask_replays_what_operations_answered(world: &World) {
+    let place = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let place = place.path();
+    let model = scripted(SCRIPT).await;
+    let (address, serving) = served_upstream().await;
+    configure(place, model.address(), address);
+    let ask = ["ask", "Who answers?", "--template", TEMPLATE, "--gateway", "gateway.toml"];
+    let reaches = ["--operations", "echo", "--allow", "a.example"];
+    let recorded = [&ask[..], &reaches, &["--record", "first"]].concat();
+    let recorded = belljar(place, &recorded).await;
+    assert_eq!(recorded.status, Some(0), "{}{}", recorded.stdout, recorded.stderr);
+    let told = results(place).await;
+    assert_eq!(told[0].trim(), "pong");
+    serving.abort();
+    serving.await.unwrap_err();
+    drop(model);
+    // The control: nothing answers any more.
+    tokio::net::TcpStream::connect(address).await.unwrap_err();
+
+    let replay = [&ask[..], &reaches, &["--replay", "first"]].concat();
+    let replayed = belljar(place, &replay).await;
+    assert_eq!(replayed.status, Some(0), "{}{}", replayed.stdout, replayed.stderr);
+    assert_eq!(results(place).await, told);
+
+    // The control: with another operation, the prompt is another one.
+    let other = [&ask[..], &["--operations", "echo,admin", "--allow", "a.example"]].concat();
+    let other = belljar(place, &[&other[..], &["--replay", "first"]].concat()).await;
+    assert_eq!(other.status, Some(5), "{}{}", other.stdout, other.stderr);
+    assert!(other.stderr.contains("the replay diverged"), "{}", other.stderr);
+}
+
+/// Code whose request is another one each time.
+const OTHER_REQUEST: &str = r#"
+    [[turn]]
+    call = [{ tool = "execute_python", input = { code = '''
+import os, time, urllib.error, urllib.request
+token = open(os.environ["BELLJAR_TOKEN_FILE"]).read()
+url = f"{os.environ['BELLJAR_GATEWAY']}/operations/echo/?at={time.time_ns()}"
+request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+try:
+    urllib.request.urlopen(request).read()
+except urllib.error.HTTPError:
+    pass
+''' } }]
+    [[turn]]
+    call = [{ tool = "finish", input = { answer = "Done." } }]
+"#;
+
+/// N5: a request that is not on the recording is refused with its reason, and ends the replay.
+pub(crate) async fn a_replay_ends_at_a_request_that_was_not_recorded(world: &World) {
+    let place = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let place = place.path();
+    let model = scripted(OTHER_REQUEST).await;
+    configure(place, model.address(), upstream().await);
+    let ask = ["ask", "Who answers?", "--template", TEMPLATE, "--gateway", "gateway.toml"];
+    let ask = [&ask[..], &["--operations", "echo"]].concat();
+    let recorded = belljar(place, &[&ask[..], &["--record", "first"]].concat()).await;
+    assert_eq!(recorded.status, Some(0), "{}{}", recorded.stdout, recorded.stderr);
+    let replayed = belljar(place, &[&ask[..], &["--replay", "first"]].concat()).await;
+    assert_eq!(replayed.status, Some(5), "{}{}", replayed.stdout, replayed.stderr);
+    for words in ["not_recorded", "the code made a request through the gateway that is not on"] {
+        assert!(replayed.stderr.contains(words), "no {words} in {}", replayed.stderr);
+    }
+}
+
+/// The model's view of each call of the newest run.
+async fn results(place: &Path) -> Vec<String> {
+    let run = newest(place).await;
+    let exported = belljar(place, &["runs", "export", &run]).await;
+    let events = exported.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let finished = events.filter(|event| event["kind"] == "tool_finished");
+    finished.map(|event| event["shown"].as_str().unwrap().to_owned()).collect()
 }

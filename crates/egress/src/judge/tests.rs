@@ -211,6 +211,17 @@ fn a_strict_tape_plays_anything_and_sends_nothing() {
 }
 
 #[test]
+fn a_judged_tape_plays_what_rules_allow_and_sends_nothing() {
+    let policy = tape(Reach::Allow(vec![rule("a.com")]), replay(Miss::Judged));
+    check(&policy, &[("a.com:443", Read), ("b.com:443", Deny(Reason::NotAllowed))]);
+    let judged = |destination| judge_request(&policy, &to(destination), "GET", "/");
+    assert_eq!((judged("a.com:443"), judged("b.com:443")), (Ok(()), Err(Reason::NotAllowed)));
+    let leaves = may_leave(&policy, &to("a.com:443"), "GET", "/");
+    assert_eq!(leaves, Err(Reason::NotRecorded));
+    check(&tape(Reach::None, replay(Miss::Judged)), &[("a.com:443", Deny(Reason::NoNetwork))]);
+}
+
+#[test]
 fn a_tape_that_falls_through_sends_what_rules_allow() {
     let policy = tape(Reach::Allow(vec![rule("a.com")]), replay(Miss::Fallthrough));
     check(&policy, &[("a.com:443", Read), ("b.com:443", Read)]);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::header;
+use ::http::{Method, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 
 use super::connect::{AskError, Peer};
 use super::headers;
 use super::metering::{End, Metering};
-use super::operation::{Does, Operation};
+use super::operation::{Does, Http, Operation};
 use super::read::{self, Held, ReadError};
 use super::refuse::Refusal;
 use super::serve::Asked;
@@ -18,18 +18,24 @@ use super::stream::{Parts, Stream};
 use crate::body::{Answer, FromUpstream, Inner};
 use crate::budget::{Amount, Reservation};
 
+/// Returns an error for a method or a path that the operator does not allow.
+pub(super) fn check(http: &Http, method: &Method, rest: &str) -> Result<(), Refusal> {
+    if !http.allows_method(method) {
+        return Err(Refusal::Method);
+    }
+    if !http.allows_path(rest) {
+        return Err(Refusal::Path);
+    }
+    Ok(())
+}
+
 pub(super) async fn ask(
     asked: &mut Asked,
     rest: String,
     request: ::http::Request<Inner>,
 ) -> Result<Answer, Refusal> {
     let Does::Http(http) = &asked.operation.does else { return Err(Refusal::NotFound) };
-    if !http.allows_method(request.method()) {
-        return Err(Refusal::Method);
-    }
-    if !http.allows_path(&rest) {
-        return Err(Refusal::Path);
-    }
+    check(http, request.method(), &rest)?;
     let (head, body) = request.into_parts();
     let held = body_of(asked, body).await?;
     let most = Amount { requests: 1, ..Amount::default() };

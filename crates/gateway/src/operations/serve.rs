@@ -23,6 +23,9 @@ use crate::log::Entry;
 use crate::session::Session;
 use crate::tokens::{self, Presented, Token, presented};
 
+/// The path that says that the gateway is there.
+pub(crate) const HEALTH: &str = "/healthz";
+
 /// What a request is about, once its token was checked.
 pub(super) struct Asked {
     pub(super) session: Arc<Session>,
@@ -39,22 +42,64 @@ pub(crate) async fn serve(session: &Arc<Session>, request: ::http::Request<Inner
     };
     let mut entry = Entry::begin(&connection, Kind::Operation).await;
     entry.asks(request.method(), request.uri().path());
-    if request.uri().path() == "/healthz" {
+    if request.uri().path() == HEALTH {
         return healthy(entry);
     }
     let shape = Shape::of(request.uri().path(), request.headers());
     let mut entry = Some(entry);
     match Box::pin(handle(session, request, &mut entry)).await {
         Ok(answer) => answer,
-        Err(refusal) => {
-            let answer = refusal.answer(shape);
-            if let Some(mut entry) = entry {
-                entry.decide(refusal.decision(), refusal.reason());
-                entry.row().status = Some(answer.status().as_u16());
-            }
-            answer
-        }
+        Err(refusal) => refused(&refusal, shape, entry.as_mut()),
     }
+}
+
+fn refused(refusal: &Refusal, shape: Shape, entry: Option<&mut Entry>) -> Answer {
+    let answer = refusal.answer(shape);
+    if let Some(entry) = entry {
+        entry.decide(refusal.decision(), refusal.reason());
+        entry.row().status = Some(answer.status().as_u16());
+    }
+    answer
+}
+
+/// Refuses a request that the token or the settings of its operation forbid. Nothing is asked of
+/// the operation.
+pub(crate) fn refuse(
+    session: &Arc<Session>,
+    request: &::http::Request<Inner>,
+    entry: &mut Entry,
+) -> Option<Answer> {
+    let (refusal, operation) = permitted(session, request).err()?;
+    if let Some(operation) = operation {
+        concerns(entry, &operation);
+    }
+    let shape = Shape::of(request.uri().path(), request.headers());
+    Some(refused(&refusal, shape, Some(entry)))
+}
+
+/// The first questions of [`handle`], and for an operation that is no model its last one.
+fn permitted(
+    session: &Arc<Session>,
+    request: &::http::Request<Inner>,
+) -> Result<(), (Refusal, Option<Arc<Operation>>)> {
+    let found = authorise(session, request.headers()).and_then(|token| {
+        is_for_us(request.headers())?;
+        find(session, &token, request)
+    });
+    let (operation, rest) = found.map_err(|refusal| (refusal, None))?;
+    if let Does::Http(http) = &operation.does {
+        let checked = http::check(http, request.method(), &rest);
+        return checked.map_err(|refusal| (refusal, Some(Arc::clone(&operation))));
+    }
+    Ok(())
+}
+
+/// Notes the operation in the row.
+fn concerns(entry: &mut Entry, operation: &Operation) {
+    let row = entry.row();
+    row.operation = Some(operation.name.to_string());
+    row.host = Some(operation.upstream.host.clone());
+    row.port = Some(operation.upstream.port);
 }
 
 fn healthy(mut entry: Entry) -> Answer {
@@ -72,10 +117,7 @@ async fn handle(
     is_for_us(request.headers())?;
     let (operation, rest) = find(session, &token, &request)?;
     if let Some(entry) = entry {
-        let row = entry.row();
-        row.operation = Some(operation.name.to_string());
-        row.host = Some(operation.upstream.host.clone());
-        row.port = Some(operation.upstream.port);
+        concerns(entry, &operation);
     }
     let mut asked = Asked { session: Arc::clone(session), token, operation, entry: entry.take() };
     let answered = match &asked.operation.does {

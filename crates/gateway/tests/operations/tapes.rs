@@ -47,3 +47,33 @@ async fn a_recorded_conversation_is_played_for_nothing() {
     assert!(rows.iter().all(|row| row.charge.is_none()));
     assert_eq!(world.model.record().total(), 2, "the model is not asked again");
 }
+
+/// A replay that is judged refuses what was refused when the cassette was recorded, for the same
+/// reason and with the same words.
+#[tokio::test]
+async fn a_judged_replay_refuses_as_the_recording_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = format!("[gateway]\ncassettes = {:?}\n", folder.path());
+    let world = World::start(SCRIPT, &settings).await;
+    let cassette: belljar_model::network::CassetteId = "talk".parse().unwrap();
+    let tapes = [
+        Tape::Record { cassette: cassette.clone() },
+        Tape::Replay { cassette, miss: Miss::Judged },
+    ];
+    let mut told = Vec::new();
+    for tape in tapes {
+        let sandbox = world.sandbox("a");
+        world.gateway.change(&sandbox.id, Policy { tape, ..Policy::default() }).unwrap();
+        let token = world.token(&sandbox);
+        let allowed = sandbox.ask(messages(&token, HELLO)).await;
+        let mut other = messages(&token, HELLO);
+        *other.uri_mut() = "/operations/nosuch/v1/messages".parse().unwrap();
+        let refused = sandbox.ask(other).await;
+        let rows = world.rows(&sandbox, 2).await;
+        assert_eq!(rows[1].reason, Reason::Scope);
+        told.push((allowed.json(), refused.status, refused.json()));
+        world.gateway.close(&sandbox.id).unwrap();
+    }
+    assert_eq!(told[0], told[1]);
+    assert_eq!(world.model.record().total(), 1, "the model is not asked again");
+}

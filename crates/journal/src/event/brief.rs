@@ -54,6 +54,9 @@ pub struct Replay {
 pub struct RecordingMade {
     pub name: String,
     pub recording: BlobRef,
+    /// What the run's code asked the gateway for, and was answered; none: it could ask nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassette: Option<BlobRef>,
 }
 
 /// The part of Belljar or beyond that changed a parameter.

@@ -187,7 +187,8 @@ fn recorded_bodies() -> Vec<Body> {
         result: None,
     };
     let recording = crate::BlobRef::of(b"{}");
-    vec![RecordingMade { name: "q3".into(), recording }.into(), deviated.into(), finished.into()]
+    let made = RecordingMade { name: "q3".into(), recording, cassette: None };
+    vec![made.into(), deviated.into(), finished.into()]
 }
 
 /// An older worker leaves a run alone that has to wait where it would go on.

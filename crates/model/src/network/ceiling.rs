@@ -1,6 +1,6 @@
 //! The most network access that a policy may ask for.
 
-use super::{Miss, Policy, Reach, Tape};
+use super::{Policy, Reach};
 
 /// The most that a tenant may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,10 +31,9 @@ impl Ceiling {
     /// The lowest ceiling that a policy fits under. `packages`: it also asks for the indexes of
     /// its template.
     pub fn over(policy: &Policy, packages: bool) -> Self {
-        // A request that a strict replay does not know is not sent.
-        let plays = matches!(policy.tape, Tape::Replay { miss: Miss::Strict, .. });
         match &policy.reach {
-            _ if plays => Self::None,
+            // A request that such a replay does not know is not sent.
+            _ if policy.tape.is_sealed() => Self::None,
             Reach::Open => Self::Open,
             Reach::Allow(rules) if !rules.is_empty() => Self::Allow,
             _ if packages || !policy.packages.is_empty() => Self::Packages,

@@ -157,6 +157,22 @@ pub enum Miss {
     Strict,
     /// It goes out, if the rest of the policy allows it, and is recorded.
     Fallthrough,
+    /// Nothing goes out, as with `Strict`. The rest of the policy is in force all the same: what
+    /// it forbids is refused for its reason, as it was when the cassette was recorded.
+    Judged,
+}
+
+impl Tape {
+    /// Returns true for a replay in which nothing goes out.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self, Self::Replay { miss: Miss::Strict | Miss::Judged, .. })
+    }
+
+    /// Returns true for a replay that plays requests also where the rest of the policy forbids
+    /// them.
+    pub fn plays_all(&self) -> bool {
+        matches!(self, Self::Replay { miss: Miss::Strict | Miss::Fallthrough, .. })
+    }
 }
 
 /// Names one cassette within its tenant; a file name as well.

@@ -92,7 +92,10 @@ impl StandIn {
             ToGateway::Close { sequence, sandbox } => {
                 self.answer(sequence, sandbox.as_str(), "close");
             }
-            ToGateway::Finish { sequence } => self.say(&FromGateway::Done { sequence }),
+            ToGateway::SaveCassette { sequence, .. }
+            | ToGateway::LoadCassette { sequence, .. }
+            | ToGateway::RemoveCassette { sequence, .. }
+            | ToGateway::Finish { sequence } => self.say(&FromGateway::Done { sequence }),
             ToGateway::Belongs { question, belongs } => {
                 let asked = self.questions.lock().unwrap().1.remove(&question).unwrap();
                 let _ = asked.send(belongs);

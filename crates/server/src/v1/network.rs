@@ -1,5 +1,6 @@
 //! What sandboxes reach, and what became of it.
 
+mod cassette;
 mod connections;
 mod get;
 mod set;
@@ -9,6 +10,7 @@ use belljar_actions::{Network, NetworkWish, Problem};
 use belljar_api::network as api;
 use belljar_model::network::Policy;
 
+pub(super) use cassette::{read_cassette, write_cassette};
 pub(super) use connections::connections;
 pub(super) use get::get;
 pub(super) use set::set;

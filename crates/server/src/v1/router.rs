@@ -165,6 +165,8 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         Operation::MoveFile => on(filter, files::rename),
         Operation::GetNetwork => on(filter, network::get),
         Operation::SetNetwork => on(filter, network::set),
+        Operation::ReadCassette => on(filter, network::read_cassette),
+        Operation::WriteCassette => on(filter, network::write_cassette),
         Operation::ListConnections => on(filter, network::connections),
         Operation::CreateToken => on(filter, network::token),
         Operation::CreateCheckpoint => on(filter, checkpoints::create),

@@ -77,9 +77,9 @@ impl Drop for Services {
 }
 
 /// The counters are the process's: one case at a time looks at them.
-static COUNTING: Mutex<()> = Mutex::const_new(());
+pub(super) static COUNTING: Mutex<()> = Mutex::const_new(());
 
-fn metrics(role: Role) -> anyhow::Result<(Telemetry, Client)> {
+pub(super) fn metrics(role: Role) -> anyhow::Result<(Telemetry, Client)> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let telemetry = belljar_telemetry::serve_metrics(role, address)?;
     let address = telemetry.address().context("no port for metrics")?;
@@ -172,6 +172,14 @@ fn run(operations: &[&str]) -> Value {
 
 /// Makes a run, and waits for its end. Answers its events.
 async fn worked(client: &Client, wish: &Value) -> anyhow::Result<Vec<Value>> {
+    let (_, events) = ended(client, wish).await?;
+    let answered = of_kind(&events, "finished").all(|event| event["outcome"] == "answered");
+    ensure!(answered, "the run was not answered: {:?}", events.last());
+    Ok(events)
+}
+
+/// Makes a run, and waits for its end. Answers its id and its events.
+pub(super) async fn ended(client: &Client, wish: &Value) -> anyhow::Result<(String, Vec<Value>)> {
     let made = client.json("POST", "/v1/runs", wish).await?.expect(201)?.value()?;
     ensure!(made["operations"] == wish["operations"], "{made}");
     let id = made["id"].as_str().context("a run without an id")?;
@@ -180,18 +188,15 @@ async fn worked(client: &Client, wish: &Value) -> anyhow::Result<Vec<Value>> {
     stream.until("\"kind\":\"finished\"").await?;
     let data = stream.seen().lines().filter_map(|line| line.strip_prefix("data: "));
     let events: Result<Vec<Value>, _> = data.map(serde_json::from_str).collect();
-    let events = events.context("an event that is no JSON")?;
-    let answered = of_kind(&events, "finished").all(|event| event["outcome"] == "answered");
-    ensure!(answered, "the run was not answered: {:?}", events.last());
-    Ok(events)
+    Ok((id.to_owned(), events.context("an event that is no JSON")?))
 }
 
-fn of_kind<'e>(events: &'e [Value], kind: &'e str) -> impl Iterator<Item = &'e Value> {
+pub(super) fn of_kind<'e>(events: &'e [Value], kind: &'e str) -> impl Iterator<Item = &'e Value> {
     events.iter().filter(move |event| event["kind"] == kind)
 }
 
 /// The refusals that Prometheus is shown, for the reason `scope`.
-async fn refusals_counted(metrics: &Client) -> anyhow::Result<f64> {
+pub(super) async fn refusals_counted(metrics: &Client) -> anyhow::Result<f64> {
     let text = metrics.get("/metrics").await?.expect(200)?.text();
     let mut lines = text.lines().filter(|line| line.starts_with("belljar_run_refusals_total{"));
     let Some(line) = lines.find(|line| line.contains("reason=\"scope\"")) else { return Ok(0.0) };

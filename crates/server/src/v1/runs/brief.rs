@@ -58,7 +58,12 @@ pub(super) fn unsupported(error: &UnsupportedBrief) -> Problem {
 }
 
 /// Adds the brief to the answer for a run.
-pub(super) fn show(run: &mut api::Run, brief: Brief, recording: Option<BlobRef>) {
+pub(super) fn show(
+    run: &mut api::Run,
+    brief: Brief,
+    recording: Option<BlobRef>,
+    cassette: Option<BlobRef>,
+) {
     let Brief { parameters, instructions, skills, record, replay } = brief;
     run.parameters = parameters.into();
     run.instructions = instructions;
@@ -68,7 +73,8 @@ pub(super) fn show(run: &mut api::Run, brief: Brief, recording: Option<BlobRef>)
         sha256: skill.archive.sha256.to_string(),
     });
     run.skills = skills.collect();
-    let sha256 = recording.map(|recording| recording.sha256.to_string());
-    run.recording = record.map(|name| api::RunRecording { name, sha256 });
+    let digest = |blob: BlobRef| blob.sha256.to_string();
+    let (sha256, cassette) = (recording.map(digest), cassette.map(digest));
+    run.recording = record.map(|name| api::RunRecording { name, sha256, cassette });
     run.replay = replay.map(|replay| replay.run.to_string());
 }

@@ -79,7 +79,7 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         files: view.artifacts.iter().map(file).collect(),
         end: view.finished.map(end),
     };
-    brief::show(&mut run, brief, view.recording);
+    brief::show(&mut run, brief, view.recording, view.cassette);
     Ok(run)
 }
 

@@ -99,6 +99,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/v1/sandboxes/{sandbox}/files/move", ChangeSandboxes),
     ("GET", "/v1/sandboxes/{sandbox}/network", LookSandboxes),
     ("PUT", "/v1/sandboxes/{sandbox}/network", ChangeSandboxes),
+    ("GET", "/v1/sandboxes/{sandbox}/cassette", LookSandboxes),
+    ("PUT", "/v1/sandboxes/{sandbox}/cassette", ChangeSandboxes),
     ("GET", "/v1/sandboxes/{sandbox}/connections", LookSandboxes),
     ("POST", "/v1/sandboxes/{sandbox}/tokens", ChangeSandboxes),
     ("POST", "/v1/sandboxes/{sandbox}/checkpoints", ChangeSandboxes),
@@ -184,6 +186,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
 /// nothing to show or to change, as no template was built, no run was worked on, and no file
 /// can be described without a reader.
 pub(super) const LACKING: &[(&str, &str, u16)] = &[
+    ("GET", "/v1/sandboxes/{sandbox}/cassette", 404),
+    ("PUT", "/v1/sandboxes/{sandbox}/cassette", 422),
     ("POST", "/v1/runs/{run}/answer", 409),
     ("POST", "/v1/runs/{run}/retry", 409),
     ("GET", "/v1/runs/{run}/turns/{turn}/prompt", 404),
