@@ -130,6 +130,16 @@ def main():
     check("without delegation, part of a core is refused", half, status=125, words=words, delegated=False)
     weak = [belljar, "run", "--allow-weak-limits", "--cpus", "0.5", "-c", hello]
     check("without delegation, it may be allowed", weak, words=["^42$", "warning"], delegated=False)
+    # The process tier needs a Landlock that rules TCP.
+    if tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 7):
+        process = [belljar, "run", "--tier", "process"]
+        words = ["cannot keep --pids 16", "--allow-weak-limits"]
+        refused = [*process, "--pids", "16", "-c", hello]
+        check("the process tier refuses --pids", refused, status=125, words=words, delegated=False)
+        weak = [*process, "--allow-weak-limits", "--pids", "16", "-c", forks]
+        check("the process tier watches processes", weak, status=121, words=[r"\(pids\)"], delegated=False)
+        told = ["the process tier does not keep"]
+        check("doctor says so of the process tier", [belljar, "doctor"], words=told, delegated=False)
     for tier, why in {
         "oci/crun": "creating containers needs root",
         "gvisor": "creating containers needs root",

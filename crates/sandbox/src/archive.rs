@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::jail::mounts;
 use crate::jail::parent::IDS;
+use crate::plan::USER_UID;
 
 pub(crate) use pack::{in_memory, pack_scratch, write_scratch};
 pub(crate) use unpack::{FromStart, unpack_descriptor};
@@ -97,9 +98,46 @@ struct About {
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Directories of the scratch that are packed: the writable layer and shared
-/// memory.
-const TOPS: [&str; 2] = [mounts::UPPER, mounts::SHARED_MEMORY];
+/// Directories of the scratch that are packed: the writable layer, shared memory, and those
+/// that a sandbox without ids of its own has beside that layer.
+const TOPS: [&str; 5] = [
+    mounts::UPPER,
+    mounts::SHARED_MEMORY,
+    mounts::HOME,
+    mounts::TEMPORARY,
+    mounts::LASTING_TEMPORARY,
+];
+
+/// The ids of the host that stand for those of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostIds {
+    /// A range that begins with the sandbox's 0.
+    From(u32),
+    /// One user and one group, which are [`USER_UID`] inside.
+    One { uid: u32, gid: u32 },
+}
+
+impl HostIds {
+    /// Those of this process, which is no root and has no others to give.
+    pub(crate) fn own() -> Self {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self::One { uid: uid.as_raw(), gid: gid.as_raw() }
+    }
+
+    /// The ids inside; [`NOBODY`] for those that the sandbox does not have.
+    fn inside(self, uid: u32, gid: u32) -> (u32, u32) {
+        let from = |first: u32, id: u32| id.checked_sub(first).filter(|&id| id < IDS);
+        let one = |own: u32, id: u32| (id == own).then_some(USER_UID);
+        let (uid, gid) = match self {
+            Self::From(first) => (from(first, uid), from(first, gid)),
+            Self::One { uid: own_uid, gid: own_gid } => (one(own_uid, uid), one(own_gid, gid)),
+        };
+        (uid.unwrap_or(NOBODY), gid.unwrap_or(NOBODY))
+    }
+}
+
+/// The id inside of users that the sandbox does not have.
+const NOBODY: u32 = 65_534;
 
 /// Whether a name stands for something in the directory that it is in.
 fn is_plain(name: &[u8]) -> bool {

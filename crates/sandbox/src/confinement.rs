@@ -14,6 +14,7 @@ use crate::defence::{Defence, Weakened};
 use crate::enforcement::Enforcement;
 use crate::plan::Facts;
 use crate::seccomp;
+use crate::watch;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
@@ -160,11 +161,19 @@ fn watched_rlimits(spec: &Spec, facts: Facts) -> Vec<(u32, u64)> {
     let mut list = rlimits(spec);
     list.retain(|(resource, _)| !replaced.contains(resource));
     // The kernel counts these for a user id in a user namespace. A sandbox has one of the two
-    // to itself, except for the process tier of an ordinary user: there the limit would count
-    // everything that this user runs. One for the guest, and one for the watch to see.
-    if spec.tier == Tier::Jail || facts.privileged {
-        list.push((resource::NPROC, u64::from(spec.limits.pids) + 2));
-    }
+    // to itself, except for the process tier of an ordinary user: there the limit counts
+    // everything that this user runs, and leaves room for it to grow. One for the guest, and
+    // one for the watch to see.
+    let own = u64::from(spec.limits.pids) + 2;
+    let processes = if spec.tier == Tier::Jail || facts.privileged {
+        own
+    } else {
+        let uid = rustix::process::getuid().as_raw();
+        let others = watch::tasks_of_user(uid).unwrap_or(0);
+        own + others + TASKS_OF_OTHERS
+    };
+    let most = process::current_limit(resource::NPROC).unwrap_or(u64::MAX);
+    list.push((resource::NPROC, processes.min(most)));
     // Runtimes reserve more than they use (stacks of threads, arenas), so this is wider than
     // the limit, which the watch keeps.
     let data = spec.limits.memory_bytes.saturating_mul(2).saturating_add(RESERVED_BYTES);
@@ -175,6 +184,10 @@ fn watched_rlimits(spec: &Spec, facts: Facts) -> Vec<(u32, u64)> {
 
 /// Memory that a small process may reserve and never use.
 const RESERVED_BYTES: u64 = 1 << 30;
+
+/// Processes and threads that a user may start beside a sandbox of the process tier, before
+/// code in it is refused its own.
+const TASKS_OF_OTHERS: u64 = 512;
 
 /// As many tasks as there can ever be inside, however quickly they are made, where a cgroup
 /// keeps the limit.
@@ -190,6 +203,22 @@ pub(crate) fn nproc(limits: &Limits) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn watched_sandbox_is_always_refused_processes() {
+        let root = belljar_model::RootFs { layers: vec!["/base".into()], binds: vec![] };
+        let most_of = |tier, privileged| {
+            let mut spec = Spec::new(tier, root.clone());
+            spec.limits.pids = 16;
+            let facts = Facts { landlock_abi: 7, privileged, ipv6: true };
+            let list = watched_rlimits(&spec, facts);
+            list.into_iter().find(|(resource, _)| *resource == resource::NPROC).unwrap().1
+        };
+        assert_eq!(most_of(Tier::Jail, false), 18);
+        assert_eq!(most_of(Tier::Process, true), 18);
+        let shared = most_of(Tier::Process, false);
+        assert!((18 + 1..u64::MAX).contains(&shared), "{shared}");
+    }
 
     #[test]
     fn user_id_has_room_for_more_processes_than_the_cgroup() {

@@ -73,8 +73,8 @@ pub(crate) fn weak_limits(
             weak.push(WeakLimit { limit: LimitName::Cpus, why, cgroup_keeps: true });
         }
         if tier == Tier::Process && !privileged {
-            let why = "without cgroups, this tier ends code that has too many processes, but \
-                       nothing stops it from starting them";
+            let why = "without cgroups, this tier ends code that has too many processes, but it \
+                       can start hundreds more until then";
             weak.push(WeakLimit { limit: LimitName::Pids, why, cgroup_keeps: true });
         }
     }

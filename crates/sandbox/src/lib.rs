@@ -7,6 +7,7 @@
 mod archive;
 mod build_disk;
 pub mod cgroup;
+mod clocks;
 mod confinement;
 mod defence;
 mod door;

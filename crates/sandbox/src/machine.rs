@@ -11,7 +11,7 @@ use belljar_model::{Limits, SandboxId, Spec, Tier};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use crate::archive::{FromStart, in_memory, pack_scratch, write_scratch};
+use crate::archive::{FromStart, HostIds, in_memory, pack_scratch, write_scratch};
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
@@ -236,20 +236,18 @@ impl Machine {
     }
 
     pub fn usage(&self, limits: &Limits) -> SandboxUsage {
-        let group = self.group.as_ref();
         let disk = self.scratch.as_ref().map(|_| self.disk());
         SandboxUsage {
             cpu: self.cpu_now(),
             memory_bytes: self.memory_now(),
-            cache_bytes: group.and_then(SandboxGroup::cache_now),
+            cache_bytes: self.cache_now(),
             memory_limit_bytes: limits.memory_bytes,
             disk_used_bytes: disk.map(|disk| disk.used_bytes),
             disk_total_bytes: disk.map(|disk| disk.total_bytes),
             // Of another kernel's, only its own tasks are seen from here.
-            tasks: match group {
-                Some(_) if self.confinement.inner.is_some() => None,
-                Some(group) => group.tasks_now(),
-                None => self.watch.as_ref().map(|watch| watch.tasks()),
+            tasks: match self.confinement.inner {
+                Some(_) => None,
+                None => self.tasks_now(),
             },
         }
     }
@@ -264,12 +262,35 @@ impl Machine {
     }
 
     fn measure(&self) -> Use {
-        let group = self.group.as_ref();
         Use {
-            memory_bytes: group.and_then(SandboxGroup::memory_now),
-            cache_bytes: group.and_then(SandboxGroup::cache_now),
-            cpu: group.and_then(SandboxGroup::cpu),
-            tasks: group.and_then(SandboxGroup::tasks_now),
+            memory_bytes: self.memory_now(),
+            cache_bytes: self.cache_now(),
+            cpu: self.cpu_now(),
+            tasks: self.tasks_now(),
+        }
+    }
+
+    /// The part of [`Self::memory_now`] that the kernel can drop: a watch counts nothing that
+    /// it could.
+    fn cache_now(&self) -> Option<u64> {
+        match &self.group {
+            Some(group) => group.cache_now(),
+            None => self.watch.as_ref().map(|_| 0),
+        }
+    }
+
+    fn tasks_now(&self) -> Option<u64> {
+        match &self.group {
+            Some(group) => group.tasks_now(),
+            None => self.watch.as_ref().map(|watch| watch.tasks()),
+        }
+    }
+
+    /// The host's ids of its files.
+    fn host_ids(&self) -> HostIds {
+        match self.facts.privileged {
+            true => HostIds::From(self.first_uid),
+            false => HostIds::own(),
         }
     }
 
@@ -278,9 +299,9 @@ impl Machine {
     /// More than `most` bytes are refused.
     pub async fn files(&self, most: u64) -> io::Result<Files> {
         let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
-        let first_uid = self.first_uid;
+        let ids = self.host_ids();
         let hold = self.stillness.hold().await;
-        let pack = move || pack_scratch(scratch.as_fd(), first_uid, most);
+        let pack = move || pack_scratch(scratch.as_fd(), ids, most);
         let archive = tokio::task::spawn_blocking(pack).await;
         hold.release().await;
         Ok(Files { archive: archive.map_err(io::Error::other)?? })
@@ -297,7 +318,7 @@ impl Machine {
         let (Some(saver), Some(scratch)) = (self.stillness.saver(), &self.scratch) else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let (scratch, first_uid) = (scratch.try_clone()?, self.first_uid);
+        let (scratch, ids) = (scratch.try_clone()?, self.host_ids());
         let (path, most) = (save::files(into), self.disk().total_bytes);
         let goes_on = then == Then::GoesOn;
         // Memory and files must be of one moment.
@@ -305,7 +326,7 @@ impl Machine {
         let saved = async {
             // What its kernel had not written yet it writes before it is saved.
             save::checkpoint(saver, &self.id, into, goes_on).await?;
-            let write = move || write_scratch(scratch.as_fd(), first_uid, most, &path);
+            let write = move || write_scratch(scratch.as_fd(), ids, most, &path);
             tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
         };
         let saved = saved.await;

@@ -32,6 +32,9 @@ pub enum Step {
     AwaitParent,
     /// Become the root of the new user namespace.
     BecomeSetupRoot,
+    /// Clocks that begin with the sandbox. Root's spawner has them for all sandboxes; only a
+    /// process with rights in its own user namespace can have them otherwise.
+    OwnClocks,
     PrivateMounts,
     ForbidUserNamespaces,
     LimitInotify,
@@ -63,9 +66,10 @@ pub enum Step {
     Data {
         places: usize,
     },
-    /// A home of the scratch's own, where ids cannot be mapped and the base's
-    /// home would belong to a stranger.
-    Home,
+    /// A home and temporary directories of the scratch's own, where ids cannot be mapped and
+    /// those of the base belong to a user whom the sandbox does not have: an overlay cannot
+    /// copy them up.
+    OwnPlaces,
     Proc {
         view: ProcView,
         read_only: bool,
@@ -256,9 +260,7 @@ impl Plan {
         if keeps(Defence::NeutralNames) {
             steps.push(Step::CgroupNamespace);
         }
-        if facts.privileged {
-            steps.push(Step::BecomeSetupRoot);
-        }
+        steps.push(if facts.privileged { Step::BecomeSetupRoot } else { Step::OwnClocks });
         steps.push(Step::Scratch {
             bytes: keeps(Defence::SizedDisk).then_some(limits.disk_bytes),
             inodes: keeps(Defence::SizedInodes).then_some(limits.inodes),
@@ -272,7 +274,7 @@ impl Plan {
             steps.push(Step::Bind { target: bind.target.clone(), index });
         }
         if !facts.privileged {
-            steps.push(Step::Home);
+            steps.push(Step::OwnPlaces);
         }
         Self::show(&mut steps, spec);
         let view = if keeps(Defence::ProcHiding) { ProcView::Sandbox } else { ProcView::Whole };

@@ -149,7 +149,7 @@ fn run() -> io::Result<()> {
     };
     wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
     // Kernels without time namespaces show the host's uptime; nothing else.
-    let _ = hide_uptime();
+    let _ = crate::clocks::begin_for_children();
     let served = spawner.serve();
     spawner.end();
     served
@@ -418,15 +418,4 @@ fn make_work(work: &Path, owner: Option<u32>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// One time namespace for all sandboxes, made once: how long the host has been
-/// up is nobody's business.
-fn hide_uptime() -> io::Result<()> {
-    use rustix::time::{ClockId, clock_gettime};
-    belljar_sys::process::unshare_time()?;
-    let seconds = |clock| clock_gettime(clock).tv_sec;
-    let (monotonic, boot) = (seconds(ClockId::Monotonic), seconds(ClockId::Boottime));
-    let offsets = format!("monotonic -{monotonic} 0\nboottime -{boot} 0\n");
-    fs::write("/proc/self/timens_offsets", offsets)
 }

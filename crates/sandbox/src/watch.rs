@@ -9,9 +9,13 @@
 //! look: /proc/<pid>/stat of each process        cheap; resident memory counts too much
 //!   over the limit? smaps_rollup of each         shared pages count once; not read again
 //!                                                before growth could reach the limit
-//!     still over? count an OOM, kill all but the guest
+//!     still over? count an OOM; stop, then kill all but the guest
 //! next look: the sooner, the less is left
 //! ```
+//!
+//! A process that is killed leaves room for another to be forked. A stopped one does not: in
+//! the end every process stands still, and then all are killed. What starts after that is not
+//! of them, and lives.
 //!
 //! What only the kernel knows is not counted: buffers of sockets and pipes, System V
 //! segments that no process has attached, files in memory that are on their way in a socket.
@@ -19,7 +23,7 @@
 mod census;
 mod watchman;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +32,9 @@ use std::time::{Duration, Instant};
 
 use belljar_model::{Limits, Tier};
 
-use census::{Population, Process};
+pub(crate) use census::tasks_of_user;
+use census::{Population, Process, ProcessKey};
+use rustix::process::Signal;
 pub(crate) use watchman::Watchman;
 
 /// The time between two looks, at the least and at the most.
@@ -44,7 +50,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Memory that one core fills in a second, generously.
 const BYTES_PER_CORE_SECOND: u64 = 4 << 30;
 
-/// How long one look goes on killing a sandbox that forks meanwhile.
+/// How long one look goes on stopping a sandbox that forks meanwhile, and then waits for the
+/// ends of those that it has killed.
 const MAX_KILL_TIME: Duration = Duration::from_millis(100);
 
 /// The watch over one sandbox.
@@ -82,8 +89,10 @@ impl From<&Limits> for Watched {
 struct Tally {
     memory_bytes: u64,
     tasks: u64,
-    /// CPU time of each live process by itself, by pid and start.
-    live: HashMap<(u32, u64), u64>,
+    /// CPU time of each live process by itself.
+    live: HashMap<ProcessKey, u64>,
+    /// Killed by a look before, and not reaped yet.
+    killed: HashSet<ProcessKey>,
     /// CPU time of processes that are gone, as it was when they were seen last.
     gone_ticks: u64,
     /// CPU time of all, in clock ticks. It never shrinks.
@@ -182,7 +191,8 @@ impl Watch {
     /// just failed was the last.
     pub(crate) fn note_failure(&self) {
         let Ok(processes) = self.count() else { return };
-        if self.tasks_of(&processes) + 1 > lock(&self.limits).pids {
+        let processes = self.without_killed(processes);
+        if self.unreaped_tasks(&processes) + 1 > lock(&self.limits).pids {
             self.refused_processes.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -198,13 +208,17 @@ impl Watch {
         let limits = *lock(&self.limits);
         let mut left = 0;
         if let Ok(processes) = self.count() {
+            let processes = self.without_killed(processes);
             let memory = self.memory_within(&processes, limits.memory_bytes);
             lock(&self.tally).memory_bytes = memory;
-            left = limits.memory_bytes.saturating_sub(memory);
+            let tasks = self.unreaped_tasks(&processes);
+            // Processes multiply faster than memory fills.
+            let is_crowded = tasks > limits.pids / 2;
+            left = if is_crowded { 0 } else { limits.memory_bytes.saturating_sub(memory) };
             if memory > limits.memory_bytes {
                 self.oom_kills.fetch_add(1, Ordering::AcqRel);
                 self.kill_all();
-            } else if self.tasks_of(&processes) > limits.pids {
+            } else if tasks > limits.pids {
                 self.refused_processes.fetch_add(1, Ordering::AcqRel);
                 self.kill_all();
             }
@@ -221,10 +235,28 @@ impl Watch {
         Ok(processes)
     }
 
+    /// Leaves out what a look before has killed.
+    fn without_killed(&self, mut processes: Vec<Process>) -> Vec<Process> {
+        let mut tally = lock(&self.tally);
+        if !tally.killed.is_empty() {
+            let listed: HashSet<ProcessKey> = processes.iter().map(Process::key).collect();
+            tally.killed.retain(|key| listed.contains(key));
+            processes.retain(|process| !tally.killed.contains(&process.key()));
+        }
+        processes
+    }
+
     fn tasks_of(&self, processes: &[Process]) -> u64 {
         let guest = self.population.guest();
         let counted = processes.iter().filter(|process| process.pid != guest && !process.is_dead);
         counted.map(|process| process.threads).sum()
+    }
+
+    /// Processes and threads as the kernel counts them against a limit: until they are reaped.
+    fn unreaped_tasks(&self, processes: &[Process]) -> u64 {
+        let guest = self.population.guest();
+        let counted = processes.iter().filter(|process| process.pid != guest);
+        counted.map(|process| process.threads.max(1)).sum()
     }
 
     /// Memory of the sandbox in bytes. Only where the quick count is more than `limit` are
@@ -287,21 +319,43 @@ impl Watch {
         files.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Kills everything but the guest. Whoever forks meanwhile is found by the next pass.
+    /// Kills everything but the guest, once all of it stands still.
     fn kill_all(&self) {
-        let guest = self.population.guest();
-        let pass = || {
-            let processes = self.population.processes()?;
-            let alive = |process: &&Process| process.pid != guest && !process.is_dead;
-            let mut alive = processes.iter().filter(alive).peekable();
-            if alive.peek().is_none() {
-                return Ok(Some(()));
+        let deadline = Instant::now() + MAX_KILL_TIME;
+        let mut stopped = HashSet::new();
+        // A process with a signal pending completes no fork, so a pass that finds none that is
+        // new is the last.
+        while let Ok(alive) = self.alive() {
+            let new = alive.iter().filter(|process| !stopped.contains(&process.key()));
+            let new: Vec<ProcessKey> = new.map(Process::key).collect();
+            if new.is_empty() {
+                break;
             }
-            alive.for_each(|process| self.population.kill(process.pid));
-            Ok(None)
+            for (pid, started) in new {
+                self.population.signal(pid, Signal::STOP);
+                stopped.insert((pid, started));
+            }
+            if Instant::now() > deadline {
+                break;
+            }
+        }
+        // What is about to die does not count any more, however long it takes.
+        lock(&self.tally).killed.extend(&stopped);
+        stopped.iter().for_each(|&(pid, _)| self.population.signal(pid, Signal::KILL));
+        let are_dead = || {
+            let alive = self.alive()?;
+            let is_left = alive.iter().any(|process| stopped.contains(&process.key()));
+            Ok((!is_left).then_some(()))
         };
-        // What is left then is over the limit at the next look, too.
-        let _ = crate::wait::until(MAX_KILL_TIME, pass);
+        let _ = crate::wait::until(MAX_KILL_TIME, are_dead);
+    }
+
+    /// Lists the processes that run, without the guest.
+    fn alive(&self) -> io::Result<Vec<Process>> {
+        let guest = self.population.guest();
+        let mut processes = self.population.processes()?;
+        processes.retain(|process| process.pid != guest && !process.is_dead);
+        Ok(processes)
     }
 }
 
@@ -315,7 +369,7 @@ impl Tally {
             waited += process.children_ticks;
             if process.pid != guest {
                 waited += process.own_ticks;
-                live.insert((process.pid, process.started), process.own_ticks);
+                live.insert(process.key(), process.own_ticks);
             }
         }
         let gone = self.live.iter().filter(|(process, _)| !live.contains_key(process));

@@ -10,15 +10,11 @@ use belljar_sys::tree::names;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
-use super::{About, DEEPEST, LONGEST_RECORD, PIECE, Record, TOPS, is_kept};
-use crate::jail::parent::IDS;
-
-/// Somebody who is nobody in the sandbox.
-const NOBODY: u32 = 65_534;
+use super::{About, DEEPEST, HostIds, LONGEST_RECORD, PIECE, Record, TOPS, is_kept};
 
 struct Packer<W> {
     out: W,
-    first_uid: u32,
+    ids: HostIds,
     /// Bytes of files that may still be packed.
     left: u64,
 }
@@ -27,26 +23,26 @@ struct Packer<W> {
 /// memory, which nobody can change after.
 pub(crate) fn pack_scratch(
     scratch: BorrowedFd<'_>,
-    first_uid: u32,
+    ids: HostIds,
     most: u64,
 ) -> io::Result<OwnedFd> {
     in_memory(|file| {
         let out = io::BufWriter::with_capacity(PIECE, file);
-        pack(scratch, &TOPS, first_uid, most, out)
+        pack(scratch, &TOPS, ids, most, out)
     })
 }
 
 /// The same into a new file at `path`.
 pub(crate) fn write_scratch(
     scratch: BorrowedFd<'_>,
-    first_uid: u32,
+    ids: HostIds,
     most: u64,
     path: &Path,
 ) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let out = io::BufWriter::with_capacity(PIECE, &file);
-    pack(scratch, &TOPS, first_uid, most, out)
+    pack(scratch, &TOPS, ids, most, out)
 }
 
 /// A file in memory that `fill` writes and nobody can change after.
@@ -60,17 +56,21 @@ pub(crate) fn in_memory(fill: impl FnOnce(&File) -> io::Result<()>) -> io::Resul
     Ok(file.into())
 }
 
-/// Writes the directories `tops` of `dir`. Ids of the host count from
-/// `first_uid`; more than `most` bytes of files are refused.
+/// Writes those of the directories `tops` that `dir` has. `ids` are those of the host; more
+/// than `most` bytes of files are refused.
 pub(super) fn pack(
     dir: BorrowedFd<'_>,
     tops: &[&str],
-    first_uid: u32,
+    ids: HostIds,
     most: u64,
     out: impl Write,
 ) -> io::Result<()> {
-    let mut packer = Packer { out, first_uid, left: most };
+    let mut packer = Packer { out, ids, left: most };
     for top in tops {
+        let found = rustix::fs::statat(dir, *top, AtFlags::SYMLINK_NOFOLLOW);
+        if found.err() == Some(Errno::NOENT) {
+            continue;
+        }
         packer.tree(dir, &CString::new(*top)?)?;
     }
     packer.out.flush()
@@ -185,11 +185,11 @@ impl<W: Write> Packer<W> {
     }
 
     fn about(&self, stat: &Stat, xattrs: Vec<(Vec<u8>, Vec<u8>)>) -> About {
-        let inner = |id: u32| id.checked_sub(self.first_uid).filter(|&id| id < IDS);
+        let (uid, gid) = self.ids.inside(stat.st_uid, stat.st_gid);
         About {
             mode: stat.st_mode & 0o7777,
-            uid: inner(stat.st_uid).unwrap_or(NOBODY),
-            gid: inner(stat.st_gid).unwrap_or(NOBODY),
+            uid,
+            gid,
             seconds: stat.st_mtime,
             nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
             xattrs,

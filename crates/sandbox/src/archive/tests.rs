@@ -17,8 +17,7 @@ fn packed(dir: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let handle = fs::File::open(dir).unwrap();
     // As if our own user were 1000 inside.
-    let first = rustix::process::getuid().as_raw().wrapping_sub(1000);
-    pack(handle.as_fd(), &["u"], first, most, &mut bytes)?;
+    pack(handle.as_fd(), &["u", "missing"], HostIds::own(), most, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -41,6 +40,16 @@ fn records_name_what_is_there_and_keep_holes() {
     // The link itself, never what it points to.
     assert!(text.contains("../../../etc/passwd") && !text.contains("root:"));
     fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn ids_of_the_host_are_counted_as_the_sandbox_counts_them() {
+    let range = HostIds::From(100_000);
+    assert_eq!(range.inside(100_000, 101_000), (0, 1000));
+    assert_eq!(range.inside(99_999, 100_000 + IDS), (NOBODY, NOBODY));
+    let one = HostIds::One { uid: 4242, gid: 4343 };
+    assert_eq!(one.inside(4242, 4343), (USER_UID, USER_UID));
+    assert_eq!(one.inside(0, 4242), (NOBODY, NOBODY));
 }
 
 #[test]

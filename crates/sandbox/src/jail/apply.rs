@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use super::mounts::{self, container, data};
 use super::{Attempt, Failure};
 use crate::archive;
+use crate::clocks;
 use crate::microvm;
 use crate::plan::{GuestRights, OOM_SCORE, Plan, Step};
 use crate::wire::{self, FromChild, ToChild};
@@ -117,6 +118,11 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             identity::become_user(0, 0).doing("become the sandbox's root")?;
             reachable()
         }
+        Step::OwnClocks => {
+            // Kernels without time namespaces show the host's uptime; nothing else.
+            let _ = clocks::begin_and_enter();
+            Ok(())
+        }
         Step::PrivateMounts => mounts::propagate(Propagation::Private),
         Step::ForbidUserNamespaces => {
             fs::write("/proc/sys/user/max_user_namespaces", "0").doing("forbid user namespaces")
@@ -173,7 +179,7 @@ fn run(step: &Step, birth: &Birth<'_>, hands: &mut Hands) -> Result<(), Failure>
             let inside = birth.plan.namespaces.contains(process::Namespaces::USER);
             data::show(if inside { None } else { Some(birth.first_uid) })
         }
-        Step::Home => mounts::home(),
+        Step::OwnPlaces => mounts::own_places(),
         Step::Proc { view, read_only } => {
             mounts::procfs::mount(*view, *read_only, &birth.spec.limits)
         }

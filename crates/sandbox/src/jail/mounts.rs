@@ -30,7 +30,17 @@ pub(crate) const ROOT: &str = "m";
 const DEVICES: &str = "d";
 pub(crate) const SHARED_MEMORY: &str = "s";
 const DISK: &str = "x";
-const HOME: &str = "h";
+pub(crate) const HOME: &str = "h";
+pub(crate) const TEMPORARY: &str = "ht";
+pub(crate) const LASTING_TEMPORARY: &str = "hv";
+
+/// Directories of the scratch where the base's own cannot be written, the paths they are
+/// attached at, and their modes.
+const OWN_PLACES: [(&str, &str, u32); 3] = [
+    (HOME, "/home/user", 0o755),
+    (TEMPORARY, "/tmp", 0o1777),
+    (LASTING_TEMPORARY, "/var/tmp", 0o1777),
+];
 
 /// What every sandbox has in `/dev`, besides terminals and shared memory.
 const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -163,11 +173,29 @@ pub(super) fn bind(tree: BorrowedFd<'_>, target: &Path) -> Done {
     attach(tree, &place).doing(format!("bind {}", target.display()))
 }
 
-/// Puts an empty directory of the scratch where the user's home is.
-pub(super) fn home() -> Done {
-    mkdir(HOME, 0o755).doing("create a home directory")?;
-    let tree = detached(Path::new(HOME), Reach::One).doing("copy the home")?;
-    attach(tree.as_fd(), &inside(Path::new("/home/user"))).doing("attach the home")
+/// Puts directories of the scratch where the user's home and temporary directories are. They
+/// are empty, or hold the files that the sandbox begins with.
+pub(super) fn own_places() -> Done {
+    for (name, path, mode) in OWN_PLACES {
+        let target = inside(Path::new(path));
+        let is_directory = |path: &str| {
+            let kind = rustix::fs::lstat(path).map(|stat| FileType::from_raw_mode(stat.st_mode));
+            kind == Ok(FileType::Directory)
+        };
+        // A template need not have them, or has a link instead.
+        if !is_directory(&target) {
+            continue;
+        }
+        let made = match mkdir(name, mode) {
+            Ok(()) => rustix::fs::chmod(name, Mode::from_raw_mode(mode)),
+            Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(errno) => Err(errno),
+        };
+        made.doing(format!("create {path}"))?;
+        let tree = detached(Path::new(name), Reach::One).doing(format!("copy {path}"))?;
+        attach(tree.as_fd(), &target).doing(format!("attach {path}"))?;
+    }
+    Ok(())
 }
 
 /// Puts the `/dev` that the spawner made, or one made here, into the root.

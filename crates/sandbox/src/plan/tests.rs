@@ -66,6 +66,8 @@ fn without_root_the_guest_has_the_one_uid_and_no_capability() {
     assert!(plan.steps.contains(&Step::Capabilities { guest: GuestRights::None }));
     assert!(plan.steps.contains(&Step::BecomeGuest { uid: 1000 }));
     assert!(!plan.steps.contains(&Step::BecomeSetupRoot));
+    // Neither the spawner nor the template can give it these.
+    assert!(plan.steps.contains(&Step::OwnClocks) && plan.steps.contains(&Step::OwnPlaces));
 }
 
 #[test]

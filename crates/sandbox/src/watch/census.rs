@@ -34,6 +34,15 @@ pub(super) struct Process {
     pub(super) faults: u64,
 }
 
+/// A process for as long as it is not reaped: its pid and its start.
+pub(super) type ProcessKey = (u32, u64);
+
+impl Process {
+    pub(super) fn key(&self) -> ProcessKey {
+        (self.pid, self.started)
+    }
+}
+
 /// The longest file that is read here.
 const MAX_FILE_BYTES: usize = 4096;
 
@@ -113,13 +122,30 @@ impl Population {
         }
     }
 
-    /// Kills a process. One that is gone already is no error.
-    pub(super) fn kill(&self, pid: u32) {
+    /// Signals a process. One that is gone already is no error.
+    pub(super) fn signal(&self, pid: u32, signal: Signal) {
         // A directory of procfs stands for its process, whatever its number is on the host.
         if let Ok(process) = open_directory(self.proc(), &pid.to_string()) {
-            let _ = pidfd_send_signal(process, Signal::KILL);
+            let _ = pidfd_send_signal(process, signal);
         }
     }
+}
+
+/// Processes and threads of a user on this host, those in namespaces included.
+pub(crate) fn tasks_of_user(uid: u32) -> io::Result<u64> {
+    let proc = open_directory(CWD, "/proc")?;
+    let threads = |pid: u32| {
+        let text = read(&proc, &format!("{pid}/status")).ok()?;
+        let is_theirs = value_of(&text, "Uid:")? == u64::from(uid);
+        is_theirs.then(|| value_of(&text, "Threads:")).flatten()
+    };
+    Ok(numbers(proc.as_fd())?.into_iter().filter_map(threads).sum())
+}
+
+/// The first number behind `key` in a file of `key: value` lines.
+fn value_of(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn open_directory(at: impl AsFd, path: &str) -> io::Result<OwnedFd> {
@@ -228,8 +254,16 @@ mod tests {
         assert!(pids.contains(&child.id()) && pids.contains(&std::process::id()), "{pids:?}");
         let (private, _) = found.proportional(std::process::id()).unwrap();
         assert!(private > 0);
-        found.kill(child.id());
+        found.signal(child.id(), Signal::KILL);
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn tasks_of_a_user_are_counted() {
+        let own = rustix::process::getuid().as_raw();
+        assert!(tasks_of_user(own).unwrap() >= 1);
+        assert_eq!(value_of("Name:\tx\nUid:\t4242\t4242\t0\t0\n", "Uid:"), Some(4242));
+        assert_eq!(value_of("Name:\tx\n", "Uid:"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use belljar_model::limits::MIB;
-use belljar_model::{Bind, Spec, User};
+use belljar_model::{Bind, Spec, Tier, User};
 use belljar_node::{Checkpoint, Command, ContextError, NodeError, Origin, Sandbox, SaveError};
 use belljar_testkit::{OwnEngines, groups_of_engine};
 
@@ -35,7 +35,8 @@ cases!["copies":
 /// What a sandbox can have in its files, and how it looks from inside.
 const FILL: &str = "mkdir -p deep/er; printf content > deep/er/file; chmod 640 deep/er/file
     ln -s ../deep link
-    truncate -s 50M sparse; printf end >> sparse; touch -d @1000000000 old";
+    truncate -s 50M sparse; printf end >> sparse; touch -d @1000000000 old
+    (umask 077; echo kept > /tmp/kept)";
 const LOOK: &str = "cat deep/er/file; stat -c ' %a %U' deep/er/file; readlink link
     stat -c %s sparse; stat -c %Y old; ls /etc/gone; true";
 
@@ -51,15 +52,18 @@ pub(super) async fn filled(f: &Fixture) -> anyhow::Result<Sandbox> {
     Ok(sandbox)
 }
 
-pub(super) async fn is_filled(copy: &Sandbox) -> anyhow::Result<()> {
+pub(super) async fn is_filled(f: &Fixture, copy: &Sandbox) -> anyhow::Result<()> {
     let want = "content 640 user\n../deep\n52428803\n1000000000\n";
     same!(output(copy, LOOK).await?, want, "its files");
     ensure!(copy.stat(User::User, b"/etc/hosts").await.is_err(), "what was removed is back");
-    same!(
-        output(copy, "cat /srv/new/file; stat -c %U /srv/new/file").await?,
-        "root\nroot\n",
-        "root's"
-    );
+    let made = output(copy, "cat /srv/new/file; stat -c %U /srv/new/file").await?;
+    // Where the engine is not root, all files are the one user's.
+    let owner = if f.has(Feature::RootUser).is_ok() { "root" } else { "user" };
+    same!(made, format!("root\n{owner}\n"), "root's");
+    if f.tier == Tier::Jail {
+        let temporary = output(copy, "cat /tmp/kept; stat -c %a /tmp/kept").await?;
+        same!(temporary, "kept\n600\n", "a temporary file");
+    }
     let noted = copy.stat_with(User::User, &at_home(copy, "noted"), Some(b"user.")).await?;
     same!(noted.attributes, [(b"user.note".to_vec(), b"kept".to_vec())], "attributes");
     Ok(())
@@ -80,14 +84,14 @@ async fn any_sandbox_can_be_copied(f: &Fixture) -> anyhow::Result<()> {
     ensure!(checkpoint.is_files_only(), "it holds interpreters");
     output(&sandbox, "rm -r deep; echo later > later").await?;
     let (one, two) = (f.node.fork(&checkpoint).await?, f.node.fork(&checkpoint).await?);
-    is_filled(&one).await?;
+    is_filled(f, &one).await?;
     output(&one, "echo changed > deep/er/file").await?;
-    is_filled(&two).await?;
+    is_filled(f, &two).await?;
     same!(output(&sandbox, "cat later; ls deep 2>&1; true").await?.lines().count(), 2, "the first");
     refused(one.stat(User::User, &at_home(&one, "later")).await, "later", &[errno::ENOENT])?;
     // A copy can be copied.
     let again = f.node.fork(&two.checkpoint_files().await?).await?;
-    is_filled(&again).await?;
+    is_filled(f, &again).await?;
     Ok(())
 }
 
@@ -177,11 +181,11 @@ async fn a_copy_can_be_kept_on_a_disk(f: &Fixture) -> anyhow::Result<()> {
     };
     let loaded = Checkpoint::load(&path, spec).await?;
     std::fs::remove_file(&path)?;
-    is_filled(&f.node.fork(&loaded).await?).await?;
+    is_filled(f, &f.node.fork(&loaded).await?).await?;
     // Another engine, as another process would have.
     let other = f.another_node().await?;
     let copy = other.fork(&loaded).await?;
-    is_filled(&copy).await?;
+    is_filled(f, &copy).await?;
     copy.destroy().await?;
     other.stop().await;
     Ok(())
@@ -215,7 +219,7 @@ async fn what_is_no_copy_is_not_loaded(f: &Fixture) -> anyhow::Result<()> {
     ensure!(matches!(load(&longer).await?, Err(SaveError::Length { .. })), "a byte more");
     let mut small = f.spec();
     small.limits.disk_bytes = MIB;
-    let huge = Checkpoint::load(&path, Spec { tier: belljar_model::Tier::Process, ..small }).await;
+    let huge = Checkpoint::load(&path, Spec { tier: Tier::Process, ..small }).await;
     ensure!(matches!(huge, Err(SaveError::NoSuchSandbox)), "another tier");
     // Nonsense behind a good header is found where it is laid out.
     let mut nonsense = good.clone();

@@ -3,7 +3,7 @@
 //! Requirements: S1, S6, S8, S9
 
 use anyhow::ensure;
-use belljar_model::{EndReason, User};
+use belljar_model::{EndReason, Tier, User};
 use belljar_node::{Command, Sandbox};
 
 use crate::features::Feature;
@@ -131,9 +131,20 @@ fn confined(f: &Fixture, status: &str) -> anyhow::Result<()> {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(|value| value.trim().to_owned())
     };
-    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd"] {
+    for set in ["CapInh", "CapPrm", "CapEff"] {
         same!(field(set), Some("0000000000000000".to_owned()), "{set}");
     }
+    let bounding = match f.tier {
+        // Without a user namespace only root can empty it. Nothing can be gained from it: no
+        // program has rights of its own where there are no new privileges.
+        Tier::Process if !f.node.engine().facts().privileged => {
+            let own = std::fs::read_to_string("/proc/self/status")?;
+            let line = own.lines().find_map(|line| line.strip_prefix("CapBnd:"));
+            line.map(|value| value.trim().to_owned())
+        }
+        _ => Some("0000000000000000".to_owned()),
+    };
+    same!(field("CapBnd"), bounding, "CapBnd");
     // gVisor's kernel has none to show.
     let ambient = field("CapAmb").unwrap_or_else(|| "0000000000000000".to_owned());
     same!(ambient, "0000000000000000", "CapAmb");

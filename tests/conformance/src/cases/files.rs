@@ -2,12 +2,14 @@
 //!
 //! Requirements: S1, S4, S11
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::User;
 use belljar_model::limits::MIB;
-use belljar_node::{Command, EntryKind, FileError};
+use belljar_model::{Tier, User};
+use belljar_node::{Command, EntryKind, FileError, Sandbox};
 
 use crate::fixture::Fixture;
 use crate::random::Random;
@@ -401,12 +403,44 @@ async fn a_broken_upload_leaves_no_half_file(f: &Fixture) -> anyhow::Result<()> 
 async fn the_base_cannot_be_written(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.sandbox().await?;
     for path in ["/usr/bin/new", "/etc/new", "/usr/bin/true"] {
+        if path.starts_with("/etc/") && has_own_base(f) {
+            continue;
+        }
         refused(put(&sandbox, path.as_bytes(), b"x").await, path, &[])?;
         let script = format!("echo x > {path}");
         ensure!(run(&sandbox, &script).await?.end.exit_code != Some(0), "{path} was written");
     }
     refused(sandbox.remove(User::User, b"/usr/bin/true").await, "remove", &[])?;
+    if has_own_base(f) {
+        return changes_stay_in_the_sandbox(f, &sandbox).await;
+    }
     refused(sandbox.rename(User::User, b"/etc/passwd", b"/etc/p").await, "rename", &[])
+}
+
+/// Returns true if the one user that a sandbox has is the owner of its base: an engine that is
+/// not root maps its own user, who made the template.
+fn has_own_base(f: &Fixture) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_own = |layer: &PathBuf| layer.metadata().is_ok_and(|metadata| metadata.uid() == own);
+    f.tier == Tier::Jail
+        && !f.node.engine().facts().privileged
+        && f.template.root.layers.iter().any(is_own)
+}
+
+/// The owner of the base changes the sandbox's own layer, and not the base.
+async fn changes_stay_in_the_sandbox(f: &Fixture, sandbox: &Sandbox) -> anyhow::Result<()> {
+    output(sandbox, "echo x > /etc/new; echo x >> /etc/group; mv /etc/passwd /etc/p").await?;
+    for layer in &f.template.root.layers {
+        let is_there = |name: &str| layer.join(name).exists();
+        ensure!(!is_there("etc/new") && !is_there("etc/p"), "made in {}", layer.display());
+        ensure!(is_there("etc/passwd"), "removed from {}", layer.display());
+        let groups = std::fs::read_to_string(layer.join("etc/group"))?;
+        ensure!(!groups.lines().any(|line| line == "x"), "written in {}", layer.display());
+    }
+    let other = f.sandbox().await?;
+    let script = "ls /etc/new /etc/p 2> /dev/null; grep -x x /etc/group; test -e /etc/passwd";
+    same!(output(&other, script).await?, "", "of another sandbox");
+    Ok(())
 }
 
 async fn file_rights_are_those_of_the_user(f: &Fixture) -> anyhow::Result<()> {

@@ -300,6 +300,10 @@ async fn what_a_sandbox_uses_is_told(f: &Fixture) -> anyhow::Result<()> {
     // What only the guest can see, it tells a few times a second.
     let told = async || Ok((written() >= Some(20_000_000)).then_some(()));
     until("what was written is told", patience(f), told).await?;
+    let charged = || grown(sandbox.usage().memory_bytes, before.memory_bytes);
+    // A watch counts it with its next look.
+    let told = async || Ok((charged() >= Some(19_000_000)).then_some(()));
+    until("its memory is told", patience(f), told).await?;
     let after = sandbox.usage();
     let cpu = (after.cpu, before.cpu);
     let (Some(now), Some(then)) = cpu else { bail!("no CPU time: {cpu:?}") };

@@ -144,6 +144,19 @@ async fn the_cpu_is_shared_out(f: &Fixture) -> anyhow::Result<()> {
 /// Without cgroups a part of a core is refused, where it could be relied on, and a whole
 /// one is kept.
 async fn whole_cores_are_shared_out(f: &Fixture) -> anyhow::Result<()> {
+    let weak = |cpu_millis| {
+        let mut spec = f.spec();
+        spec.limits.cpu_millis = cpu_millis;
+        let weak = f.node.engine().weak_limits(&spec);
+        weak.into_iter().map(|weak| weak.limit.as_str()).collect::<Vec<_>>()
+    };
+    let always: &[&str] = match (f.tier, f.node.engine().facts().privileged) {
+        (Tier::Process, true) => &["disk", "inodes"],
+        (Tier::Process, false) => &["pids", "disk", "inodes"],
+        _ => &[],
+    };
+    same!(weak(1000), always, "what is not kept, with whole cores");
+    same!(weak(200), [&["cpus"][..], always].concat(), "what is not kept, with a part of a core");
     let part = f.limited(|limits| limits.cpu_millis = 200).await;
     if f.tier == Tier::Jail {
         let error = part.err().context("part of a core was accepted")?;
@@ -181,8 +194,25 @@ async fn files_in_memory_count_as_memory(f: &Fixture) -> anyhow::Result<()> {
     ends_with(&sandbox, script, EndReason::Oom).await
 }
 
+/// Between two looks of a watch only the kernel stops code that forks. It counts the processes
+/// of a user: those of the sandbox alone where that has a user, or a namespace, to itself.
+async fn kernel_bounds_processes(f: &Fixture, sandbox: &Sandbox) -> anyhow::Result<()> {
+    let text = output(sandbox, "cat /proc/self/limits").await?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max processes"));
+    let most = line.and_then(|line| line.split_whitespace().next()).unwrap_or("no line");
+    let most: u64 = most.parse().with_context(|| format!("a limit of {most} processes"))?;
+    let own = u64::from(sandbox.limits().pids) + 2;
+    let shares_user = f.tier == Tier::Process && !f.node.engine().facts().privileged;
+    let is_bound = if shares_user { most < own + 5000 } else { most == own };
+    ensure!(is_bound, "the kernel allows {most} processes where {own} are meant");
+    Ok(())
+}
+
 async fn processes_end_a_call(f: &Fixture) -> anyhow::Result<()> {
     let sandbox = f.limited(|limits| limits.pids = 16).await?;
+    if f.is_watched() {
+        kernel_bounds_processes(f, &sandbox).await?;
+    }
     let script = "i=0; while [ $i -lt 14 ]; do sleep 60 & i=$((i + 1)); done; echo fits; exit 0";
     let fits = run(&sandbox, script).await?;
     same!((fits.end.reason, fits.stdout.text().as_str()), (EndReason::Done, "fits\n"), "15");

@@ -253,13 +253,13 @@ async fn a_fork_has_every_file(f: &Fixture) -> anyhow::Result<()> {
     ensure!(!checkpoint.is_files_only(), "it holds files alone");
     output(&sandbox, "rm -r deep; rm fifo /dev/shm/shared").await?;
     let fork = f.node.fork(&checkpoint).await?;
-    is_filled(&fork).await?;
+    is_filled(f, &fork).await?;
     let special = "cat /dev/shm/shared; stat -c ' %F' fifo";
     same!(output(&fork, special).await?, "shared fifo\n", "shared memory and a FIFO");
     put(&fork, &at_home(&fork, "later"), b"x").await?;
     // A fork can be forked.
     let again = f.node.fork(&fork.checkpoint().await?).await?;
-    is_filled(&again).await?;
+    is_filled(f, &again).await?;
     same!(output(&again, "cat later").await?, "x", "what its parent wrote");
     Ok(())
 }

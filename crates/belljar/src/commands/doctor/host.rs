@@ -49,8 +49,13 @@ fn user() -> Finding {
     if uid.is_root() {
         return Finding::new("user", State::Ok, "root: each sandbox gets its own user ids");
     }
-    let detail = format!("uid {}: sandboxes share your user id on the host", uid.as_raw());
-    Finding::new("user", State::Warn, detail).fix("run belljar as root")
+    let detail = format!(
+        "uid {}: sandboxes share your user id on the host, have no root inside and no warm \
+         interpreters, and own their copy of templates that you build",
+        uid.as_raw()
+    );
+    let fix = "run belljar as root; docs/tiers.md#without-root tells the differences";
+    Finding::new("user", State::Warn, detail).fix(fix)
 }
 
 fn user_namespaces() -> Finding {
@@ -129,7 +134,8 @@ fn limits() -> Finding {
     }
     let detail = "memory and processes are watched for each sandbox as a whole, as is CPU time; \
                   --cpus holds for whole cores; --disk, --inodes, --time and --output-limit hold \
-                  as with cgroups";
+                  as with cgroups; the process tier does not keep --disk and --inodes, nor \
+                  --pids without root";
     Finding::new(name, State::Warn, detail).fix(
         "see docs/tiers.md#limits-without-root; a limit that cannot be kept is refused by name",
     )
