@@ -9,7 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use belljar_model::network::{CallRef, Row};
-use belljar_model::rows::{AttributedRow, CallKind, CallRow, ChangeKind, FileChange, RowBody};
+use belljar_model::rows::{
+    AttributedRow, CallKind, CallRow, ChangeKind, FileChange, RowBody, SandboxRow,
+};
 use belljar_model::{Attribution, EndReason, Usage, User};
 use belljar_node::Listing;
 
@@ -130,6 +132,26 @@ impl Attributor {
                 output_bytes: ended.usage.output_bytes,
                 files,
                 is_cut,
+            }),
+        });
+    }
+
+    /// Sends the row of a sandbox that has ended, to be charged.
+    pub(crate) fn sandbox_ended(&self, sandbox: &Sandbox) {
+        let Some(queue) = &self.queue else { return };
+        let facts = sandbox.facts();
+        let began = u64::try_from(facts.started_at.unix_micros()).unwrap_or_default();
+        let ran = sandbox.ran();
+        queue.push(AttributedRow {
+            id: String::new(),
+            tenant: facts.tenant.as_str().to_owned(),
+            sandbox: sandbox.id().clone(),
+            attribution: None,
+            began,
+            micros: micros(ran),
+            body: RowBody::Sandbox(SandboxRow {
+                run: facts.metadata.get("run").and_then(|run| run.parse().ok()),
+                ran_ms: u64::try_from(ran.as_millis()).unwrap_or(u64::MAX),
             }),
         });
     }

@@ -145,7 +145,10 @@ impl Actions {
             tracing::error!(sandbox.id = %sandbox.id(), %error, "cannot record sandbox end");
         }
         if self.config().is_member {
+            // Control charges it.
             self.news().ended(sandbox, reason);
+        } else {
+            sandbox.rows.attributor().sandbox_ended(sandbox);
         }
         self.tell(sandbox, EventKind::Ended, Some(reason.as_str().to_owned()));
     }

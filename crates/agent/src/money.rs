@@ -33,6 +33,13 @@ impl Prices {
         Some(price.affords(&Size::about(bytes), nano_dollars).unwrap_or(0))
     }
 
+    /// The most that an answer to a prompt of so many bytes can cost, in billionths of a dollar;
+    /// none: the model has no price.
+    pub(crate) fn reserved(&self, model: &str, bytes: u64, output: u64) -> Option<u64> {
+        let price = self.0.price(model)?;
+        Some(price.reserve(&Size::about(bytes), output).nano_dollars)
+    }
+
     /// In billionths of a dollar; none: the model has no price.
     pub(crate) fn cost(&self, models: &[&str], usage: &Usage) -> Option<u64> {
         models.iter().find_map(|model| self.0.price(model)).map(|price| price.cost(usage))

@@ -220,6 +220,7 @@ impl Parts<'_> {
             }
             match &row.body {
                 RowBody::Call(call) => add_changes(turn, row, call),
+                RowBody::Sandbox(_) => {}
                 RowBody::Connection(of_row) => {
                     let connection = connection(row, of_row);
                     if !is_of_run {

@@ -385,8 +385,9 @@ impl<'w> Work<'w> {
                     turn: asked.turn,
                     asked: asked.seq,
                     trouble: LlmTrouble::Lost,
-                    message: "whoever asked died before the answer was written down".to_owned(),
-                    nano_dollars: 0,
+                    message: "the worker died before it recorded the answer".to_owned(),
+                    // The provider may have answered: the request counts as the most it can cost.
+                    nano_dollars: asked.reservation.unwrap_or(0),
                     micros: 0,
                 };
                 self.append(NewEvent::new(failed)).await?;

@@ -28,6 +28,7 @@ pub mod service;
 pub mod stats;
 pub mod template;
 pub mod turn;
+pub mod usage;
 
 pub use document::document;
 pub use operation::{Access, Answer, Content, Method, Operation, Route};

@@ -38,6 +38,7 @@ mod reach;
 mod running;
 mod serve;
 mod template;
+mod usage;
 
 pub(crate) use admin::{
     Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
@@ -64,6 +65,7 @@ pub(crate) use reach::Reaches;
 pub(crate) use running::Running;
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 pub(crate) use template::{Template, TemplateAction};
+pub(crate) use usage::{Usage, UsageSums};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,6 +106,7 @@ pub(crate) enum Command {
     Agent(Agent),
     Ask(Box<Ask>),
     Runs(Runs),
+    Usage(Usage),
     Cassette(Cassette),
     Dataset(Dataset),
     Doctor(Doctor),
@@ -324,6 +327,7 @@ impl Cli {
             Command::Agent(agent) => agent.output(),
             Command::Ask(ask) => (ask.json, ask.quiet),
             Command::Runs(runs) => (runs.json, false),
+            Command::Usage(usage) => (usage.json, false),
             Command::Admin(admin) => (admin.json, false),
             Command::Dataset(dataset) => dataset.output(),
             Command::Doctor(doctor) => (doctor.json, false),
@@ -369,6 +373,7 @@ impl Command {
             | Self::Node(_)
             | Self::Env(_)
             | Self::Runs(_)
+            | Self::Usage(_)
             | Self::Tls(_)
             | Self::Admin(_)
             | Self::Dev(_) => 1,

@@ -26,3 +26,4 @@ mod server;
 pub(crate) mod shell;
 pub(crate) mod template;
 pub(crate) mod tls;
+pub(crate) mod usage;

@@ -5,6 +5,7 @@ use belljar_api::run::{
     AnswerRun, ChangeRun, FollowRun, ListRuns, RetryRun, Run, RunBreakpoints, RunDelta, RunEvent,
     RunPage, RunPrompt, TellRun,
 };
+use belljar_api::usage::{GetUsage, Usage};
 use serde_json::Value;
 
 use crate::client::Client;
@@ -71,6 +72,11 @@ impl Client {
     /// Makes another attempt at a run. Asked again, it is the same one.
     pub async fn retry_run(&self, id: &str, wish: &RetryRun) -> Result<Run, Error> {
         self.value(Asking::new(Operation::RetryRun, &[id]).json(wish)?).await
+    }
+
+    /// Sums of the tenant's charges.
+    pub async fn usage(&self, query: &GetUsage) -> Result<Usage, Error> {
+        self.value(Asking::new(Operation::GetUsage, &[]).query(query)?).await
     }
 
     pub async fn run_prompt(&self, id: &str, turn: u32) -> Result<RunPrompt, Error> {

@@ -129,7 +129,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["sandboxes", id, ..] => Wants::Sandbox(id),
         ["checkpoints", id, "fork"] if post => Wants::ForkSnapshot(id),
         ["checkpoints", id, ..] => Wants::Snapshot(id),
-        ["runs" | "data", ..] | ["stats"] => Wants::Runs,
+        ["runs" | "data", ..] | ["stats" | "usage"] => Wants::Runs,
         ["ended"] => Wants::Ended,
         ["events"] => Wants::Events,
         ["templates", id] if id != "tags" => Wants::Named(id),
@@ -395,6 +395,7 @@ mod tests {
         assert_eq!(wants(delete, "/v1/data/d"), Wants::Runs);
         assert_eq!(wants(get, "/v1/data/d/description"), Wants::Runs);
         assert_eq!(wants(get, "/v1/stats"), Wants::Runs);
+        assert_eq!(wants(get, "/v1/usage"), Wants::Runs);
         assert_eq!(wants(get, "/volumes"), Wants::Home);
         assert_eq!(wants(post, "/v3/templates"), Wants::Home);
     }

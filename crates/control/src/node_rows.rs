@@ -48,6 +48,8 @@ impl Control {
         };
         metrics().rows_stored("call", stored.calls);
         metrics().rows_stored("connection", stored.connections);
+        metrics().charged("models", stored.charged.models);
+        metrics().charged("egress", stored.charged.egress);
         let new = stored.calls.saturating_add(stored.connections);
         Ok(Json(RowsStored { new }).into_response())
     }

@@ -21,6 +21,8 @@ pub mod event;
 mod figures;
 mod journal;
 mod key;
+mod ledger;
+mod lines;
 mod row_store;
 pub mod rules;
 mod view;
@@ -39,7 +41,11 @@ pub use journal::{
     NewEvent, NewRun, Page, Parent, RunRow, State, read_all,
 };
 pub use key::Key;
-pub use row_store::{FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
+pub use ledger::{
+    Account, Amounts, InvalidUsageKey, LedgerDirectory, LedgerEntry, LedgerStore, UsageGroup,
+    UsageKey, UsageName, UsagePage, UsageQuery,
+};
+pub use row_store::{Charged, FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
 pub use view::{
     Asked, CRASHES, Call, CallState, Ending, ForkPoint, HumanQuestion, HumanReply, Next, Pending,
     Progress, RunView, Spent, fork_points,

@@ -21,6 +21,14 @@ pub use directory::RowDirectory;
 pub struct StoredRows {
     pub calls: u64,
     pub connections: u64,
+    pub charged: Charged,
+}
+
+/// The cost of the rows that were new, by account, in nano-dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Charged {
+    pub models: u64,
+    pub egress: u64,
 }
 
 /// The most that is read of a turn.
@@ -49,7 +57,8 @@ pub struct FoundRow {
 
 /// A store of rows.
 pub trait RowStore: fmt::Debug + Send + Sync {
-    /// Stores rows that this process vouches for. A row that is there already is not stored again.
+    /// Stores rows that this process vouches for, and charges for them. A row that is there already
+    /// is not stored again, and not charged again.
     fn put<'a>(&'a self, rows: &'a [AttributedRow]) -> BoxFuture<'a, Result<StoredRows, Failure>>;
 
     /// Reads rows of a turn.

@@ -113,7 +113,7 @@ pub struct Asked {
     pub seq: Sequence,
     pub turn: u32,
     pub attempt: u32,
-    pub reservation: Option<String>,
+    pub reservation: Option<u64>,
 }
 
 /// A tool call that the model wants.
@@ -204,7 +204,7 @@ impl RunView {
                     seq: event.seq,
                     turn: asked.turn,
                     attempt: asked.attempt,
-                    reservation: asked.reservation.clone(),
+                    reservation: asked.reservation,
                 });
             }
             Body::LlmResponded(answer) => {

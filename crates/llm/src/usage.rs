@@ -45,6 +45,7 @@ impl Usage {
             output: self.generated(),
             nano_dollars,
             assumed,
+            estimated: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Rows that outlive a sandbox and its node: calls that ended, and connections.
+//! Rows that outlive a sandbox and its node: calls that ended, connections, and ends of sandboxes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,9 @@ use crate::attribution::Attribution;
 use crate::end::EndReason;
 use crate::id::SandboxId;
 use crate::network::{self, Bytes, Charge, Decision, Kind, Reason};
+use crate::run::RunId;
 
-/// A call or a connection, with its identity.
+/// A call, a connection or the end of a sandbox, with its identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributedRow {
     /// Unique: a row that is sent twice is stored once.
@@ -29,6 +30,8 @@ pub struct AttributedRow {
 pub enum RowBody {
     Call(CallRow),
     Connection(ConnectionRow),
+    /// Of a server that is alone: a platform charges sandboxes where it records their end.
+    Sandbox(SandboxRow),
 }
 
 impl RowBody {
@@ -37,6 +40,7 @@ impl RowBody {
         match self {
             Self::Call(_) => "call",
             Self::Connection(_) => "connection",
+            Self::Sandbox(_) => "sandbox",
         }
     }
 }
@@ -126,6 +130,16 @@ pub struct ConnectionRow {
     /// The call had ended: a process that it left behind made the connection.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_late: bool,
+}
+
+/// The end of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxRow {
+    /// The run that the sandbox was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Time for which it ran; pauses do not count.
+    pub ran_ms: u64,
 }
 
 impl AttributedRow {

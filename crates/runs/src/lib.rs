@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
-use belljar_journal::{FigureStore, Journal, RowStore};
+use belljar_journal::{FigureStore, Journal, LedgerStore, RowStore};
 use belljar_model::Tier;
 use tokio::sync::{Notify, Semaphore};
 
@@ -70,6 +70,8 @@ pub struct Parts {
     pub figures: Arc<dyn FigureStore>,
     /// The store of the rows of calls and connections, beside the journal.
     pub rows: Arc<dyn RowStore>,
+    /// The charges of the tenants.
+    pub ledger: Arc<dyn LedgerStore>,
     pub data: Data,
     /// The API as the tenant of this name has it.
     pub clients: Box<dyn Fn(&str) -> Client + Send + Sync>,
@@ -153,6 +155,11 @@ impl Runs {
 
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// The charges of the tenants.
+    pub fn ledger(&self) -> &dyn LedgerStore {
+        &*self.0.parts.ledger
     }
 
     /// The words of models, while they arrive.

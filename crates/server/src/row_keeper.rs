@@ -96,6 +96,8 @@ async fn store_batch(
     queue.done(batch);
     metrics().rows_stored("call", stored.calls);
     metrics().rows_stored("connection", stored.connections);
+    metrics().charged("models", stored.charged.models);
+    metrics().charged("egress", stored.charged.egress);
     Ok(())
 }
 

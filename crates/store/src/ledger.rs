@@ -2,10 +2,19 @@
 //!
 //! A row takes from one account and gives to another. There is no row that does
 //! one of the two only, none is changed, and what is charged for is charged once.
+//!
+//! A trigger charges sandboxes when they end; rows of connections are charged where they are
+//! stored ([`Rows`](crate::Rows)).
 
+use belljar_journal::event::Tokens;
+use belljar_journal::{
+    Amounts, Failure, LedgerStore, UsageGroup, UsageKey, UsageName, UsagePage, UsageQuery,
+};
 use belljar_model::SandboxId;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sqlx::Row as _;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 
 use crate::change::Change;
@@ -104,5 +113,121 @@ impl Store {
             })
         };
         rows.into_iter().map(entry).collect()
+    }
+}
+
+/// The ledger in PostgreSQL, to be summed; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    store: Store,
+}
+
+const USAGE: &str = r#"
+    select * from (
+      select case when $5 then tenant end as tenant, case when $6 then run end as run,
+             case when $7 then model end as model, case when $8 then operation end as operation,
+             case when $9 then
+               to_char(coalesce(began_at, at) at time zone 'utc', 'YYYY-MM-DD') end as day,
+             case when $10 then credit end as account,
+             count(*) as charges,
+             least(sum(input_tokens), 9223372036854775807)::bigint as input,
+             least(sum(cache_read_tokens), 9223372036854775807)::bigint as cache_read,
+             least(sum(cache_write_tokens), 9223372036854775807)::bigint as cache_write,
+             least(sum(output_tokens), 9223372036854775807)::bigint as output,
+             least(sum(egress_bytes), 9223372036854775807)::bigint as egress_bytes,
+             least(sum(sandbox_ms), 9223372036854775807)::bigint as sandbox_ms,
+             least(sum(nano_dollars), 9223372036854775807)::bigint as nano_dollars,
+             least(coalesce(sum(nano_dollars) filter (where is_estimated), 0),
+                   9223372036854775807)::bigint as estimated
+      from ledger
+      where ($1::text is null or tenant = $1)
+        and coalesce(began_at, at) >= $2 and coalesce(began_at, at) < $3
+        and ($4::text is null or run = $4)
+      group by 1, 2, 3, 4, 5, 6) g
+    order by tenant collate "C" nulls first, run collate "C" nulls first,
+             model collate "C" nulls first, operation collate "C" nulls first,
+             day collate "C" nulls first, account collate "C" nulls first
+    limit $11 offset $12"#;
+
+impl Store {
+    pub fn ledger(&self) -> Ledger {
+        Ledger { store: self.clone() }
+    }
+}
+
+impl Ledger {
+    async fn sum(&self, query: &UsageQuery) -> Result<UsagePage, StoreError> {
+        // Both statements see the same charges.
+        let mut transaction = self.store.pool.begin().await?;
+        sqlx::query("set transaction isolation level repeatable read, read only")
+            .execute(&mut *transaction)
+            .await?;
+        let whole = UsageQuery { by: Vec::new(), limit: 1, after: 0, ..query.clone() };
+        let total = groups(&mut transaction, &whole).await?.pop().unwrap_or_default();
+        let mut groups = groups(&mut transaction, query).await?;
+        transaction.commit().await?;
+        let is_cut = groups.len() > query.limit;
+        groups.truncate(query.limit);
+        Ok(UsagePage { total, groups, is_cut })
+    }
+}
+
+/// The groups of a page, and one more if there is one.
+async fn groups(
+    connection: &mut sqlx::PgConnection,
+    query: &UsageQuery,
+) -> Result<Vec<UsageGroup>, StoreError> {
+    let mut sql = sqlx::query(USAGE)
+        .bind(&query.tenant)
+        .bind(query.from)
+        .bind(query.to)
+        .bind(query.run.as_ref().map(ToString::to_string));
+    for key in [
+        UsageKey::Tenant,
+        UsageKey::Run,
+        UsageKey::Model,
+        UsageKey::Operation,
+        UsageKey::Day,
+        UsageKey::Account,
+    ] {
+        sql = sql.bind(query.by.contains(&key));
+    }
+    let rows = sql
+        .bind(read::signed(query.limit.saturating_add(1) as u64))
+        .bind(read::signed(query.after as u64))
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(group).collect()
+}
+
+fn group(row: &PgRow) -> Result<UsageGroup, StoreError> {
+    Ok(UsageGroup {
+        name: UsageName {
+            tenant: row.try_get("tenant")?,
+            run: row.try_get("run")?,
+            model: row.try_get("model")?,
+            operation: row.try_get("operation")?,
+            day: row.try_get("day")?,
+            account: row.try_get("account")?,
+        },
+        charges: read::number(row, "charges")?,
+        amounts: Amounts {
+            tokens: Tokens {
+                input: read::number(row, "input")?,
+                cache_read: read::number(row, "cache_read")?,
+                cache_write: read::number(row, "cache_write")?,
+                output: read::number(row, "output")?,
+            },
+            egress_bytes: read::number(row, "egress_bytes")?,
+            sandbox_ms: read::number(row, "sandbox_ms")?,
+            nano_dollars: read::number(row, "nano_dollars")?,
+            estimated_nano_dollars: read::number(row, "estimated")?,
+        },
+    })
+}
+
+impl LedgerStore for Ledger {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsagePage, Failure>> {
+        Box::pin(async move { self.sum(query).await.map_err(Failure::new) })
     }
 }

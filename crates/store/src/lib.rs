@@ -56,7 +56,7 @@ pub use enrolment::{AddedNode, EnrolOutcome};
 pub use error::{MigrateError, StoreError};
 pub use figures::RunFigures;
 pub use keys::{Key, NewKey, Proven, Scope};
-pub use ledger::{Charge, Entry};
+pub use ledger::{Charge, Entry, Ledger};
 pub use members::{Gone, Heard, Present, Word};
 pub use nodes::{LostNode, Node, NodeEnrolment, NodeState, Registered, Registration};
 pub use outbox::{Message, Outgoing};

@@ -1,9 +1,11 @@
-//! Rows of calls and connections, of all nodes and replicas of a platform.
+//! Rows of calls and connections, of all nodes and replicas of a platform, and their charges.
 //!
 //! Rows go to the database as JSON documents and come back as such: one statement a batch,
 //! whatever columns there are.
 
-use belljar_journal::{Address, Failure, FoundRow, FoundRows, MostRows, RowStore, StoredRows};
+use belljar_journal::{
+    Address, Charged, Failure, FoundRow, FoundRows, MostRows, RowStore, StoredRows,
+};
 use belljar_model::network::Bytes;
 use belljar_model::rows::{AttributedRow, CallRow, ConnectionRow, RowBody};
 use belljar_model::{Attribution, NodeNumber};
@@ -74,7 +76,11 @@ const CALLS: &str = "
     where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
     on conflict (id) do nothing";
 
+// Charges are made of the rows that are new, in the same statement: one for each answer of a model,
+// and one for the bytes that a call sent out in one day. The first row of those names their source.
+// A row that is forgotten after its time is not sent again: its sender had gone on long before.
 const CONNECTIONS: &str = "
+    with fresh as (
     insert into connection (id, tenant, sandbox, run, turn, call, began_at, micros, sequence, kind,
                             decision, reason, host, port, operation, method, path, status,
                             bytes_out, bytes_in, charge, is_late, of_node)
@@ -94,7 +100,40 @@ const CONNECTIONS: &str = "
     left join sandbox s on s.id = r.sandbox
     left join run u on u.id = r.run and u.tenant = r.tenant
     where $2::smallint is null or (s.tenant = r.tenant and s.node = $2)
-    on conflict (id) do nothing";
+    on conflict (id) do nothing
+    returning id, tenant, sandbox, run, turn, call, began_at, kind, decision, operation, bytes_out,
+              charge, of_node,
+              case when decision = 'allowed' and kind <> 'lookup' then bytes_out else 0 end as sent),
+    charged as (
+    insert into ledger (tenant, debit, credit, nano_dollars, source, sandbox, run, turn, call,
+                        operation, model, began_at, input_tokens, cache_read_tokens,
+                        cache_write_tokens, output_tokens, egress_bytes, is_estimated)
+    select tenant, 'usage', 'models', coalesce((charge ->> 'nano_dollars')::bigint, 0),
+           'row:' || id, case when of_node then sandbox end, run, turn, call, operation,
+           charge ->> 'model', began_at, coalesce((charge ->> 'input')::bigint, 0),
+           coalesce((charge ->> 'cache_read')::bigint, 0),
+           coalesce((charge ->> 'cache_write')::bigint, 0),
+           coalesce((charge ->> 'output')::bigint, 0), sent,
+           coalesce((charge ->> 'estimated')::boolean, false)
+             or coalesce((charge ->> 'assumed')::boolean, false)
+    from fresh where charge is not null
+    union all
+    select tenant, 'usage', 'egress',
+           least(div(sum(sent) * (select nano_dollars from price where what = 'egress_gigabyte'),
+                     1000000000), 9223372036854775807)::bigint,
+           'row:' || min(id), case when of_node then sandbox end, run, turn, call, operation, null,
+           min(began_at), 0, 0, 0, 0, least(sum(sent), 9223372036854775807)::bigint, false
+    from fresh where charge is null and sent > 0
+    group by tenant, sandbox, of_node, run, turn, call, operation,
+             (began_at at time zone 'utc')::date
+    on conflict (tenant, source) do nothing
+    returning credit, nano_dollars)
+    select (select count(*) from fresh),
+           least(coalesce(sum(nano_dollars) filter (where credit = 'models'), 0),
+                 9223372036854775807)::bigint,
+           least(coalesce(sum(nano_dollars) filter (where credit = 'egress'), 0),
+                 9223372036854775807)::bigint
+    from charged";
 
 /// Rows whose forerunners are below a number of bytes, and how many there are with the others.
 macro_rules! rows_of_turn {
@@ -154,27 +193,41 @@ impl Rows {
                     let body = Connection { bytes_out, bytes_in, row: row_of };
                     connections.push(document(row, &body)?);
                 }
+                // A trigger charges the sandboxes of a platform.
+                RowBody::Sandbox(_) => {}
             }
-        }
-        Ok(StoredRows {
-            calls: self.insert(CALLS, calls, node).await?,
-            connections: self.insert(CONNECTIONS, connections, node).await?,
-        })
-    }
-
-    async fn insert(
-        &self,
-        sql: &'static str,
-        rows: Vec<Value>,
-        node: Option<NodeNumber>,
-    ) -> Result<u64, StoreError> {
-        if rows.is_empty() {
-            return Ok(0);
         }
         // A number that no node can have is still no word of control.
         let node = node.map(|node| i16::try_from(node.get()).unwrap_or(-1));
-        let done = sqlx::query(sql).bind(Json(rows)).bind(node).execute(&self.store.pool).await;
+        let calls = self.insert_calls(calls, node).await?;
+        let (connections, charged) = self.insert_connections(connections, node).await?;
+        Ok(StoredRows { calls, connections, charged })
+    }
+
+    async fn insert_calls(&self, rows: Vec<Value>, node: Option<i16>) -> Result<u64, StoreError> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let done = sqlx::query(CALLS).bind(Json(rows)).bind(node).execute(&self.store.pool).await;
         Ok(done.map_err(of)?.rows_affected())
+    }
+
+    async fn insert_connections(
+        &self,
+        rows: Vec<Value>,
+        node: Option<i16>,
+    ) -> Result<(u64, Charged), StoreError> {
+        if rows.is_empty() {
+            return Ok((0, Charged::default()));
+        }
+        let done = sqlx::query_as::<_, (i64, i64, i64)>(CONNECTIONS)
+            .bind(Json(rows))
+            .bind(node)
+            .fetch_one(&self.store.pool)
+            .await;
+        let (new, models, egress) = done.map_err(of)?;
+        let charged = Charged { models: models.unsigned_abs(), egress: egress.unsigned_abs() };
+        Ok((new.unsigned_abs(), charged))
     }
 
     async fn find(

@@ -56,6 +56,7 @@ pub struct Metrics {
     rows_missed: Metric<0, Counter>,
     rows_stored: Metric<1, Counter>,
     rows_dropped: Metric<1, Counter>,
+    charged_nano_dollars: Metric<1, Counter>,
     records_unreadable: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
     spent_dollars: Metric<0, SecondsSpent>,
@@ -233,6 +234,11 @@ impl Metrics {
                 "Rows of calls and connections that were lost, by reason",
                 &["reason"],
             ),
+            charged_nano_dollars: Metric::new(
+                "charged_nano_dollars",
+                "Charges that this process wrote to the ledger, by account",
+                &["account"],
+            ),
             records_unreadable: Metric::new(
                 "records_unreadable",
                 "Records that could not be read at startup, by kind",
@@ -294,6 +300,7 @@ impl Metrics {
             rows_missed,
             rows_stored,
             rows_dropped,
+            charged_nano_dollars,
             records_unreadable,
             tokens,
             spent_dollars,
@@ -334,6 +341,7 @@ impl Metrics {
             rows_missed.enter(registry),
             rows_stored.enter(registry),
             rows_dropped.enter(registry),
+            charged_nano_dollars.enter(registry),
             records_unreadable.enter(registry),
             tokens.enter(registry),
             spent_dollars.enter(registry),
@@ -428,6 +436,11 @@ impl Metrics {
     /// Rows of calls or connections were lost.
     pub fn rows_dropped(&self, reason: &'static str, rows: u64) {
         self.rows_dropped.at([reason.into()]).inc_by(rows);
+    }
+
+    /// Charges were written to the ledger.
+    pub fn charged(&self, account: &'static str, nano_dollars: u64) {
+        self.charged_nano_dollars.at([account.into()]).inc_by(nano_dollars);
     }
 
     pub fn record_unreadable(&self, kind: &'static str) {

@@ -35,6 +35,7 @@ mod tiers;
 mod token;
 mod turns;
 mod upgrades;
+mod usage;
 
 use std::pin::Pin;
 
@@ -91,6 +92,8 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-04", "a cursor of another tenant", cursors::are_ones_own),
     case!("API-04/stats", "figures of another tenant's runs", stats::are_ones_own),
     case!("API-04/stats/platform", "the same, by control", stats::are_ones_own_by_control),
+    case!("API-04/usage", "charges of another tenant", usage::is_ones_own),
+    case!("API-04/usage/platform", "the same, by control", usage::is_ones_own_by_control),
     case!("API-04/recordings", "recordings and skills of another tenant", recordings::are_ones_own),
     case!(
         "API-04/recordings/platform",

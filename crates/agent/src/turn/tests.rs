@@ -3,7 +3,9 @@ use std::time::Duration;
 use belljar_journal::event::{
     Budget, Finished, Outcome, Output, Prompt, RunCreated, SandboxAttached, Used,
 };
-use belljar_journal::{BlobRef, Directory, First, Lease, NewEvent, NewRun, RowDirectory};
+use belljar_journal::{
+    BlobRef, Directory, First, Lease, LedgerDirectory, NewEvent, NewRun, RowDirectory,
+};
 use belljar_model::network::{Bytes, Reason};
 use belljar_model::rows::{CallKind, FileChange};
 use belljar_model::{Attribution, EndReason, ExecId, RunId};
@@ -165,11 +167,16 @@ fn called(path: &str) -> RowBody {
     })
 }
 
+fn rows_in(folder: &std::path::Path) -> RowDirectory {
+    let ledger = LedgerDirectory::new(folder.join("ledger"));
+    RowDirectory::new(folder.join("rows"), folder.join("runs"), ledger)
+}
+
 #[tokio::test]
 async fn a_turn_shows_its_own_code_output_files_and_connections() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Directory::open(&folder.path().join("runs")).unwrap();
-    let rows = RowDirectory::new(folder.path().join("rows"), folder.path().join("runs"));
+    let rows = rows_in(folder.path());
     let lease = begun(&journal).await;
     let whole = journal.put_blob(&address("ann"), b"the whole output".to_vec()).await.unwrap();
     add_turn(&journal, &lease, 1, None).await;
@@ -257,7 +264,7 @@ fn rows_of_a_node_count_only_for_sandboxes_of_the_run() {
 async fn output_that_is_too_long_is_cut_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Directory::open(&folder.path().join("runs")).unwrap();
-    let rows = RowDirectory::new(folder.path().join("rows"), folder.path().join("runs"));
+    let rows = rows_in(folder.path());
     let lease = begun(&journal).await;
     let long = "ä".repeat(MAX_OUTPUT_BYTES / 2 + 1);
     let whole = journal.put_blob(&address("ann"), long.into_bytes()).await.unwrap();

@@ -47,7 +47,9 @@ impl Work<'_> {
         let prompt = built.sha256;
         self.append(NewEvent::new(built).waiting()).await?;
         let model = self.story.view.model.clone();
-        let requested = LlmRequested { turn, attempt, model, prompt, reservation: None, last };
+        let bytes = body.len() as u64;
+        let reservation = self.worker.prices.reserved(&model, bytes, options.max_output);
+        let requested = LlmRequested { turn, attempt, model, prompt, reservation, last };
         let asked = self.append(NewEvent::new(requested)).await?;
         let begin = Instant::now();
         let mut first = None;

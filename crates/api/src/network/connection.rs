@@ -144,6 +144,9 @@ pub struct Charge {
     /// True if the upstream reported no usage, so the reserved amount was charged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
+    /// True if the gateway ended before the request did, so the reserved amount was charged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 /// A page of connections.
@@ -235,6 +238,7 @@ impl From<&model::Charge> for Charge {
             output: charge.output,
             nano_dollars: charge.nano_dollars,
             assumed: charge.assumed,
+            estimated: charge.estimated,
         }
     }
 }

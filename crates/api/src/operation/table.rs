@@ -5,7 +5,7 @@ use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
 use crate::{
     call, checkpoint, context, data, event, file, network, run, sandbox, service, stats, template,
-    turn,
+    turn, usage,
 };
 
 macro_rules! shape {
@@ -306,6 +306,10 @@ operations! {
     };
     GetStats: Get "/v1/stats" "runs" "Shows what your runs did within the last minute, hour and day." {
         answers: &[Answer::Json(200, shape!(stats::Stats))], also: &[404],
+    };
+    GetUsage: Get "/v1/usage" "runs" "Sums your charges, by run, model, operation, day or account." {
+        query: Some(shape!(usage::GetUsage)),
+        answers: &[Answer::Json(200, shape!(usage::Usage))], also: &[404],
     };
 
     CreateData: Post "/v1/data" "data" "Uploads a file for runs. Equal content is stored once." {

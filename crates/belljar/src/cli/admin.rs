@@ -8,7 +8,7 @@ use belljar_model::{OperationCap, Tier};
 use belljar_store::Scope;
 use clap::{Args, Subcommand};
 
-use super::parse_tier;
+use super::{UsageSums, parse_tier};
 
 /// Manage a platform's tenants, API keys, nodes and prices in its database
 #[derive(Debug, Args)]
@@ -37,6 +37,7 @@ Examples:
   belljar admin tenant put acme --max-runs 200 --max-run-dollars-per-day 50
   belljar admin key add acme --scope sandboxes --label ci --expires-in 720h --operations search
   belljar admin bill acme --within 24h
+  belljar admin usage --by tenant,account
   belljar admin node add node-4 > token
   belljar admin node list
   belljar admin node drain node-3 --wait 30m
@@ -80,6 +81,14 @@ pub(crate) enum AdminAction {
         /// Period of the charges, up to now
         #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "720h")]
         within: Duration,
+    },
+    /// Show what tenants were charged: model tokens, egress bytes and sandbox time
+    Usage {
+        /// Show only charges of this tenant
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+        #[command(flatten)]
+        sums: UsageSums,
     },
     /// Show the audit log, newest entry first
     Audit {

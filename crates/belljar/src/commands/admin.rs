@@ -11,6 +11,7 @@ mod node;
 mod sandbox;
 pub(super) mod table;
 mod tenant;
+mod usage;
 
 use std::path::Path;
 
@@ -46,6 +47,9 @@ pub(crate) async fn run(options: &Admin, config: &Config, printer: &Printer) -> 
         AdminAction::Sandbox(action) => sandbox::run(&office, action).await?,
         AdminAction::Price(action) => money::price(&office, action).await?,
         AdminAction::Bill { tenant, within } => money::bill(&office, tenant, *within).await?,
+        AdminAction::Usage { tenant, sums } => {
+            usage::show(&office, tenant.as_deref(), sums).await?;
+        }
         AdminAction::Audit { tenant, most } => office.audited(tenant.as_deref(), *most).await?,
     }
     Ok(0)

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use belljar_actions::{Actions, RowQueue, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
-use belljar_journal::{Directory, FigureFile, Journal, RowDirectory};
+use belljar_journal::{Directory, FigureFile, Journal, LedgerDirectory, RowDirectory};
 use belljar_model::Tier;
 use belljar_objects::Place;
 use belljar_runs::{
@@ -40,7 +40,13 @@ pub(super) fn of_tenants(data: &Path) -> Place {
 
 /// The rows of a server's runs.
 pub(super) fn rows_of_server(data: &Path) -> RowDirectory {
-    RowDirectory::new(served(data).join("rows"), served(data).join("runs"))
+    let ledger = ledger_of_server(data);
+    RowDirectory::new(served(data).join("rows"), served(data).join("runs"), ledger)
+}
+
+/// The charges of a server's tenants.
+fn ledger_of_server(data: &Path) -> LedgerDirectory {
+    LedgerDirectory::new(served(data).join("ledger"))
 }
 
 /// Where a platform keeps files of its tenants, among its objects. Nodes remove what no template
@@ -81,6 +87,7 @@ pub(super) async fn of_server(
         journal,
         figures: Arc::new(FigureFile::open(&place.join("figures.json"))),
         rows: Arc::new(rows_of_server(data)),
+        ledger: Arc::new(ledger_of_server(data)),
         data: Data::new(of_tenants(data), place.join("scratch"), limits(options)),
         clients: Box::new(clients),
         models,
@@ -129,6 +136,7 @@ pub(super) async fn of_platform(
         journal,
         figures: Arc::new(store.figures()),
         rows: Arc::new(store.rows()),
+        ledger: Arc::new(store.ledger()),
         data: Data::new(shared(place), scratch.join("scratch"), limits(options)),
         clients: Box::new(clients),
         models,

@@ -15,12 +15,13 @@ use anyhow::{Context as _, anyhow};
 use belljar_agent::Larger;
 use belljar_journal::event::{Breakpoints, Budget, BudgetPatch, ControlRequested, Event, Request};
 use belljar_journal::{
-    Address, Directory, Journal, ListQuery, RowDirectory, RunRow, RunView, State, Watch, read_all,
+    Address, Directory, Journal, LedgerDirectory, ListQuery, RowDirectory, RunRow, RunView, State,
+    Watch, read_all,
 };
 use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
 
-pub(super) use teller::{Detail, Teller};
+pub(super) use teller::{Detail, Teller, dollars};
 
 use super::server;
 use crate::cli::{RunName, Runs, RunsAction};
@@ -164,7 +165,12 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Directory> {
 
 /// The directory of the rows of their calls and connections.
 pub(super) fn rows(config: &Config) -> RowDirectory {
-    RowDirectory::new(config.data.join("rows"), config.data.join("runs"))
+    RowDirectory::new(config.data.join("rows"), config.data.join("runs"), ledger(config))
+}
+
+/// The charges of this machine.
+pub(super) fn ledger(config: &Config) -> LedgerDirectory {
+    LedgerDirectory::new(config.data.join("ledger"))
 }
 
 pub(super) fn address(run: RunId) -> Address {

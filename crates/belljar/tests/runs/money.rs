@@ -3,11 +3,15 @@
 //! Requirements: G5, O5
 
 use std::path::Path;
+use std::time::Duration;
 
+use belljar_journal::event::{Body, LlmRequested, LlmTrouble};
+use belljar_journal::{NewEvent, RunView};
+use belljar_objects::Digest;
 use belljar_scripted::Model;
 
 use crate::ask::{Asked, belljar, scripted};
-use crate::world::{MODEL, TEMPLATE, World};
+use crate::world::{MODEL, TEMPLATE, World, turns};
 
 /// Asks a model behind a gateway that is configured with this besides.
 async fn ask(place: &Path, model: &Model, dialect: &str, besides: &str, more: &[&str]) -> Asked {
@@ -116,4 +120,72 @@ pub(crate) async fn the_gateway_refuses_what_a_run_may_not_spend(world: &World) 
             assert_eq!(said, status == 3, "{dialect}: {}", asked.stderr);
         }
     }
+}
+
+pub(crate) async fn usage_has_what_runs_and_their_sandboxes_cost(world: &World) {
+    const SCRIPT: &str = r#"
+        [[turn]]
+        say = "I look."
+        call = [{ tool = "shell", input = { command = "echo again" } }]
+        usage = { input = 100, output = 200 }
+        [[turn]]
+        call = [{ tool = "finish", input = { answer = "It is 42." } }]
+        usage = { input = 300, output = 400 }
+    "#;
+    let place = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let place = place.path();
+    let model = scripted(SCRIPT).await;
+    let asked = ask(place, &model, "anthropic-messages", "", &[]).await;
+    assert_eq!(asked.status, Some(0), "{}", asked.stderr);
+    let used = belljar(place, &["usage", "--by", "run,account,model", "--json"]).await;
+    let used: serde_json::Value = serde_json::from_str(&used.stdout).expect(&used.stderr);
+    let of = |account: &str| {
+        let items = used["items"].as_array().unwrap();
+        items.iter().find(|item| item["account"] == account).cloned().unwrap_or_default()
+    };
+    let (models, sandboxes) = (of("models"), of("sandboxes"));
+    assert_eq!(models["used"]["nano_dollars"], cost(place).await, "{used}");
+    assert_eq!(used["total"]["nano_dollars"], models["used"]["nano_dollars"], "{used}");
+    assert_eq!(models["used"]["charges"], 2, "{used}");
+    let tokens = &models["used"]["tokens"];
+    assert_eq!((&tokens["input"], &tokens["output"]), (&400.into(), &600.into()), "{used}");
+    let run = crate::ask::newest(place).await;
+    assert_eq!((&models["run"], &sandboxes["run"]), (&(&*run).into(), &(&*run).into()), "{used}");
+    assert!(sandboxes["used"]["sandbox_ms"].as_u64().unwrap() > 0, "{used}");
+    let table = belljar(place, &["usage", "--by", "model", "--run", &run]).await;
+    assert!(table.stdout.contains(MODEL) && table.stdout.contains("total $"), "{}", table.stdout);
+}
+
+pub(crate) async fn a_lost_answer_costs_what_was_reserved(world: &World) {
+    const SCRIPT: &str = r#"
+        [[turn]]
+        say = "It is 42."
+    "#;
+    let stage = world.stage(SCRIPT, turns(3)).await;
+    // A worker that died after it had asked.
+    let journal = &*stage.journal;
+    let lease = journal.claim(&stage.address, "dead", Duration::from_secs(30)).await.unwrap();
+    let requested = LlmRequested {
+        turn: 1,
+        attempt: 1,
+        model: MODEL.into(),
+        prompt: Digest::of(b"prompt"),
+        reservation: Some(123_456_789),
+        last: false,
+    };
+    journal.append(&lease, NewEvent::new(requested)).await.unwrap();
+    journal.release(&lease).await.unwrap();
+    let events = stage.finish().await;
+    let lost = events.iter().find_map(|event| match &event.body {
+        Body::LlmFailed(failed) => Some((failed.trouble, failed.nano_dollars)),
+        _ => None,
+    });
+    assert_eq!(lost, Some((LlmTrouble::Lost, 123_456_789)));
+    let spent = RunView::of(&events).spent.nano_dollars;
+    assert!(spent > 123_456_789, "{spent}: the second answer costs, too");
+    let reserved = events.iter().filter_map(|event| match &event.body {
+        Body::LlmRequested(asked) => asked.reservation,
+        _ => None,
+    });
+    assert!(reserved.into_iter().all(|nano| nano > 0));
 }

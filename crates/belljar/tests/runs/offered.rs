@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use belljar_actions::Tenant;
 use belljar_agent::Prices;
 use belljar_client::{Client, Within};
-use belljar_journal::{Address, FigureStore, Journal, RowDirectory};
+use belljar_journal::{Address, FigureStore, Journal, LedgerDirectory, RowDirectory};
 use belljar_llm::Dialect;
 use belljar_runs::{
     Choice, Data, DataLimits, FixedRules, Models, NoModel, NoProvider, Parts, Priced, RunQuota,
@@ -60,7 +60,12 @@ pub(crate) fn runs_within(
     let parts = Parts {
         journal,
         figures,
-        rows: Arc::new(RowDirectory::new(place.join("rows"), place.join("runs"))),
+        rows: Arc::new(RowDirectory::new(
+            place.join("rows"),
+            place.join("runs"),
+            LedgerDirectory::new(place.join("ledger")),
+        )),
+        ledger: Arc::new(LedgerDirectory::new(place.join("ledger"))),
         data,
         clients: Box::new(clients),
         models: Box::new(models),

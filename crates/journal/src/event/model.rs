@@ -29,9 +29,10 @@ pub struct LlmRequested {
     pub attempt: u32,
     pub model: String,
     pub prompt: Digest,
-    /// What the gateway set aside for it.
+    /// The most that the answer can cost by the price list, in billionths of a dollar. A request
+    /// whose answer is lost is charged this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<String>,
+    pub reservation: Option<u64>,
     /// Whether it is the turn that must end with a result: no tool is offered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub last: bool,

@@ -9,9 +9,8 @@
 //! rewritten; a row that was written twice is read once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -22,10 +21,12 @@ use belljar_objects::Digest;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
-use super::{FoundRow, FoundRows, MostRows, RowStore, StoredRows};
+use super::{Charged, FoundRow, FoundRows, MostRows, RowStore, StoredRows};
 use crate::directory::path_of;
 use crate::error::Failure;
 use crate::journal::Address;
+use crate::ledger::{self, Account, LedgerDirectory};
+use crate::lines::LineFile;
 
 /// Maximum size of the file of one run. Later rows are not kept.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -39,15 +40,16 @@ struct Inner {
     root: PathBuf,
     /// The directory of the journal.
     runs: PathBuf,
+    ledger: LedgerDirectory,
     /// One writer at a time.
     writing: Mutex<()>,
 }
 
 impl RowDirectory {
     /// Rows of the runs of the [`Directory`](crate::Directory) at `runs`. The directory `root` is
-    /// made with its first row.
-    pub fn new(root: PathBuf, runs: PathBuf) -> Self {
-        Self(Arc::new(Inner { root, runs, writing: Mutex::default() }))
+    /// made with its first row. Rows of no run are not kept, and charged to the ledger like all.
+    pub fn new(root: PathBuf, runs: PathBuf, ledger: LedgerDirectory) -> Self {
+        Self(Arc::new(Inner { root, runs, ledger, writing: Mutex::default() }))
     }
 
     fn blocking<T: Send + 'static>(
@@ -70,8 +72,10 @@ impl Inner {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_file: BTreeMap<PathBuf, Vec<&AttributedRow>> = BTreeMap::new();
         for row in rows {
-            if let Some(Attribution { run, .. }) = &row.attribution
-                && path_of(&self.runs, &row.tenant, run).is_dir()
+            // The end of a sandbox is charged, and nothing else.
+            if let RowBody::Call(_) | RowBody::Connection(_) = row.body
+                && let Some(Attribution { run, .. }) = &row.attribution
+                && self.has_run(&row.tenant, run)
             {
                 by_file.entry(self.path(&row.tenant, run)).or_default().push(row);
             }
@@ -80,7 +84,29 @@ impl Inner {
         for (path, rows) in by_file {
             append(&path, &rows, &mut stored)?;
         }
+        // Last: rows that are written again are read once.
+        stored.charged = self.charge(rows)?;
         Ok(stored)
+    }
+
+    fn has_run(&self, tenant: &str, run: &RunId) -> bool {
+        path_of(&self.runs, tenant, run).is_dir()
+    }
+
+    /// Charges for rows. A run that the journal does not have is no run to charge.
+    fn charge(&self, rows: &[AttributedRow]) -> io::Result<Charged> {
+        let mut entries = ledger::charges(rows);
+        for entry in &mut entries {
+            if !entry.run.as_ref().is_some_and(|run| self.has_run(&entry.tenant, run)) {
+                (entry.run, entry.turn, entry.call) = (None, None, None);
+            }
+        }
+        self.ledger.put(&entries)?;
+        let sum = |account: Account| {
+            let of_account = entries.iter().filter(|entry| entry.account == account);
+            of_account.map(|entry| entry.amounts.nano_dollars).fold(0, u64::saturating_add)
+        };
+        Ok(Charged { models: sum(Account::Models), egress: sum(Account::Egress) })
     }
 
     /// Of too many, those that were stored first.
@@ -124,22 +150,9 @@ impl Inner {
 }
 
 fn append(path: &Path, rows: &[&AttributedRow], stored: &mut StoredRows) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).append(true).read(true).mode(0o600).open(path)?;
-    let length = file.metadata()?.len();
-    let mut text = Vec::new();
-    if length > 0 {
-        let mut last = [0];
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        // A line that was cut off spoils no other.
-        if last != *b"\n" {
-            text.push(b'\n');
-        }
-    }
+    let LineFile { mut file, length, is_torn } = LineFile::open(path)?;
+    // A line that was cut off spoils no other.
+    let mut text = if is_torn { vec![b'\n'] } else { Vec::new() };
     for row in rows {
         let before = text.len();
         serde_json::to_writer(&mut text, row)?;
@@ -151,6 +164,7 @@ fn append(path: &Path, rows: &[&AttributedRow], stored: &mut StoredRows) -> io::
         match row.body {
             RowBody::Call(_) => stored.calls += 1,
             RowBody::Connection(_) => stored.connections += 1,
+            RowBody::Sandbox(_) => {}
         }
     }
     file.write_all(&text)?;
@@ -187,10 +201,12 @@ impl RowStore for RowDirectory {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::rows::{CallKind, CallRow};
+    use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
+    use belljar_model::rows::{CallKind, CallRow, ConnectionRow};
     use belljar_model::{EndReason, SandboxId};
 
     use super::*;
+    use crate::ledger::{LedgerStore as _, UsageKey, UsageQuery};
 
     fn run(tenant: &str) -> Address {
         Address { tenant: tenant.to_owned(), run: RunId::from_bits([1; 16]) }
@@ -225,7 +241,7 @@ mod tests {
     fn store(folder: &Path) -> RowDirectory {
         let runs = folder.join("runs");
         fs::create_dir_all(path_of(&runs, "ann", &run("ann").run)).unwrap();
-        RowDirectory::new(folder.join("rows"), runs)
+        RowDirectory::new(folder.join("rows"), runs, LedgerDirectory::new(folder.join("ledger")))
     }
 
     const MOST: MostRows = MostRows { rows: 100, bytes: 100_000 };
@@ -258,6 +274,66 @@ mod tests {
         fs::write(&path, &text[..text.len() - 5]).unwrap();
         rows.put(&[row("e", Some(2), 5)]).await.unwrap();
         assert_eq!(found(&rows, "ann", 2).await, ["c", "e"]);
+    }
+
+    fn connection(id: &str, turn: Option<u32>, charge: Option<Charge>) -> AttributedRow {
+        let connection = ConnectionRow {
+            sequence: 1,
+            kind: if charge.is_some() { Kind::Operation } else { Kind::Connection },
+            decision: Decision::Allowed,
+            reason: Reason::Open,
+            host: None,
+            port: None,
+            operation: charge.is_some().then(|| "llm".to_owned()),
+            method: None,
+            path: None,
+            status: None,
+            bytes: Bytes { out: 10, into: 20 },
+            charge,
+            is_late: false,
+        };
+        AttributedRow { body: RowBody::Connection(connection), ..row(id, turn, 1) }
+    }
+
+    #[tokio::test]
+    async fn rows_are_charged_once_with_and_without_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = store(folder.path());
+        let free = Charge { model: "m".to_owned(), output: 7, ..Charge::default() };
+        let paid = Charge { nano_dollars: 9, estimated: true, ..free.clone() };
+        let batch = [
+            connection("a", Some(1), Some(paid)),
+            connection("b", None, Some(free)),
+            connection("c", Some(1), None),
+            connection("d", Some(1), None),
+            row("e", Some(1), 1),
+        ];
+        let stored = rows.put(&batch).await.unwrap();
+        assert_eq!(stored.charged, Charged { models: 9, egress: 0 });
+        rows.put(&batch).await.unwrap();
+        let mut query = UsageQuery {
+            tenant: Some("ann".to_owned()),
+            from: OffsetDateTime::UNIX_EPOCH,
+            to: OffsetDateTime::now_utc(),
+            run: None,
+            by: vec![UsageKey::Account],
+            limit: 10,
+            after: 0,
+        };
+        let page = rows.0.ledger.usage(&query).await.unwrap();
+        let seen: Vec<_> = page
+            .groups
+            .iter()
+            .map(|group| (group.name.account.as_deref(), group.charges, group.amounts))
+            .map(|(account, charges, it)| {
+                (account, charges, it.tokens.output, it.egress_bytes, it.estimated_nano_dollars)
+            })
+            .collect();
+        // The answer without a price is there too, and the bytes of one call are one charge.
+        assert_eq!(seen, [(Some("egress"), 1, 0, 20, 0), (Some("models"), 2, 14, 20, 9)]);
+        assert_eq!(page.total.amounts.nano_dollars, 9);
+        query.run = Some(run("ann").run);
+        assert_eq!(rows.0.ledger.usage(&query).await.unwrap().total.charges, 2);
     }
 
     #[tokio::test]

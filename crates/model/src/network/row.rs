@@ -131,6 +131,9 @@ pub struct Charge {
     /// The upstream did not tell its usage: what was reserved was charged.
     #[serde(default, skip_serializing_if = "is_false")]
     pub assumed: bool,
+    /// The gateway ended before the request did: what was reserved was charged.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub estimated: bool,
 }
 
 /// One row.

@@ -123,6 +123,7 @@ fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<Met
         Operation::ReadRunFile => on(filter, runs::read_file),
         Operation::GetTurn => on(filter, runs::turn),
         Operation::GetStats => on(filter, runs::stats),
+        Operation::GetUsage => on(filter, runs::usage),
         Operation::CreateData => on(filter, data::create),
         Operation::ListData => on(filter, data::list),
         Operation::DescribeData => on(filter, data::describe),
@@ -191,6 +192,7 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::ReadRunFile
         | Operation::GetTurn
         | Operation::GetStats
+        | Operation::GetUsage
         | Operation::CreateData
         | Operation::ListData
         | Operation::DescribeData

@@ -12,6 +12,7 @@ mod show;
 mod stats;
 mod steer;
 mod turn;
+mod usage;
 
 use axum::extract::FromRequestParts;
 use belljar_actions::{Kind, Problem, Tenant};
@@ -36,6 +37,7 @@ pub(super) use show::get;
 pub(super) use stats::stats;
 pub(super) use steer::{answer, breakpoints, cancel, change, pause, resume, step, tell};
 pub(super) use turn::turn;
+pub(super) use usage::usage;
 
 /// What this process offers, if anything; beside every request.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ mod rows;
 mod runs;
 mod sandboxes;
 mod schema;
+mod usage;
 mod who;
 
 use std::time::Duration;

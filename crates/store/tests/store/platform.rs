@@ -298,8 +298,8 @@ async fn what_ran_is_charged_once_by_its_nodes_clock() {
     }
     store.end("one", &one, None, EndReason::Lost).await.unwrap();
     assert_eq!(charges(&store).await, [(3000, 42_000)]);
-    // One that nobody ever heard of cost nothing, and one that was free neither. What
-    // its owner ended was there, whether or not its node has said so.
+    // One that never ran is not charged; one that was free is, with its time. What its owner ended
+    // was there, whether or not its node has said so.
     store.end("one", &two, None, EndReason::Lost).await.unwrap();
     assert_eq!(charges(&store).await.len(), 1);
     let four = id(node, 4);
@@ -318,7 +318,7 @@ async fn what_ran_is_charged_once_by_its_nodes_clock() {
     admit(&store, node, &three, None).await;
     store.hear(&word(node, 6, &[], &[gone(&three, EndReason::Killed)])).await.unwrap();
     let all = i128::from(42_000 + cost);
-    let bill = Bill { account: "sandboxes".to_owned(), charges: 2, nano_dollars: all };
+    let bill = Bill { account: "sandboxes".to_owned(), charges: 3, nano_dollars: all };
     let since = time::OffsetDateTime::UNIX_EPOCH;
     assert_eq!(store.bill("one", since).await.unwrap(), [bill]);
     assert!(!store.set_price("no_such", 1).await.unwrap());

@@ -1,4 +1,4 @@
-use belljar_journal::{Address, MostRows, RowStore as _, StoredRows};
+use belljar_journal::{Address, Charged, MostRows, RowStore as _, StoredRows};
 use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
 use belljar_model::rows::{
     AttributedRow, CallKind, CallRow, ChangeKind, ConnectionRow, FileChange, RowBody,
@@ -91,7 +91,8 @@ async fn rows_come_back_as_they_were_sent_and_a_batch_may_come_twice() {
     let ((sandbox, node), rows) = (placed(&store).await, store.rows());
     let batch = [call("a", &sandbox, 1), connection("b", &sandbox, 1), call("c", &sandbox, 2)];
     let stored = rows.put_of_node(node, &batch).await.unwrap();
-    assert_eq!(stored, StoredRows { calls: 2, connections: 1 });
+    let charged = Charged { models: 9, egress: 0 };
+    assert_eq!(stored, StoredRows { calls: 2, connections: 1, charged });
     assert_eq!(rows.put_of_node(node, &batch).await.unwrap(), StoredRows::default());
     assert_eq!(rows.put(&batch).await.unwrap(), StoredRows::default());
     let first = found(&rows, "ann", 1).await;

@@ -106,7 +106,7 @@ pub(super) fn bill_right(evidence: &Evidence) -> Found {
         if !charged.insert((&charge.tenant, &charge.source)) {
             wrong.push(format!("{} was charged twice", charge.source));
         }
-        if charge.nano_dollars <= 0 || charge.debit == charge.credit {
+        if charge.nano_dollars < 0 || charge.debit == charge.credit {
             wrong.push(format!("{} is charged {}", charge.source, charge.nano_dollars));
         }
         let of = charge.sandbox.as_deref();

@@ -66,7 +66,10 @@ pub(super) async fn run(
         }
         RunsAction::Cost { .. } | RunsAction::Stats { .. } => {
             let error = anyhow!("this command has no --server");
-            return Err(hinted(error, "GET /v1/stats has the figures of a server's runs"));
+            return Err(hinted(
+                error,
+                "`belljar usage --server URL --by run` has the cost, GET /v1/stats the figures",
+            ));
         }
     }
     Ok(0)

@@ -335,7 +335,7 @@ pub(super) fn money(nano: u64) -> String {
     }
 }
 
-pub(super) fn dollars(nano: u64) -> String {
+pub(in crate::commands) fn dollars(nano: u64) -> String {
     let parts = nano.div_ceil(100_000);
     format!("${}.{:04}", parts / 10_000, parts % 10_000)
 }

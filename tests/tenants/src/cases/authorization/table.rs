@@ -125,6 +125,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/v1/runs/{run}/files/{file}", LookSandboxes),
     ("GET", "/v1/runs/{run}/turns/{turn}", LookSandboxes),
     ("GET", "/v1/stats", LookSandboxes),
+    ("GET", "/v1/usage", LookSandboxes),
     ("POST", "/v1/data", ChangeSandboxes),
     ("GET", "/v1/data", LookSandboxes),
     ("GET", "/v1/data/{data}/description", LookSandboxes),
