@@ -88,6 +88,12 @@ bleed *args: suites
 tenants *args: suites
     {{ suite }}/belljar-tenants "$@"
 
+# 1,008 model requests for one tenant's budget of 400, over 3 nodes, while gateways and control are killed; one line for each round.
+budgets rounds="20": suites
+    #!/usr/bin/env bash
+    set -euo pipefail
+    for seed in $(seq {{ rounds }}); do BELLJAR_FAULTS_SEED=$seed {{ suite }}/belljar-faults F-47; done
+
 # Break one part of the platform at a time: faults F-01 to F-79; --list, --control, --random SECONDS --seed N.
 faults *args: suites
     {{ suite }}/belljar-faults "$@"

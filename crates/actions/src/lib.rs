@@ -15,6 +15,7 @@
 //! belongs to another is answered as what does not exist.
 
 mod attribution;
+mod budgets;
 pub mod builds;
 mod clock;
 mod config;
@@ -59,6 +60,7 @@ mod watchers;
 
 pub use belljar_bus::gateway::{Budget, Minted, PORT as GATEWAY_PORT};
 pub use belljar_objects::{Digest, InvalidDigest};
+pub use budgets::{BudgetFile, counted_budgets};
 pub use clock::{Moment, now};
 pub use config::{BuildDisks, BuildLimits, Config, Quota};
 pub use contexts::{

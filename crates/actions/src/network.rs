@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use belljar_model::network::Policy;
-use belljar_node::Variables;
+use belljar_node::{BudgetLessor, Variables};
 use belljar_packages::Told;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,8 @@ pub struct Networks {
     /// The operator's environment: the gateway's credentials may be named in it,
     /// and package indexes for sandboxes whose template has none.
     pub environment: Variables,
+    /// The books of operations' budgets. None: a file among those of the gateway.
+    pub budgets: Option<Arc<dyn BudgetLessor>>,
 }
 
 impl Default for Networks {
@@ -64,6 +66,7 @@ impl Default for Networks {
             builds: NetworkWish::default(),
             most: Ceiling::Open,
             environment: Variables::default(),
+            budgets: None,
         }
     }
 }

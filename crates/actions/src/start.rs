@@ -206,6 +206,7 @@ impl Actions {
         self.end_all(self.registry().all().into_iter().filter(ends), EndReason::Killed).await;
         self.0.builds.finished().await;
         self.0.node.clone().stop().await;
+        self.finish_gateway().await;
     }
 
     /// Looks after what takes no request: keys that change, figures.

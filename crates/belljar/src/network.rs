@@ -120,6 +120,8 @@ impl Network {
             config: options.gateway.clone().unwrap_or_default(),
             data: config.data.join("gateway"),
             environment: config.environment.clone(),
+            // A budget in the file is that of one command.
+            lessor: None,
         };
         std::fs::create_dir_all(&start.data)
             .with_context(|| format!("cannot create `{}`", start.data.display()))

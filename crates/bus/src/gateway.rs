@@ -10,19 +10,21 @@
 //!    │ Change, Mint, Revoke, Close ────────► │
 //!    │ SaveCassette, LoadCassette + file ──► │
 //!    │ ◄───────────────────────────── Rows   │  what became of everything
+//!    │ ◄─────────────────────────── Budget   │  leases and returns slices of budgets
 //! ```
 //!
 //! Both ends are our own processes; nothing of a sandbox speaks this. The node
 //! numbers its requests and the gateway its own; an answer bears its question's.
 //!
-//! The gateway is the node's own executable, started as [`PROCESS`] with the path
-//! of its configuration as its one argument. Its descriptor 0 is a sequenced-packet
+//! The gateway is the node's own executable, started as [`PROCESS`] with the paths
+//! of its configuration and of its data, and [`LEASED_BUDGETS`] or nothing. Its descriptor 0 is a sequenced-packet
 //! socket: one message a packet, as [`encode`] writes it. When that socket ends,
 //! so does the gateway.
 
 use std::collections::BTreeMap;
 
 use belljar_model::SandboxId;
+use belljar_model::budget::{BudgetAnswer, BudgetRequest};
 use belljar_model::network::{CallRef, CassetteId, Policy, Process, Row, Subject};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +60,8 @@ pub enum ToGateway {
     LoadCassette { sequence: u64, tenant: String, cassette: CassetteId },
     /// Remove a cassette of a tenant, if there is one.
     RemoveCassette { sequence: u64, tenant: String, cassette: CassetteId },
+    /// Answers [`FromGateway::Budget`].
+    Budget { question: u64, answer: BudgetAnswer },
 }
 
 /// From the gateway.
@@ -93,6 +97,11 @@ pub enum FromGateway {
     /// In the order of their sequences within each sandbox.
     Rows {
         rows: Vec<Row>,
+    },
+    /// Leases or returns slices of a budget.
+    Budget {
+        question: u64,
+        request: BudgetRequest,
     },
 }
 
@@ -172,6 +181,10 @@ impl std::fmt::Debug for Minted {
 
 /// What the gateway is called, as `argv[0]`.
 pub const PROCESS: &str = "belljar-gateway";
+
+/// The third argument of a gateway that leases slices of its budgets from the node. Without it,
+/// its budgets are in its own memory.
+pub const LEASED_BUDGETS: &str = "leased-budgets";
 
 /// The longest packet. Rows are sent in as many packets as they need.
 pub const LONGEST: usize = 128 << 10;

@@ -4,6 +4,7 @@
 //! whether a node lives. Which node speaks is in its certificate; what a message says
 //! about that is compared with it.
 
+use belljar_model::budget::BudgetRequest;
 use belljar_model::rows::AttributedRow;
 use belljar_model::{EndReason, MaxLimits, NodeNumber, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::enrolment::Trust;
 pub const REGISTER: &str = "/internal/nodes/register";
 pub const SYNC: &str = "/internal/nodes/sync";
 pub const ROWS: &str = "/internal/nodes/rows";
+pub const BUDGETS: &str = "/internal/nodes/budgets";
 
 /// A node comes, or comes again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +101,14 @@ pub struct SendRows {
 pub struct RowsStored {
     /// The number that was not there before.
     pub new: u64,
+}
+
+/// A node's gateway leases slices of budgets, or returns them. The answer is a
+/// [`BudgetAnswer`](belljar_model::budget::BudgetAnswer).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskBudget {
+    pub number: NodeNumber,
+    pub request: BudgetRequest,
 }
 
 /// How much there is to do.

@@ -166,6 +166,11 @@ impl Control {
         self.0.node_places.rows(node)
     }
 
+    /// Places for one node's requests for slices of budgets.
+    pub(crate) fn budget_places(&self, node: NodeNumber) -> Arc<Semaphore> {
+        self.0.node_places.budgets(node)
+    }
+
     /// Answers itself, as long as anybody else holds it.
     pub(crate) fn weakly(&self) -> impl Fn() -> Option<Self> + use<> {
         let inner = Arc::downgrade(&self.0);

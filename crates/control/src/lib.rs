@@ -29,6 +29,7 @@ mod keys;
 mod known_tenants;
 mod look_after;
 mod merge;
+mod node_budgets;
 mod node_places;
 mod node_rows;
 mod nodes;

@@ -10,6 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const MESSAGES_AT_ONCE: usize = 2;
 /// Batches of rows of one node at the same time: it sends one after the other.
 const ROWS_AT_ONCE: usize = 1;
+/// Requests for slices of budgets of one node at the same time: one for each budget that is short.
+const BUDGETS_AT_ONCE: usize = 4;
 
 /// Places by node. Rows have their own: slow inserts must not delay leases.
 #[derive(Debug, Default)]
@@ -19,6 +21,7 @@ pub(crate) struct NodePlaces(Mutex<BTreeMap<NodeNumber, OfNode>>);
 struct OfNode {
     messages: Arc<Semaphore>,
     rows: Arc<Semaphore>,
+    budgets: Arc<Semaphore>,
 }
 
 impl NodePlaces {
@@ -32,11 +35,17 @@ impl NodePlaces {
         self.of(node).rows.try_acquire_owned().ok()
     }
 
+    /// Places for requests for slices of budgets.
+    pub(crate) fn budgets(&self, node: NodeNumber) -> Arc<Semaphore> {
+        self.of(node).budgets
+    }
+
     fn of(&self, node: NodeNumber) -> OfNode {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || OfNode {
             messages: Arc::new(Semaphore::new(MESSAGES_AT_ONCE)),
             rows: Arc::new(Semaphore::new(ROWS_AT_ONCE)),
+            budgets: Arc::new(Semaphore::new(BUDGETS_AT_ONCE)),
         };
         places.entry(node).or_insert_with(fresh).clone()
     }

@@ -7,7 +7,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
-use belljar_bus::member::{Load, REGISTER, ROWS, Register, Registered, SYNC, Sync, Synced};
+use belljar_bus::member::{
+    BUDGETS, Load, REGISTER, ROWS, Register, Registered, SYNC, Sync, Synced,
+};
 use belljar_bus::platform::{Beat, SignedBeat};
 use belljar_identity::{Peer, PeerIdentity, read_beat};
 use belljar_model::{NodeNumber, SandboxId};
@@ -106,6 +108,7 @@ pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Respons
         REGISTER => control.hear_register(request).await,
         SYNC => control.hear_sync(request).await,
         ROWS => control.hear_rows(request).await,
+        BUDGETS => control.hear_budget(request).await,
         _ => Err(NodeRefusal::NoRoute),
     };
     answered.unwrap_or_else(|refusal| {

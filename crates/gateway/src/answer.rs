@@ -149,9 +149,11 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         ),
         Reason::PolicyChanged => (denied, "the network policy has just changed", "try again"),
         Reason::Token => (StatusCode::UNAUTHORIZED, "the token is not valid here", ""),
-        Reason::Scope | Reason::Budget | Reason::UnknownPrice | Reason::Operation => {
-            (denied, "the token does not allow this", "")
-        }
+        Reason::Scope
+        | Reason::Budget
+        | Reason::BudgetLease
+        | Reason::UnknownPrice
+        | Reason::Operation => (denied, "the token does not allow this", ""),
         Reason::Foreign => (denied, "this belongs to another sandbox", ""),
         Reason::Rule
         | Reason::Open

@@ -17,6 +17,9 @@
 //! more all the same has broken its word; the true amount is written, whatever
 //! the limit, and the account lets nothing through from then on. What passes the
 //! limit is at most the excess of the requests that were under way.
+//!
+//! Budgets of operations and tenants are shared by all gateways. Such an account holds slices
+//! that it leases ([`lessee`], [`slices`]), and spends those in the same way.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,13 +27,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub(crate) use belljar_model::budget::BudgetAmount as Amount;
+use belljar_model::budget::BudgetLimit;
 use tokio::time::Instant;
 
+#[cfg(test)]
+mod lease_tests;
+mod lessee;
 mod minute;
+mod slices;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use lessee::{Lessee, Refused};
 pub(crate) use minute::Minute;
+use slices::Holding;
 
 /// What may be spent. Absent: not bounded by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,14 +65,6 @@ impl From<belljar_bus::gateway::Budget> for Limit {
             every: None,
         }
     }
-}
-
-/// What is spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Amount {
-    pub(crate) requests: u64,
-    pub(crate) tokens: u64,
-    pub(crate) nano_dollars: u64,
 }
 
 /// Whose account it is.
@@ -92,12 +95,28 @@ pub(crate) struct Exhausted {
     pub(crate) retry: Option<Duration>,
 }
 
+/// The reason that no reservation was made.
+#[derive(Debug)]
+enum NotReserved {
+    Exhausted(Exhausted),
+    /// The slices of an account have too little.
+    Short(Short),
+}
+
+#[derive(Debug)]
+struct Short {
+    account: Arc<Account>,
+    what: What,
+}
+
 /// One account. It is closed when the last who holds it is gone.
 #[derive(Debug)]
 pub(crate) struct Account {
     number: u64,
     scope: Scope,
     ledger: Arc<Ledger>,
+    /// One request at a time leases a slice. It leaves a note for the others if it got none.
+    turn: tokio::sync::Mutex<Option<lessee::Refusal>>,
 }
 
 /// All accounts, under one lock.
@@ -105,6 +124,8 @@ pub(crate) struct Account {
 pub(crate) struct Ledger {
     next: AtomicU64,
     states: Mutex<HashMap<u64, State>>,
+    /// None: all accounts are in memory.
+    lessee: Option<Lessee>,
 }
 
 #[derive(Debug)]
@@ -114,13 +135,18 @@ struct State {
     reserved: Amount,
     minute: Minute,
     began: Instant,
+    /// Slices, where others spend from the same budget.
+    holding: Option<Holding>,
+    /// Counts windows of a leased account: a request that began in one is no concern of the next.
+    window: u64,
 }
 
 /// What was put aside for one request.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     ledger: Arc<Ledger>,
-    accounts: Vec<Arc<Account>>,
+    /// With the window that each was in.
+    accounts: Vec<(Arc<Account>, u64)>,
     amount: Amount,
     stage: Stage,
 }
@@ -133,11 +159,42 @@ enum Stage {
 }
 
 impl Ledger {
+    #[cfg(test)]
     pub(crate) fn new() -> Arc<Self> {
-        Arc::default()
+        Self::with(None)
     }
 
+    pub(crate) fn with(lessee: Option<Lessee>) -> Arc<Self> {
+        Arc::new(Self { lessee, ..Self::default() })
+    }
+
+    pub(crate) fn lessee(&self) -> Option<&Lessee> {
+        self.lessee.as_ref()
+    }
+
+    /// An account of this gateway alone.
     pub(crate) fn open(self: &Arc<Self>, scope: Scope, limit: Limit) -> Arc<Account> {
+        self.open_with(scope, limit, None)
+    }
+
+    /// An account of all gateways, if slices can be leased here.
+    pub(crate) fn open_shared(
+        self: &Arc<Self>,
+        limit: Limit,
+        operation: &str,
+        tenant: Option<&str>,
+    ) -> Arc<Account> {
+        let scope = if tenant.is_some() { Scope::Tenant } else { Scope::Operation };
+        let holding = self.lessee.is_some().then(|| Holding::new(operation, tenant, limit));
+        self.open_with(scope, limit, holding)
+    }
+
+    fn open_with(
+        self: &Arc<Self>,
+        scope: Scope,
+        limit: Limit,
+        holding: Option<Holding>,
+    ) -> Arc<Account> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let state = State {
             limit,
@@ -145,36 +202,63 @@ impl Ledger {
             reserved: Amount::default(),
             minute: Minute::default(),
             began: Instant::now(),
+            holding,
+            window: 0,
         };
         self.lock().insert(number, state);
-        Arc::new(Account { number, scope, ledger: Arc::clone(self) })
+        let turn = tokio::sync::Mutex::default();
+        Arc::new(Account { number, scope, ledger: Arc::clone(self), turn })
     }
 
     /// Puts `amount` aside in all of `accounts`, or in none.
+    #[cfg(test)]
     pub(crate) fn reserve(
         self: &Arc<Self>,
         accounts: Vec<Arc<Account>>,
         amount: Amount,
     ) -> Result<Reservation, Exhausted> {
+        self.try_reserve(&accounts, amount).map_err(|refused| match refused {
+            NotReserved::Exhausted(exhausted) => exhausted,
+            NotReserved::Short(Short { account, what }) => {
+                Exhausted { scope: account.scope, what, retry: None }
+            }
+        })
+    }
+
+    /// Puts `amount` aside in all of `accounts`, or in none, without leasing anything.
+    fn try_reserve(
+        self: &Arc<Self>,
+        accounts: &[Arc<Account>],
+        amount: Amount,
+    ) -> Result<Reservation, NotReserved> {
         let now = Instant::now();
         let mut states = self.lock();
-        for account in &accounts {
+        for account in accounts {
             let Some(state) = states.get_mut(&account.number) else { continue };
             state.begin_anew_if_due(now);
-            state.check(amount, now).map_err(|(what, retry)| Exhausted {
-                scope: account.scope,
-                what,
-                retry,
+            state.check(amount, now).map_err(|denied| match denied {
+                Denied::Exhausted(what, retry) => {
+                    NotReserved::Exhausted(Exhausted { scope: account.scope, what, retry })
+                }
+                Denied::Short(what) => {
+                    NotReserved::Short(Short { account: Arc::clone(account), what })
+                }
             })?;
         }
-        for account in &accounts {
+        let mut reserved = Vec::with_capacity(accounts.len());
+        for account in accounts {
             if let Some(state) = states.get_mut(&account.number) {
                 state.reserved = state.reserved.plus(amount);
                 state.minute.count(now);
+                if let Some(holding) = &mut state.holding {
+                    holding.used = now;
+                }
+                reserved.push((Arc::clone(account), state.window));
             }
         }
         drop(states);
-        Ok(Reservation { ledger: Arc::clone(self), accounts, amount, stage: Stage::Reserved })
+        let (ledger, accounts) = (Arc::clone(self), reserved);
+        Ok(Reservation { ledger, accounts, amount, stage: Stage::Reserved })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, State>> {
@@ -196,7 +280,15 @@ impl Account {
     /// Another limit from now on; what was spent stays spent.
     pub(crate) fn change(&self, limit: Limit) {
         if let Some(state) = self.ledger.lock().get_mut(&self.number) {
+            let is_other_window = state.limit.every != limit.every;
             state.limit = limit;
+            if let Some(holding) = &mut state.holding
+                && is_other_window
+            {
+                // Another window is another budget. What is held of the old one stays spent there.
+                holding.change_window(limit);
+                state.begin_window();
+            }
         }
     }
 }
@@ -221,8 +313,11 @@ impl Reservation {
     fn close(&mut self, actual: Amount) {
         self.stage = Stage::Settled;
         let mut states = self.ledger.lock();
-        for account in &self.accounts {
-            if let Some(state) = states.get_mut(&account.number) {
+        for (account, window) in &self.accounts {
+            // The window that a request began in has paid for it in full.
+            if let Some(state) = states.get_mut(&account.number)
+                && state.window == *window
+            {
                 state.reserved = state.reserved.minus(self.amount);
                 state.spent = state.spent.plus(actual);
             }
@@ -240,60 +335,73 @@ impl Drop for Reservation {
     }
 }
 
+/// The reason that an account bears no more.
+enum Denied {
+    Exhausted(What, Option<Duration>),
+    Short(What),
+}
+
 impl State {
     fn begin_anew_if_due(&mut self, now: Instant) {
-        if self.limit.every.is_some_and(|every| now - self.began >= every) {
+        if let Some(holding) = &self.holding {
+            if holding.ends.is_some_and(|ends| now >= ends) {
+                self.begin_window();
+            }
+        } else if self.limit.every.is_some_and(|every| now - self.began >= every) {
             self.began = now;
             self.spent = Amount::default();
         }
     }
 
-    fn check(&mut self, more: Amount, now: Instant) -> Result<(), (What, Option<Duration>)> {
-        let Self { limit, spent, reserved, .. } = self;
-        let checks = [
-            (What::Requests, limit.requests, spent.requests, reserved.requests, more.requests),
-            (What::Tokens, limit.tokens, spent.tokens, reserved.tokens, more.tokens),
-            (
-                What::Dollars,
-                limit.nano_dollars,
-                spent.nano_dollars,
-                reserved.nano_dollars,
-                more.nano_dollars,
-            ),
-        ];
-        for (what, limit, spent, reserved, more) in checks {
+    fn check(&mut self, more: Amount, now: Instant) -> Result<(), Denied> {
+        let Self { limit, spent, reserved, holding, .. } = self;
+        for (what, limit, spent, reserved, more) in by_kind(limit, *spent, *reserved, more) {
             let Some(limit) = limit else { continue };
             let fits = |base: u64| base.checked_add(more).is_some_and(|sum| sum <= limit);
-            if fits(spent.saturating_add(reserved)) {
+            let base = if holding.is_some() { 0 } else { spent.saturating_add(reserved) };
+            if fits(base) {
                 continue;
             }
             // Only what others have put aside is in the way, and they may yet
             // use less.
-            let retry = fits(spent).then_some(Duration::from_secs(1));
-            return Err((what, retry));
+            let retry = (holding.is_none() && fits(spent)).then_some(Duration::from_secs(1));
+            return Err(Denied::Exhausted(what, retry));
         }
-        match self.limit.requests_per_minute {
-            Some(most) => self.minute.room(most, now).map_err(|wait| (What::Rate, Some(wait))),
+        if let Some(most) = self.limit.requests_per_minute {
+            let room = self.minute.room(most, now);
+            room.map_err(|wait| Denied::Exhausted(What::Rate, Some(wait)))?;
+        }
+        match self.missing(more) {
+            Some((what, _)) => Err(Denied::Short(what)),
             None => Ok(()),
         }
     }
 }
 
-impl Amount {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            requests: self.requests.saturating_add(other.requests),
-            tokens: self.tokens.saturating_add(other.tokens),
-            nano_dollars: self.nano_dollars.saturating_add(other.nano_dollars),
-        }
-    }
+/// Each kind of a budget: its limit, what is spent, reserved, and asked for.
+fn by_kind(
+    limit: &Limit,
+    spent: Amount,
+    reserved: Amount,
+    more: Amount,
+) -> [(What, Option<u64>, u64, u64, u64); 3] {
+    [
+        (What::Requests, limit.requests, spent.requests, reserved.requests, more.requests),
+        (What::Tokens, limit.tokens, spent.tokens, reserved.tokens, more.tokens),
+        (
+            What::Dollars,
+            limit.nano_dollars,
+            spent.nano_dollars,
+            reserved.nano_dollars,
+            more.nano_dollars,
+        ),
+    ]
+}
 
-    fn minus(self, other: Self) -> Self {
-        Self {
-            requests: self.requests.saturating_sub(other.requests),
-            tokens: self.tokens.saturating_sub(other.tokens),
-            nano_dollars: self.nano_dollars.saturating_sub(other.nano_dollars),
-        }
+impl From<Limit> for BudgetLimit {
+    fn from(limit: Limit) -> Self {
+        let Limit { requests, tokens, nano_dollars, .. } = limit;
+        Self { requests, tokens, nano_dollars }
     }
 }
 

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_bus::gateway::{FromGateway, PROCESS, ToGateway, encode};
+use belljar_bus::gateway::{FromGateway, LEASED_BUDGETS, PROCESS, ToGateway, encode};
 use belljar_sys::{fd, packet, process};
 use tokio::sync::mpsc;
 
@@ -33,6 +33,8 @@ enum RunError {
     Socket(#[source] io::Error),
     #[error("cannot start threads")]
     Threads(#[source] io::Error),
+    #[error("cannot get random numbers")]
+    Epoch(#[source] io::Error),
     #[error(transparent)]
     Config(#[from] InvalidConfig),
     #[error(transparent)]
@@ -46,9 +48,11 @@ pub fn hook() {
     if arguments.next().is_some_and(|name| name == PROCESS) {
         let socket = fd::inherited(0);
         let node = socket.as_ref().ok().and_then(|socket| socket.try_clone().ok());
-        let ran = socket
-            .map_err(RunError::Socket)
-            .and_then(|socket| run(socket, arguments.next(), arguments.next()));
+        let ran = socket.map_err(RunError::Socket).and_then(|socket| {
+            let (path, data) = (arguments.next(), arguments.next());
+            let is_leasing = arguments.next().is_some_and(|word| word == LEASED_BUDGETS);
+            run(socket, path, data, is_leasing)
+        });
         let status = match ran {
             Ok(()) => 0,
             Err(error) => {
@@ -79,7 +83,12 @@ fn report(node: Option<OwnedFd>, error: &RunError) {
     }
 }
 
-fn run(socket: OwnedFd, path: Option<OsString>, data: Option<OsString>) -> Result<(), RunError> {
+fn run(
+    socket: OwnedFd,
+    path: Option<OsString>,
+    data: Option<OsString>,
+    is_leasing: bool,
+) -> Result<(), RunError> {
     harden();
     let named = |path: Option<OsString>| path.filter(|path| !path.is_empty()).map(PathBuf::from);
     let (path, data) = (named(path), named(data));
@@ -88,11 +97,19 @@ fn run(socket: OwnedFd, path: Option<OsString>, data: Option<OsString>) -> Resul
         config.keep_below(data);
     }
     let lanes = Lanes::start().map_err(RunError::Threads)?;
+    let epoch = is_leasing.then(epoch).transpose().map_err(RunError::Epoch)?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(RunError::Threads)?
-        .block_on(serve(socket, config, lanes, path, data))
+        .block_on(serve(socket, config, (lanes, epoch), path, data))
+}
+
+/// A word that no other process of a gateway has.
+fn epoch() -> io::Result<String> {
+    let mut bits = [0; 16];
+    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Secrets are in here: no core is written and nobody else's process looks in.
@@ -109,11 +126,11 @@ fn harden() {
 async fn serve(
     socket: OwnedFd,
     config: Config,
-    lanes: Lanes,
+    (lanes, epoch): (Lanes, Option<String>),
     path: Option<PathBuf>,
     data: Option<PathBuf>,
 ) -> Result<(), RunError> {
-    let (gateway, mut events) = Gateway::with(config, lanes)?;
+    let (gateway, mut events) = Gateway::with(config, lanes, epoch)?;
     let socket = Arc::new(Socket::new(socket).map_err(RunError::Socket)?);
     let (answers, mut answered) = mpsc::channel::<FromGateway>(256);
     if let Some(path) = path {
@@ -210,6 +227,10 @@ fn obey(gateway: &Gateway, message: ToGateway, descriptors: Vec<OwnedFd>) -> Opt
         }
         ToGateway::Belongs { question, belongs } => {
             gateway.answer(question, belongs);
+            return None;
+        }
+        ToGateway::Budget { question, answer } => {
+            gateway.answer_budget(question, answer);
             return None;
         }
     })

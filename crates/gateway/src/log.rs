@@ -44,11 +44,12 @@ impl Log {
         (log, deliver(waiting, events))
     }
 
-    /// Answers once no row is promised or waiting. Whatever begins after this
+    /// Answers once no row is promised or waiting, and `last` is done. Whatever begins after this
     /// waits behind it: only for a gateway that is about to end.
-    pub(crate) async fn finish(self, sequence: u64) {
+    pub(crate) async fn finish(self, sequence: u64, last: impl Future<Output = ()>) {
         let all = u32::try_from(MOST).unwrap_or(u32::MAX);
         let _all = self.room.acquire_many(all).await;
+        last.await;
         // The same way that rows go, so behind the last of them.
         let _ = self.events.send(FromGateway::Done { sequence }).await;
     }

@@ -12,6 +12,7 @@ use belljar_bus::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Ope
 use belljar_cassette::{Limits, Store, StoreError};
 use belljar_egress::Openings;
 use belljar_model::SandboxId;
+use belljar_model::budget::BudgetAnswer;
 use belljar_model::network::{CassetteId, Miss, Policy, Tape};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::net::NetError;
@@ -19,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::authority::{Authority, AuthorityError};
+use crate::budget::Lessee;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::lanes::Lanes;
@@ -126,16 +128,26 @@ impl Shared {
 
 impl Gateway {
     /// Must be called within a tokio runtime, in which everything runs.
+    /// Its budgets are in its own memory.
     pub fn new(config: Config) -> Result<(Self, Events), StartError> {
-        Self::with(config, Lanes::default())
+        Self::with(config, Lanes::default(), None)
     }
 
-    /// Connections are served on `lanes`.
-    pub(crate) fn with(config: Config, lanes: Lanes) -> Result<(Self, Events), StartError> {
+    /// Connections are served on `lanes`. With the epoch of this process, budgets of operations and
+    /// tenants are leased from the node.
+    pub(crate) fn with(
+        config: Config,
+        lanes: Lanes,
+        epoch: Option<String>,
+    ) -> Result<(Self, Events), StartError> {
         let (sender, events) = mpsc::channel(256);
         let (log, deliver) = Log::new(sender.clone());
         tokio::spawn(deliver);
-        let desk = Desk::new();
+        let lessee = epoch.map(|epoch| Lessee::new(epoch, sender.clone()));
+        let desk = Desk::new(lessee);
+        if desk.ledger.lessee().is_some() {
+            desk.ledger.return_idle();
+        }
         let live = RwLock::new(Arc::new(Live::new(config, &desk)?));
         let questions = Questions::default();
         let sessions = Mutex::default();
@@ -198,6 +210,13 @@ impl Gateway {
         self.shared.questions.answer(question, belongs);
     }
 
+    /// The answer to a request for slices of a budget.
+    pub(crate) fn answer_budget(&self, question: u64, answer: BudgetAnswer) {
+        if let Some(lessee) = self.shared.desk.ledger.lessee() {
+            lessee.answer(question, answer);
+        }
+    }
+
     /// The policy of a sandbox from now on; what it forbids is cut.
     pub fn change(&self, sandbox: &SandboxId, policy: Policy) -> Result<(), OpenError> {
         let session = self.shared.session(sandbox).ok_or(OpenError::Unknown)?;
@@ -243,9 +262,11 @@ impl Gateway {
         Ok(())
     }
 
-    /// Answers the node once every row has been said.
+    /// Answers the node once every row has been said, and every unused slice given back.
     pub(crate) fn finish(&self, sequence: u64) {
-        tokio::spawn(self.shared.log.clone().finish(sequence));
+        let ledger = Arc::clone(&self.shared.desk.ledger);
+        let last = async move { ledger.return_all().await };
+        tokio::spawn(self.shared.log.clone().finish(sequence, last));
     }
 
     /// Makes a token for a sandbox.

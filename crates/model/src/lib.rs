@@ -4,6 +4,7 @@
 //! the layers above check input once, where it enters.
 
 pub mod attribution;
+pub mod budget;
 pub mod data;
 pub mod end;
 pub mod id;

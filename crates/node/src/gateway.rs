@@ -10,6 +10,7 @@
 //! gets out meanwhile; then every sandbox that still lives is opened anew. Its
 //! tokens do not come back.
 
+mod budgets;
 mod desk;
 mod process;
 mod whose;
@@ -36,6 +37,7 @@ use crate::link::Link;
 use crate::network::{Way, trust};
 use crate::relay::{Relay, RelayError};
 
+pub use budgets::{BudgetLessor, LeaseFuture};
 pub use desk::Desk;
 
 /// Why a gateway does not do what it is asked.
@@ -97,6 +99,9 @@ pub struct GatewayOptions {
     pub data: PathBuf,
     /// Its whole environment: nothing of the node's own is in it.
     pub environment: Variables,
+    /// The books of its operations' budgets. None: they are in its own memory, and begin anew with
+    /// it.
+    pub lessor: Option<Arc<dyn BudgetLessor>>,
 }
 
 /// A handle on the gateway process; cheap to clone.
@@ -113,6 +118,7 @@ struct Shared {
     line: Mutex<Line>,
     served: Mutex<HashMap<SandboxId, Arc<Served>>>,
     rows: broadcast::Sender<Arc<[Row]>>,
+    held_slices: budgets::HeldSlices,
 }
 
 /// The connection of now, and who waits for answers on it.
@@ -188,6 +194,7 @@ impl Gateway {
             line: Mutex::default(),
             served: Mutex::default(),
             rows: broadcast::Sender::new(ROWS_KEPT),
+            held_slices: budgets::HeldSlices::default(),
         });
         process::keep(&shared).await?;
         Ok(Self { shared })
@@ -276,7 +283,8 @@ impl Gateway {
         }
     }
 
-    /// Waits until everything that was asked for so far is in [`Self::rows`]. For
+    /// Waits until everything that was asked for so far is in [`Self::rows`], and unused parts of
+    /// budgets are given back. For
     /// who needs the gateway no more: nobody gets out from now on.
     pub async fn finish(&self) -> Result<(), GatewayError> {
         let sequence = self.shared.next();

@@ -51,7 +51,9 @@ pub use context::{
 pub use copy::{Checkpoint, SaveError};
 pub use dial::{DialError, PortStream};
 pub use files::{Changes, Creator, FileError, Listing};
-pub use gateway::{Desk, Gateway, GatewayError, GatewayOptions, Variables};
+pub use gateway::{
+    BudgetLessor, Desk, Gateway, GatewayError, GatewayOptions, LeaseFuture, Variables,
+};
 pub use hint::{NetworkNeed, NetworkSigns};
 pub use link::LinkError;
 pub use node::{Node, NodeError};

@@ -35,6 +35,6 @@ pub use behind::Cluster;
 pub use belljar_listen::{ListenError, Listener, Settings, tls};
 pub use enrol::{EnrolError, enrol};
 pub use inside::Inside;
-pub use member::{AskError, Me, Member, load};
+pub use member::{AskError, Me, Member, PlatformBudgets, load};
 pub use row_keeper::{KEEP_ROWS, RowKeeper, forward_rows};
 pub use serve::{EngineGone, Server};

@@ -12,6 +12,7 @@
 //! monotonic clock: control cannot give the node up before the node knows.
 
 mod ask;
+mod budgets;
 mod rows;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::behind::Cluster;
 
 pub use ask::AskError;
 use ask::Control;
+pub use budgets::PlatformBudgets;
 
 /// What a node says of itself.
 #[derive(Debug, Clone)]
@@ -72,8 +74,10 @@ impl Member {
         cluster: Cluster,
         me: Me,
         control: &[String],
+        budgets: &PlatformBudgets,
     ) -> Result<Self, AskError> {
         let control = Arc::new(Control::new(control, cluster.clone())?);
+        budgets.connect(cluster.clone(), control.clone());
         let (registered, renewed) = register(&actions, &cluster, &me, &control).await;
         let until = renewed + Duration::from_millis(registered.lease_ms);
         Ok(Self { actions, cluster, me, control, registered, until, renewed })

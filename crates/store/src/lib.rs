@@ -24,6 +24,7 @@ mod activity;
 mod admission;
 mod audit;
 mod authorities;
+mod budgets;
 mod change;
 mod enrolment;
 mod error;

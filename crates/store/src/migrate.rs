@@ -24,6 +24,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (12, "operation caps", include_str!("../migrations/0012_operation_caps.sql")),
     (13, "attributed rows", include_str!("../migrations/0013_attributed_rows.sql")),
     (14, "ledger", include_str!("../migrations/0014_ledger.sql")),
+    (15, "budgets", include_str!("../migrations/0015_budgets.sql")),
     (17, "run quotas", include_str!("../migrations/0017_run_quotas.sql")),
 ];
 

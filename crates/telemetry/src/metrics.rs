@@ -57,6 +57,8 @@ pub struct Metrics {
     rows_stored: Metric<1, Counter>,
     rows_dropped: Metric<1, Counter>,
     charged_nano_dollars: Metric<1, Counter>,
+    budget_leases: Metric<1, Counter>,
+    budget_slices_forfeited: Metric<0, Counter>,
     records_unreadable: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
     spent_dollars: Metric<0, SecondsSpent>,
@@ -239,6 +241,16 @@ impl Metrics {
                 "Charges that this process wrote to the ledger, by account",
                 &["account"],
             ),
+            budget_leases: Metric::new(
+                "budget_leases",
+                "Requests of the gateway for slices of budgets, by outcome",
+                &["outcome"],
+            ),
+            budget_slices_forfeited: Metric::new(
+                "budget_slices_forfeited",
+                "Slices of budgets that a gateway held when it died",
+                &[],
+            ),
             records_unreadable: Metric::new(
                 "records_unreadable",
                 "Records that could not be read at startup, by kind",
@@ -301,6 +313,8 @@ impl Metrics {
             rows_stored,
             rows_dropped,
             charged_nano_dollars,
+            budget_leases,
+            budget_slices_forfeited,
             records_unreadable,
             tokens,
             spent_dollars,
@@ -342,6 +356,8 @@ impl Metrics {
             rows_stored.enter(registry),
             rows_dropped.enter(registry),
             charged_nano_dollars.enter(registry),
+            budget_leases.enter(registry),
+            budget_slices_forfeited.enter(registry),
             records_unreadable.enter(registry),
             tokens.enter(registry),
             spent_dollars.enter(registry),
@@ -441,6 +457,16 @@ impl Metrics {
     /// Charges were written to the ledger.
     pub fn charged(&self, account: &'static str, nano_dollars: u64) {
         self.charged_nano_dollars.at([account.into()]).inc_by(nano_dollars);
+    }
+
+    /// The books of budgets answered a gateway, or were away.
+    pub fn budget_lease(&self, outcome: &'static str) {
+        self.budget_leases.at([outcome.into()]).inc();
+    }
+
+    /// A gateway died with so many slices.
+    pub fn budget_slices_forfeited(&self, slices: u64) {
+        self.budget_slices_forfeited.at([]).inc_by(slices);
     }
 
     pub fn record_unreadable(&self, kind: &'static str) {

@@ -44,6 +44,7 @@ macro_rules! fault {
     };
 }
 
+mod budgets;
 mod bus;
 mod clients;
 mod clock;
@@ -152,6 +153,9 @@ pub(crate) const ALL: &[Fault] = &[
         way_out::wrong_certificate),
     fault!("F-46", "gateway killed under requests", [I1 I2 I7 I11],
         "SIGKILL with five requests under way", way_out::gateway_killed),
+    fault!("F-47", "gateways and control killed while a budget is spent", [I5 I6],
+        "1,008 requests of 9 sandboxes on 3 nodes for one budget of 400; SIGKILL at random",
+        budgets::spent_under_kills),
     fault!("F-48", "an unreadable or wider policy", [I7 I10],
         "pushed over a narrow one", way_out::bad_policy),
     fault!("F-49", "a listener that comes again", [I1 I2 I9 I10],

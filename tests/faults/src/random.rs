@@ -30,7 +30,7 @@ const WORKERS: usize = 3;
 
 /// Splitmix64: small, and the same everywhere.
 #[derive(Debug)]
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     fn roll(&mut self) -> u64 {
@@ -41,12 +41,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, most: usize) -> usize {
+    pub(crate) fn below(&mut self, most: usize) -> usize {
         let most = u64::try_from(most).unwrap_or(1).max(1);
         usize::try_from(self.roll() % most).unwrap_or_default()
     }
 
-    fn millis(&mut self, least: u64, most: u64) -> Duration {
+    pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(least + self.roll() % (most - least))
     }
 }

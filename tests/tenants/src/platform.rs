@@ -16,7 +16,9 @@ use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
 use belljar_model::{NodeNumber, OperationCap};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
-use belljar_server::{Cluster, EngineGone, Inside, Listener, Me, Member, Server, Settings};
+use belljar_server::{
+    Cluster, EngineGone, Inside, Listener, Me, Member, PlatformBudgets, Server, Settings,
+};
 use belljar_store::{NewKey, Quota, Scope, Store};
 use belljar_testkit::{Postgres, Resident, Undecided};
 use sha2::{Digest as _, Sha256};
@@ -148,7 +150,9 @@ impl Platform {
 
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
-        let config = config(directory.path(), directory.path(), opening, &operations)?;
+        let budgets = PlatformBudgets::default();
+        let mut config = config(directory.path(), directory.path(), opening, &operations)?;
+        config.networks.budgets = Some(Arc::new(budgets.clone()));
         let actions = Actions::start(config, Keys::elsewhere()).await?;
         if warm {
             actions.warm_up().await;
@@ -162,7 +166,7 @@ impl Platform {
         let tenants = public.address().context("the node has no address")?;
         let me = Me { name: NODE.to_owned(), address: format!("https://{node}"), slots: 200 };
         let asked = [format!("https://{node_port}")];
-        let member = Member::join(actions.clone(), cluster.clone(), me, &asked);
+        let member = Member::join(actions.clone(), cluster.clone(), me, &asked, &budgets);
         let member = tokio::time::timeout(HANG_LIMIT, member).await??;
         let staying = tokio::spawn(member.stay());
         let (stop_node, stopped) = oneshot::channel();

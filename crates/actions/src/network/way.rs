@@ -11,12 +11,13 @@ use belljar_bus::gateway::Session;
 use belljar_model::SandboxId;
 use belljar_model::network::{Row, Subject};
 use belljar_model::rows::AttributedRow;
-use belljar_node::{Gateway, GatewayError, GatewayOptions};
+use belljar_node::{BudgetLessor, Gateway, GatewayError, GatewayOptions};
 use tokio::sync::OnceCell;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{Network, Rows};
+use crate::budgets::{BudgetFile, counted_budgets};
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::row_queue::RowQueue;
@@ -59,15 +60,29 @@ impl Actions {
         self.ways().gateway.get_or_try_init(|| self.begin_gateway()).await
     }
 
+    /// Has the gateway say its last rows and give unused parts of budgets back, if it runs. No
+    /// sandbox gets out from now on.
+    pub(crate) async fn finish_gateway(&self) {
+        let Some(gateway) = self.ways().gateway.get() else { return };
+        if let Err(error) = gateway.finish().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "gateway not finished");
+        }
+    }
+
     async fn begin_gateway(&self) -> Result<Gateway, GatewayError> {
         let config = self.config();
         let data = config.state.join("gateway");
         crate::private::make_dir(&data).map_err(GatewayError::Start)?;
+        let lessor: Arc<dyn BudgetLessor> = match &config.networks.budgets {
+            Some(lessor) => lessor.clone(),
+            None => Arc::new(BudgetFile::of_gateway(&data)),
+        };
         let gateway = Gateway::start(GatewayOptions {
             config: config.networks.gateway.clone().unwrap_or_default(),
             data,
             // Credentials may be named by a variable.
             environment: config.networks.environment.clone(),
+            lessor: Some(counted_budgets(lessor)),
         })
         .await?;
         tokio::spawn(take(gateway.rows(), self.ways().routes.clone(), config.rows.clone()));

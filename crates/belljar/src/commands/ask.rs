@@ -262,7 +262,9 @@ impl Asking<'_> {
         let teller = Teller::new(detail, Page::of_progress(self.config));
         let telling = tell(journal.clone(), address.clone(), before, teller, **printer);
         let telling = tokio::spawn(telling);
-        work(&worker, journal, address, options, printer).await?;
+        let worked = work(&worker, journal, address, options, printer).await;
+        chosen.close().await;
+        worked?;
         telling.await.context("cannot follow the run")??;
         let events = read_all(&**journal, address).await?;
         belljar_journal::RunView::of(&events).finished.context("the run has no end event")

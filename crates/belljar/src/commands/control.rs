@@ -55,11 +55,11 @@ pub(crate) async fn run(
             let gateway = options.gateway.as_deref();
             let (running, store) = (&options.running, &store);
             let gateway = (gateway, queue.clone());
-            let runs =
+            let (runs, gateway) =
                 running::of_platform(running, &control, store, &place, gateway, config).await?;
             let (stop, stopped) = oneshot::channel::<()>();
             let stopped = async { drop(stopped.await) };
-            Some((stop, tokio::spawn(async move { runs.work(stopped).await })))
+            Some((stop, tokio::spawn(async move { runs.work(stopped).await }), gateway))
         }
     };
     let publishing = if options.platform.nats.is_empty() {
@@ -96,10 +96,14 @@ pub(crate) async fn run(
         printer.note("stopping: waiting for requests in progress; sandboxes keep running");
     };
     control.run(listeners, vec![nodes], bounds, stopped).await;
-    if let Some((stop, working)) = working {
+    if let Some((stop, working, gateway)) = working {
         // Runs are given back, so that others take them at once.
         drop(stop);
         working.await.context("the run worker panicked")?;
+        if let Some(gateway) = gateway {
+            // A gateway that died has nothing to give back.
+            let _ = gateway.finish().await;
+        }
     }
     keeper.stop().await;
     if let Some((hearing, publishing)) = publishing {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use belljar_actions::counted_budgets;
 use belljar_agent::Prices;
 use belljar_bus::gateway::{Belongs, Budget as Allowance, Grant, PORT, Session};
 use belljar_journal::event::{Brief, Budget};
@@ -19,7 +20,7 @@ use belljar_llm::rewrite::Models as Allowed;
 use belljar_llm::{Dialect, Table};
 use belljar_model::SandboxId;
 use belljar_model::network::{Policy, Subject};
-use belljar_node::{Desk, Gateway, GatewayOptions};
+use belljar_node::{BudgetLessor, Desk, Gateway, GatewayOptions};
 use belljar_provider::{
     Client, Provider, Retries, Transport, TransportError, Upstream, WallClock, check_parameters,
 };
@@ -88,17 +89,20 @@ impl Operation {
     }
 }
 
-/// Starts a gateway for this process alone. `hint`: what to do if it cannot start.
+/// Starts a gateway for this process alone, which shares its budgets with others. `hint`: what to
+/// do if it cannot start.
 pub(super) async fn start(
     path: &Path,
     data: &Path,
     config: &Config,
+    budgets: Arc<dyn BudgetLessor>,
     hint: &'static str,
 ) -> anyhow::Result<Gateway> {
     let options = GatewayOptions {
         config: path.to_owned(),
         data: data.to_owned(),
         environment: config.environment.clone(),
+        lessor: Some(counted_budgets(budgets)),
     };
     std::fs::create_dir_all(&options.data)
         .with_context(|| format!("cannot create `{}`", options.data.display()))

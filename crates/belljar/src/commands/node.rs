@@ -1,6 +1,7 @@
 //! `belljar node`: sandboxes for a platform.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -9,7 +10,7 @@ use belljar_bus::member::Registered;
 use belljar_bus::platform::Beat;
 use belljar_doorbell::Doorbell;
 use belljar_identity::{EnrolmentToken, NodeIdentity, private_file, sign_beat};
-use belljar_server::{Cluster, Listener, Me, Member, Server, Settings};
+use belljar_server::{Cluster, Listener, Me, Member, PlatformBudgets, Server, Settings};
 use belljar_telemetry::Role;
 
 use super::{running, serve};
@@ -46,6 +47,8 @@ pub(crate) async fn run(
     let public = public.hint("choose another port with --public-listen")?;
     let mut settings = serve::settings(&options.hosting, config, data)?;
     settings.is_member = true;
+    let budgets = PlatformBudgets::default();
+    settings.networks.budgets = Some(Arc::new(budgets.clone()));
     settings.rows = Some(RowQueue::new().context("cannot get random numbers")?);
     settings.slots = Some(usize::try_from(options.slots)?);
     // How many a tenant may have in all, control knows.
@@ -64,7 +67,8 @@ pub(crate) async fn run(
     let address = address.context("cannot determine this node's address")?;
     let me = Me { name, address, slots: options.slots };
     printer.note(format_args!("{} registers with {}", me.name, options.control.join(", ")));
-    let joined = Member::join(actions.clone(), cluster.clone(), me.clone(), &options.control);
+    let joined =
+        Member::join(actions.clone(), cluster.clone(), me.clone(), &options.control, &budgets);
     let member = tokio::select! {
         member = joined => member.hint("use a URL like https://10.0.0.1:3001 for --control")?,
         () = interrupt.wait() => return Ok(0),

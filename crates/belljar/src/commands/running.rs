@@ -1,5 +1,6 @@
 //! Runs of a server, or of a platform: what their process has to offer to them.
 
+mod budgets;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use belljar_client::{Client, Within};
 use belljar_control::Control;
 use belljar_journal::{Directory, FigureFile, Journal, LedgerDirectory, RowDirectory};
 use belljar_model::Tier;
+use belljar_node::Gateway;
 use belljar_objects::Place;
 use belljar_runs::{
     Data, DataLimits, FixedRules, Models, NoQuota, Parts, Quotas, RunBounds, RunQuota, Runs,
@@ -104,7 +106,7 @@ pub(super) async fn of_server(
 }
 
 /// With a journal in the database, sandboxes of the platform's nodes, data where all
-/// replicas find it, and a gateway of this replica's own.
+/// replicas find it, and a gateway of this replica's own, which is for the caller to finish.
 pub(super) async fn of_platform(
     options: &Running,
     control: &Control,
@@ -112,14 +114,18 @@ pub(super) async fn of_platform(
     place: &Place,
     (gateway, queue): (Option<&Path>, RowQueue),
     config: &Config,
-) -> anyhow::Result<Runs> {
+) -> anyhow::Result<(Runs, Option<Gateway>)> {
     let scratch = config.data.join("control");
     let journal: Arc<dyn Journal> = Arc::new(store.runs());
+    let mut started = None;
     let models: Box<dyn Models> = match gateway {
         Some(path) => {
             let data = scratch.join("gateway");
-            let gateway = models::start(path, &data, config, models::CONFIGURATION).await?;
+            let budgets = Arc::new(budgets::StoreBudgets::new(store));
+            let hint = models::CONFIGURATION;
+            let gateway = models::start(path, &data, config, budgets, hint).await?;
             belljar_server::forward_rows(&gateway, queue);
+            started = Some(gateway.clone());
             Box::new(Behind::new(path, gateway, journal.clone())?)
         }
         None => Box::new(FixedRules),
@@ -154,7 +160,7 @@ pub(super) async fn of_platform(
         let surface = surface.of(Tenant::new(tenant));
         async move { surface.pass(request).await }
     });
-    Ok(runs)
+    Ok((runs, started))
 }
 
 fn quota(options: &Running) -> RunQuota {

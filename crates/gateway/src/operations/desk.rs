@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::config::Name;
 use super::operation::Operation;
-use crate::budget::{Account, Amount, Exhausted, Ledger, Limit, Reservation, Scope};
+use crate::budget::{Account, Amount, Ledger, Lessee, Limit, Refused, Reservation};
 use crate::tokens::{Owner, Token, Tokens};
 
 /// Bodies of requests that are kept in memory at the same time, in KiB. Whoever
@@ -33,10 +33,11 @@ enum Whose {
 }
 
 impl Desk {
-    pub(crate) fn new() -> Self {
+    /// With a lessee, budgets of operations and tenants are shared with other gateways.
+    pub(crate) fn new(lessee: Option<Lessee>) -> Self {
         Self {
             tokens: Tokens::default(),
-            ledger: Ledger::new(),
+            ledger: Ledger::with(lessee),
             room: Arc::new(Semaphore::new(ROOM)),
             accounts: Mutex::default(),
             epochs: AtomicU64::new(0),
@@ -55,11 +56,10 @@ impl Desk {
         name: &Name,
         limit: Option<Limit>,
     ) -> Option<Arc<Account>> {
-        let whose = Whose::Operation(name.as_str().to_owned());
-        self.account(whose, Scope::Operation, limit)
+        self.account(Whose::Operation(name.as_str().to_owned()), limit)
     }
 
-    fn account(&self, whose: Whose, scope: Scope, limit: Option<Limit>) -> Option<Arc<Account>> {
+    fn account(&self, whose: Whose, limit: Option<Limit>) -> Option<Arc<Account>> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         match (accounts.get(&whose), limit) {
             (Some(account), limit) => {
@@ -67,7 +67,11 @@ impl Desk {
                 Some(Arc::clone(account))
             }
             (None, Some(limit)) => {
-                let account = self.ledger.open(scope, limit);
+                let (operation, tenant) = match &whose {
+                    Whose::Operation(operation) => (operation, None),
+                    Whose::Tenant { operation, tenant } => (operation, Some(tenant.as_str())),
+                };
+                let account = self.ledger.open_shared(limit, operation, tenant);
                 accounts.insert(whose, Arc::clone(&account));
                 Some(account)
             }
@@ -77,22 +81,22 @@ impl Desk {
 
     /// Puts the most that a request can cost aside, in every account that it
     /// draws on.
-    pub(super) fn reserve(
+    pub(super) async fn reserve(
         &self,
         operation: &Operation,
         token: &Token,
         tenant: &str,
         most: Amount,
-    ) -> Result<Reservation, Exhausted> {
+    ) -> Result<Reservation, Refused> {
         let tenants = operation.tenant_limit.and_then(|limit| {
             let operation = operation.name.as_str().to_owned();
             let whose = Whose::Tenant { operation, tenant: tenant.to_owned() };
-            self.account(whose, Scope::Tenant, Some(limit))
+            self.account(whose, Some(limit))
         });
         let mut accounts = Vec::with_capacity(3);
         accounts.extend(token.scope().account.clone());
         accounts.extend(tenants);
         accounts.extend(operation.account.clone());
-        self.ledger.reserve(accounts, most)
+        self.ledger.obtain(accounts, most).await
     }
 }

@@ -16,7 +16,7 @@ use super::refuse::Refusal;
 use super::serve::Asked;
 use super::stream::{Parts, Stream};
 use crate::body::{Answer, FromUpstream, Inner};
-use crate::budget::{Amount, Reservation};
+use crate::budget::{Amount, Refused, Reservation};
 
 /// Returns an error for a method or a path that the operator does not allow.
 pub(super) fn check(http: &Http, method: &Method, rest: &str) -> Result<(), Refusal> {
@@ -39,7 +39,7 @@ pub(super) async fn ask(
     let (head, body) = request.into_parts();
     let held = body_of(asked, body).await?;
     let most = Amount { requests: 1, ..Amount::default() };
-    let reservation = reserve(asked, most)?;
+    let reservation = reserve(asked, most).await?;
     let uri = asked.operation.upstream.uri(&rest, head.uri.query());
     let mut upstream = ::http::Request::new(Full::new(held.bytes.clone()));
     *upstream.method_mut() = head.method;
@@ -61,14 +61,20 @@ pub(super) async fn body_of(asked: &Asked, body: Inner) -> Result<Held, Refusal>
     })
 }
 
-pub(super) fn reserve(asked: &Asked, most: Amount) -> Result<Reservation, Refusal> {
+pub(super) async fn reserve(asked: &Asked, most: Amount) -> Result<Reservation, Refusal> {
     // It may have died while the body came.
     if !asked.token.is_alive() {
         return Err(Refusal::Token);
     }
     let desk = &asked.session.shared.desk;
     let tenant = &asked.session.subject.tenant;
-    desk.reserve(&asked.operation, &asked.token, tenant, most).map_err(Refusal::Budget)
+    let reserved = desk.reserve(&asked.operation, &asked.token, tenant, most).await;
+    let reservation = reserved.map_err(|refused| match refused {
+        Refused::Exhausted(exhausted) => Refusal::Budget(exhausted),
+        Refused::NoLease => Refusal::NoLease,
+    })?;
+    // It may have died while a slice was leased.
+    if asked.token.is_alive() { Ok(reservation) } else { Err(Refusal::Token) }
 }
 
 /// Sends the request, and turns the upstream's answer into ours.

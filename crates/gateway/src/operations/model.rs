@@ -206,7 +206,7 @@ pub(super) async fn ask(
     let (head, body) = request.into_parts();
     let Held { bytes, room } = http::body_of(asked, body).await?;
     let Prepared { body, most, metering, changed } = prepare(&operation, route, bytes).await?;
-    let reservation = http::reserve(asked, most)?;
+    let reservation = http::reserve(asked, most).await?;
     // The only query that a client of these adds.
     let query = head.uri.query().filter(|query| *query == "beta=true");
     let path = route.dialect.path(route.endpoint).ok_or(Refusal::NotFound)?;

@@ -34,6 +34,8 @@ pub(super) enum Refusal {
     Rewrite(Refused),
     UnknownPrice(String),
     Budget(Exhausted),
+    /// No slice of the budget can be leased now.
+    NoLease,
     Unreachable,
     Upstream,
     UpstreamTimeout,
@@ -83,6 +85,7 @@ impl Refusal {
             Self::Rewrite(_) => Reason::Scope,
             Self::UnknownPrice(_) => Reason::UnknownPrice,
             Self::Budget(_) => Reason::Budget,
+            Self::NoLease => Reason::BudgetLease,
             Self::Unreachable => Reason::Unreachable,
             Self::Upstream | Self::UpstreamTimeout | Self::Credential => Reason::Upstream,
             Self::Redirect | Self::BadAnswer => Reason::BadAnswer,
@@ -117,6 +120,7 @@ impl Refusal {
             Self::Rewrite(refused) => refused.to_string(),
             Self::UnknownPrice(model) => format!("no price is known for the model `{model}`"),
             Self::Budget(exhausted) => exhausted.to_string(),
+            Self::NoLease => "the budget cannot be checked now; try again".into(),
             Self::Unreachable => "the upstream cannot be reached".into(),
             Self::Upstream => "the upstream sent an invalid response".into(),
             Self::UpstreamTimeout => "the upstream did not answer in time".into(),
@@ -130,7 +134,7 @@ impl Refusal {
         match self {
             Self::Token => Kind::Token,
             Self::TooManyTokens => Kind::Limited { retry_after_seconds: 60 },
-            Self::NoRoom => Kind::Limited { retry_after_seconds: 1 },
+            Self::NoRoom | Self::NoLease => Kind::Limited { retry_after_seconds: 1 },
             Self::Host | Self::Scope | Self::Method | Self::Path => Kind::Scope,
             Self::NotFound => Kind::NotFound,
             Self::NoSocket => Kind::Upgrade,
@@ -154,7 +158,7 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Token => StatusCode::UNAUTHORIZED,
-            Self::TooManyTokens | Self::NoRoom => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyTokens | Self::NoRoom | Self::NoLease => StatusCode::TOO_MANY_REQUESTS,
             Self::Budget(exhausted) if exhausted.retry.is_some() => StatusCode::TOO_MANY_REQUESTS,
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Scope | Self::Path | Self::UnknownPrice(_) => StatusCode::FORBIDDEN,

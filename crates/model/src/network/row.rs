@@ -93,6 +93,8 @@ pub enum Reason {
     Token,
     Scope,
     Budget,
+    /// No slice of the budget could be leased: its books could not be reached.
+    BudgetLease,
     UnknownPrice,
     Recorded,
     Replayed,

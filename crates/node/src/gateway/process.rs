@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::{FromGateway, LONGEST, PROCESS, decode};
+use belljar_bus::gateway::{FromGateway, LEASED_BUDGETS, LONGEST, PROCESS, decode};
 use belljar_sandbox::packet;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{GatewayError, GatewayOptions, Packet, Served, Shared, whose};
+use super::{GatewayError, GatewayOptions, Packet, Served, Shared, budgets, whose};
 
 /// How long a process may take to be ready.
 const START: Duration = Duration::from_secs(10);
@@ -117,6 +117,7 @@ fn spawn(options: &GatewayOptions) -> io::Result<(Arc<UnixStream>, Child)> {
         .arg0(PROCESS)
         .arg(&options.config)
         .arg(&options.data)
+        .args(options.lessor.is_some().then_some(LEASED_BUDGETS))
         .env_clear()
         .envs(options.environment.0.iter().map(|(key, value)| (key, value)))
         .stdin(Stdio::from(theirs))
@@ -167,6 +168,10 @@ async fn serve(weak: &Weak<Shared>, running: Running) {
             let failed = line.failed.take();
             *line = super::Line { failed, ..super::Line::default() };
         }
+        drop(line);
+        if let Some(lessor) = &shared.options.lessor {
+            lessor.forfeited(shared.held_slices.forfeit());
+        }
     }
 }
 
@@ -212,6 +217,10 @@ impl Shared {
             }
             FromGateway::Whose { question, sandbox, socket } => {
                 return whose::answer(self, *question, sandbox, *socket);
+            }
+            FromGateway::Budget { .. } => {
+                let FromGateway::Budget { question, request } = message else { return };
+                return budgets::answer(self, question, request);
             }
             FromGateway::Done { sequence }
             | FromGateway::Opened { sequence, .. }

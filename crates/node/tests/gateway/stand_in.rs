@@ -100,6 +100,7 @@ impl StandIn {
                 let asked = self.questions.lock().unwrap().1.remove(&question).unwrap();
                 let _ = asked.send(belongs);
             }
+            ToGateway::Budget { .. } => panic!("no slice was asked for"),
         }
     }
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use belljar_bus::enrolment::{AskClock, CLOCK, Certificate, RENEW};
 use belljar_bus::member::{
-    REGISTER, ROWS, Register, Registered, RowsStored, SYNC, SendRows, Sync, Synced,
+    AskBudget, BUDGETS, REGISTER, ROWS, Register, Registered, RowsStored, SYNC, SendRows, Sync,
+    Synced,
 };
 use belljar_identity::{
     ConnectError, Connector, Endpoint, NodeIdentityError, Peer, Purpose, Route, SignatureError,
     TlsConfigError, random, unverified_client, verify,
 };
+use belljar_model::budget::BudgetAnswer;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -111,6 +113,13 @@ impl Control {
     /// Has rows stored.
     pub(super) async fn rows(&self, rows: &SendRows) -> Result<RowsStored, AskError> {
         self.ask_within(ROWS_TIMEOUT, ROWS, rows, |_| false).await
+    }
+
+    /// Leases slices of budgets, or gives them back. A replica that was asked and did not answer
+    /// may have handed out a slice: it stays spent.
+    pub(super) async fn budget(&self, asked: &AskBudget) -> Result<BudgetAnswer, AskError> {
+        let is_away = |answer: &BudgetAnswer| matches!(answer, BudgetAnswer::Away { .. });
+        self.ask(BUDGETS, asked, is_away).await
     }
 
     /// A newer certificate for this node's key.

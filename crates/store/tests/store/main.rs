@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 
 mod books;
+mod budgets;
 mod figures;
 mod identity;
 mod nodes;

@@ -20,10 +20,5 @@ pub(crate) const ABSENT: &[(&str, &str, &str)] = &[
         "the gateway passes them on; who repeats is the client, there is no agent loop yet",
     ),
     ("F-43", "a model's stream is cut", "the gateway's own tests do it, with scripted providers"),
-    (
-        "F-47",
-        "gateway killed between reserve and settle",
-        "budgets are in the gateway's memory and die with it, with their tokens (F-46)",
-    ),
     ("F-57", "audit sink down", "rows are files beside the records, so F-28 is this fault"),
 ];

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use belljar_actions::RowQueue;
+use belljar_actions::{BudgetFile, RowQueue};
 use belljar_agent::Prices;
 use belljar_journal::event::Brief;
 use belljar_journal::{Address, Journal};
+use belljar_node::Gateway;
 use belljar_provider::{Heuristic, Provider};
 use belljar_runs::{Choice, FixedRules, Models};
 use tempfile::TempDir;
@@ -26,6 +27,7 @@ pub(super) struct Chosen {
     /// Of the gateway, which reaches it.
     pub(super) operation: Option<String>,
     pub(super) prices: Prices,
+    gateway: Option<Gateway>,
     /// A configuration that nobody wrote.
     _settings: Option<TempDir>,
 }
@@ -49,7 +51,7 @@ impl Chosen {
             (None, None) => {
                 let hint =
                     "pass the gateway configuration with --gateway; docs/runs.md has an example";
-                let chosen = Self::of(&FixedRules, choice, run, brief, None).await;
+                let chosen = Self::of(&FixedRules, choice, run, brief, (None, None)).await;
                 return chosen.map_err(|error| hinted(error, hint));
             }
         };
@@ -57,9 +59,11 @@ impl Chosen {
             Some(_) => "--model-key takes a file that holds only the provider's key",
             None => models::CONFIGURATION,
         };
-        let gateway = models::start(&path, &config.data.join("gateway"), config, hint).await?;
+        let data = config.data.join("gateway");
+        let budgets = Arc::new(BudgetFile::of_gateway(&data));
+        let gateway = models::start(&path, &data, config, budgets, hint).await?;
         belljar_server::forward_rows(&gateway, queue.clone());
-        let behind = Behind::new(&path, gateway, journal.clone())?;
+        let behind = Behind::new(&path, gateway.clone(), journal.clone())?;
         if behind.is_empty() {
             return Err(anyhow!("`{}` has no operation for models", path.display()));
         }
@@ -72,7 +76,8 @@ impl Chosen {
                 "choose with --operation and --model; `kind = \"model\"` marks operations for models"
             }
         };
-        Self::of(&behind, choice, run, brief, settings).await.hint(next)
+        let kept = (Some(gateway), settings);
+        Self::of(&behind, choice, run, brief, kept).await.hint(next)
     }
 
     /// Of a replay: a recording answers, and nothing else is asked.
@@ -83,7 +88,16 @@ impl Chosen {
             model: model.to_owned(),
             operation: None,
             prices: Prices::default(),
+            gateway: None,
             _settings: None,
+        }
+    }
+
+    /// Has the gateway say its last rows, and give back what is left of its slices of budgets.
+    pub(super) async fn close(self) {
+        if let Some(gateway) = &self.gateway {
+            // A gateway that died has nothing more to say.
+            let _ = gateway.finish().await;
         }
     }
 
@@ -92,13 +106,13 @@ impl Chosen {
         choice: &ModelChoice,
         run: &Address,
         brief: &Brief,
-        settings: Option<TempDir>,
+        (gateway, settings): (Option<Gateway>, Option<TempDir>),
     ) -> anyhow::Result<Self> {
         let chosen = models.choose(choice.operation.as_deref(), choice.model.as_deref())?;
         models.check(&chosen, brief)?;
         let (provider, prices) = models.provider(run, chosen.operation.as_deref()).await?;
         let Choice { operation, model } = chosen;
-        Ok(Self { provider, model, operation, prices, _settings: settings })
+        Ok(Self { provider, model, operation, prices, gateway, _settings: settings })
     }
 }
 

@@ -3,9 +3,10 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Keys, RowQueue, Tenant};
+use belljar_actions::{Actions, BudgetFile, Keys, RowQueue, Tenant};
 use belljar_agent::Room;
 use belljar_client::{Client, Within};
 use belljar_journal::event::{Brought, Environment, NetworkAccess};
@@ -68,6 +69,11 @@ impl Sandboxes {
         settings.rows = Some(rows.clone());
         settings.networks.gateway = gateway.map(Path::to_owned);
         settings.networks.environment = config.environment.clone();
+        // Beside those of the model's gateway: both spend from the same budgets.
+        let data = config.data.join("gateway");
+        std::fs::create_dir_all(&data)
+            .with_context(|| format!("cannot create `{}`", data.display()))?;
+        settings.networks.budgets = Some(Arc::new(BudgetFile::of_gateway(&data)));
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
         settings.warms_on_demand = false;

@@ -42,7 +42,8 @@ pub(super) fn read(options: &Hosting, file: &File, config: &Config) -> anyhow::R
         }
     }
     let gateway = options.gateway.clone().or_else(|| file.gateway.clone());
-    Ok(Networks { gateway, default, builds, most, environment: config.environment.clone() })
+    let environment = config.environment.clone();
+    Ok(Networks { gateway, default, builds, most, environment, budgets: None })
 }
 
 fn wish(preset: Preset) -> NetworkWish {

@@ -1,0 +1,285 @@
+//! Leases slices for accounts that several gateways share.
+//!
+//! ```text
+//!   reserve ──fits──► goes out
+//!      │ short
+//!      ├─ one request asks the node; the others of this account wait for it
+//!      └─ exhausted, or the books are away: refused, and remembered for a moment
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use belljar_bus::gateway::FromGateway;
+use belljar_model::budget::{
+    AskSlice, BudgetAnswer, BudgetKey, BudgetRequest, ReturnSlices, Slice,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::{Account, Amount, Exhausted, Ledger, NotReserved, Reservation, Short};
+
+/// Longest wait for an answer of the node, which asks every replica of control.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
+/// A refusal holds for so long before the books are asked again.
+const REFUSAL_MEMORY: Duration = Duration::from_millis(500);
+/// An account that was not used for so long gives its slices back.
+const IDLE: Duration = Duration::from_secs(5);
+/// Interval of looks for idle accounts.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+/// Attempts to give slices back. After them, they stay spent.
+const RETURN_ATTEMPTS: u32 = 3;
+const RETURN_RETRY: Duration = Duration::from_secs(2);
+/// Slices that one request may lease: others take what it leased.
+const MAX_LEASES: u32 = 100;
+
+/// The smallest slice that an early renewal takes.
+const SMALLEST: Amount = Amount { requests: 1, tokens: 1, nano_dollars: 1 };
+
+/// The reason that a request was not let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Exhausted(Exhausted),
+    /// No slice can be leased now.
+    NoLease,
+}
+
+/// A note for the requests that wait behind the one that was refused.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    at: Instant,
+    missing: Amount,
+    /// None: the books are away.
+    is_held: Option<bool>,
+}
+
+/// Asks the node for slices.
+#[derive(Debug)]
+pub(crate) struct Lessee {
+    /// The epoch of this process.
+    gateway: String,
+    events: mpsc::Sender<FromGateway>,
+    questions: Mutex<Questions>,
+}
+
+#[derive(Debug, Default)]
+struct Questions {
+    next: u64,
+    waiting: HashMap<u64, oneshot::Sender<BudgetAnswer>>,
+}
+
+impl Lessee {
+    pub(crate) fn new(gateway: String, events: mpsc::Sender<FromGateway>) -> Self {
+        Self { gateway, events, questions: Mutex::default() }
+    }
+
+    fn questions(&self) -> MutexGuard<'_, Questions> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node's answer; one that comes too late is forgotten, and its slice stays spent.
+    pub(crate) fn answer(&self, question: u64, answer: BudgetAnswer) {
+        if let Some(sender) = self.questions().waiting.remove(&question) {
+            let _ = sender.send(answer);
+        }
+    }
+
+    async fn ask(&self, request: BudgetRequest) -> BudgetAnswer {
+        let away = |why: &str| BudgetAnswer::Away { why: why.to_owned() };
+        let (sender, answer) = oneshot::channel();
+        let question = {
+            let mut questions = self.questions();
+            let question = questions.next;
+            questions.next += 1;
+            questions.waiting.insert(question, sender);
+            question
+        };
+        if self.events.send(FromGateway::Budget { question, request }).await.is_err() {
+            return away("the node is gone");
+        }
+        match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => {
+                self.questions().waiting.remove(&question);
+                away("the node did not answer in time")
+            }
+        }
+    }
+
+    async fn give_back(&self, slices: &ReturnSlices, attempts: u32) {
+        for attempt in 1..=attempts {
+            match self.ask(BudgetRequest::Return(slices.clone())).await {
+                BudgetAnswer::Away { why } => {
+                    tracing::warn!(operation = slices.key.operation, why, "slices not returned");
+                }
+                _ => return,
+            }
+            if attempt < attempts {
+                tokio::time::sleep(RETURN_RETRY).await;
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// Puts `amount` aside in all of `accounts`, and leases what their slices lack.
+    pub(crate) async fn obtain(
+        self: &Arc<Self>,
+        accounts: Vec<Arc<Account>>,
+        amount: Amount,
+    ) -> Result<Reservation, Refused> {
+        for _ in 0..MAX_LEASES {
+            match self.try_reserve(&accounts, amount) {
+                Ok(reservation) => {
+                    accounts.iter().for_each(|account| self.renew_early(account));
+                    return Ok(reservation);
+                }
+                Err(NotReserved::Exhausted(exhausted)) => {
+                    return Err(Refused::Exhausted(exhausted));
+                }
+                Err(NotReserved::Short(short)) => self.lease(short, amount).await?,
+            }
+        }
+        Err(Refused::NoLease)
+    }
+
+    /// Leases a slice for an account that is short, unless another request just did.
+    async fn lease(&self, short: Short, amount: Amount) -> Result<(), Refused> {
+        let Short { account, what } = short;
+        let mut turn = account.turn.lock().await;
+        let Some(missing) = self.missing(&account, amount) else { return Ok(()) };
+        let remembered = turn.filter(|refusal| refusal.covers(missing));
+        let is_held = match remembered {
+            Some(refusal) => refusal.is_held,
+            None => match self.ask_for(&account, missing).await {
+                Ok(()) => {
+                    *turn = None;
+                    return Ok(());
+                }
+                Err(is_held) => {
+                    *turn = Some(Refusal { at: Instant::now(), missing, is_held });
+                    is_held
+                }
+            },
+        };
+        match is_held {
+            None => Err(Refused::NoLease),
+            Some(is_held) => {
+                // Slices that others hold come back when those are idle.
+                let retry = is_held.then_some(IDLE);
+                Err(Refused::Exhausted(Exhausted { scope: account.scope, what, retry }))
+            }
+        }
+    }
+
+    /// The part of `amount` that the account's slices lack now.
+    fn missing(&self, account: &Account, amount: Amount) -> Option<Amount> {
+        self.lock().get(&account.number)?.missing(amount).map(|(_, missing)| missing)
+    }
+
+    /// Asks for a slice and takes it. Refused: whether others hold slices; none if the books are
+    /// away.
+    async fn ask_for(&self, account: &Account, at_least: Amount) -> Result<(), Option<bool>> {
+        let request = {
+            let states = self.lock();
+            let state = states.get(&account.number).ok_or(None::<bool>)?;
+            let holding = state.holding.as_ref().ok_or(None::<bool>)?;
+            let lessee = self.lessee.as_ref().ok_or(None::<bool>)?;
+            AskSlice {
+                gateway: lessee.gateway.clone(),
+                key: holding.key.clone(),
+                limit: state.limit.into(),
+                at_least,
+            }
+        };
+        let key = request.key.clone();
+        let lessee = self.lessee.as_ref().ok_or(None::<bool>)?;
+        let asked = Instant::now();
+        match lessee.ask(BudgetRequest::Lease(request)).await {
+            BudgetAnswer::Granted(slice) => {
+                account.take_slice(&key, slice, asked);
+                Ok(())
+            }
+            BudgetAnswer::Exhausted { is_held } => Err(Some(is_held)),
+            BudgetAnswer::Away { why } => {
+                tracing::warn!(operation = key.operation, why, "no slice of the budget");
+                Err(None)
+            }
+            BudgetAnswer::Returned { .. } => Err(None),
+        }
+    }
+
+    /// Leases the next slice before the account is short, so that no request waits for it.
+    fn renew_early(self: &Arc<Self>, account: &Arc<Account>) {
+        let is_low = || self.lock().get(&account.number).is_some_and(super::State::is_running_low);
+        if self.lessee.is_none() || !is_low() {
+            return;
+        }
+        let (ledger, account) = (Arc::clone(self), Arc::clone(account));
+        tokio::spawn(async move {
+            let Ok(mut turn) = account.turn.try_lock() else { return };
+            if turn.is_some_and(|refusal| refusal.covers(SMALLEST)) {
+                return;
+            }
+            *turn = ledger.ask_for(&account, SMALLEST).await.err().map(|is_held| Refusal {
+                at: Instant::now(),
+                missing: SMALLEST,
+                is_held,
+            });
+        });
+    }
+
+    /// Gives back what idle accounts hold, for as long as the ledger is there.
+    pub(crate) fn return_idle(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(IDLE_LOOK).await;
+                let Some(ledger) = weak.upgrade() else { return };
+                let Some(before) = Instant::now().checked_sub(IDLE) else { continue };
+                ledger.give_back(before, RETURN_ATTEMPTS).await;
+            }
+        });
+    }
+
+    /// Gives back everything that no request needs: this gateway is about to end.
+    pub(crate) async fn return_all(&self) {
+        self.give_back(Instant::now(), 1).await;
+    }
+
+    async fn give_back(&self, before: Instant, attempts: u32) {
+        let Some(lessee) = &self.lessee else { return };
+        let unused: Vec<ReturnSlices> = {
+            let mut states = self.lock();
+            let taken = states.values_mut().map(|state| state.take_unused(&lessee.gateway, before));
+            taken.flatten().collect()
+        };
+        for slices in &unused {
+            lessee.give_back(slices, attempts).await;
+        }
+    }
+}
+
+impl Account {
+    /// Adds a slice that was asked for at `asked`, unless the account has another window now.
+    fn take_slice(&self, key: &BudgetKey, slice: Slice, asked: Instant) {
+        if let Some(state) = self.ledger.lock().get_mut(&self.number)
+            && state.holding.as_ref().is_some_and(|holding| holding.key == *key)
+        {
+            state.take_slice(slice, asked);
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns true if asking for this much would be refused again.
+    fn covers(&self, missing: Amount) -> bool {
+        let is_fresh = self.at.elapsed() < REFUSAL_MEMORY;
+        let is_as_large = match self.is_held {
+            None => true,
+            Some(_) => self.missing.min(missing) == self.missing,
+        };
+        is_fresh && is_as_large
+    }
+}

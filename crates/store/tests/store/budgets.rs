@@ -1,0 +1,139 @@
+use belljar_model::NodeNumber;
+use belljar_model::budget::{
+    AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetLimit, BudgetRequest, ReturnSlices,
+    Slice, UnusedSlice,
+};
+use belljar_store::Store;
+
+use super::{LEASE, id, made, node, store};
+
+const LIMIT: u64 = 10_000;
+
+fn dollars(nano_dollars: u64) -> BudgetAmount {
+    BudgetAmount { nano_dollars, ..BudgetAmount::default() }
+}
+
+fn key(tenant: Option<&str>, every_seconds: u64) -> BudgetKey {
+    BudgetKey { operation: "llm".to_owned(), tenant: tenant.map(str::to_owned), every_seconds }
+}
+
+fn asked(gateway: &str, key: &BudgetKey, at_least: u64) -> BudgetRequest {
+    BudgetRequest::Lease(AskSlice {
+        gateway: gateway.to_owned(),
+        key: key.clone(),
+        limit: BudgetLimit { nano_dollars: Some(LIMIT), ..BudgetLimit::default() },
+        at_least: dollars(at_least),
+    })
+}
+
+fn back(gateway: &str, key: &BudgetKey, id: i64, unused: u64) -> BudgetRequest {
+    let slices = vec![UnusedSlice { id, unused: dollars(unused) }];
+    BudgetRequest::Return(ReturnSlices { gateway: gateway.to_owned(), key: key.clone(), slices })
+}
+
+async fn answer(store: &Store, node: Option<NodeNumber>, request: &BudgetRequest) -> Option<Slice> {
+    match store.answer_budget(node, request).await.unwrap() {
+        BudgetAnswer::Granted(slice) => Some(slice),
+        BudgetAnswer::Exhausted { .. } => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn accepted(store: &Store, node: Option<NodeNumber>, request: &BudgetRequest) -> u64 {
+    match store.answer_budget(node, request).await.unwrap() {
+        BudgetAnswer::Returned { accepted } => accepted,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn slices_are_as_the_gateways_compute_them() {
+    let (store, key) = (store().await, key(None, 0));
+    let limit = BudgetLimit { nano_dollars: Some(LIMIT), ..BudgetLimit::default() };
+    let mut leased = dollars(0);
+    for at_least in [1, 700, 1, 3000, 5, 9000, 1] {
+        let expected = limit.slice(leased, dollars(at_least));
+        let slice = answer(&store, None, &asked("g", &key, at_least)).await;
+        assert_eq!(slice.map(|slice| slice.amount), expected, "{at_least} of {leased:?}");
+        assert_eq!(slice.and_then(|slice| slice.ends_in_ms), None);
+        leased = leased.plus(expected.unwrap_or_default());
+    }
+    assert_eq!(answer(&store, None, &asked("g", &key, LIMIT + 1)).await, None);
+}
+
+#[tokio::test]
+async fn many_gateways_at_once_never_lease_more_than_the_limit() {
+    let store = store().await;
+    let key = key(Some("ann"), 3600);
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let (store, key) = (store.clone(), key.clone());
+        tasks.spawn(async move {
+            let gateway = format!("g{number}");
+            let mut spent = 0;
+            for round in 0..60 {
+                let Some(slice) = answer(&store, None, &asked(&gateway, &key, 37)).await else {
+                    continue;
+                };
+                let amount = slice.amount.nano_dollars;
+                // Some give half of it back, and try to do so twice.
+                let unused = if round % 3 == 0 { amount / 2 } else { 0 };
+                if round % 3 < 2 {
+                    let request = back(&gateway, &key, slice.id, unused);
+                    assert_eq!(accepted(&store, None, &request).await, 1);
+                    assert_eq!(accepted(&store, None, &request).await, 0);
+                }
+                spent += amount - unused;
+            }
+            spent
+        });
+    }
+    let spent: u64 = tasks.join_all().await.into_iter().sum();
+    assert!(spent <= LIMIT && spent > LIMIT - 37, "{spent}");
+}
+
+#[tokio::test]
+async fn a_slice_comes_back_from_its_own_gateway_and_node_alone() {
+    let store = store().await;
+    let one = NodeNumber::new(node(&store, "one", LEASE).await.number).unwrap();
+    let two = NodeNumber::new(node(&store, "two", LEASE).await.number).unwrap();
+    let key = key(None, 86_400);
+    let slice = answer(&store, Some(one), &asked("g", &key, LIMIT)).await.unwrap();
+    assert!(slice.ends_in_ms.unwrap() <= 86_400_000);
+    let all = back("g", &key, slice.id, LIMIT * 5);
+    assert_eq!(accepted(&store, Some(two), &all).await, 0);
+    assert_eq!(accepted(&store, None, &all).await, 0);
+    assert_eq!(accepted(&store, Some(one), &back("h", &key, slice.id, LIMIT)).await, 0);
+    let held = store.answer_budget(Some(two), &asked("h", &key, 1)).await.unwrap();
+    assert_eq!(held, BudgetAnswer::Exhausted { is_held: true });
+    assert_eq!(accepted(&store, Some(one), &all).await, 1);
+    // No more came back than was handed out.
+    assert!(answer(&store, Some(two), &asked("h", &key, LIMIT)).await.is_some());
+    assert_eq!(answer(&store, Some(two), &asked("h", &key, 1)).await, None);
+}
+
+#[tokio::test]
+async fn a_node_leases_for_tenants_that_it_has_sandboxes_of() {
+    let store = store().await;
+    let number = node(&store, "one", LEASE).await.number;
+    let one = NodeNumber::new(number).unwrap();
+    let (ann, bob) = (key(Some("ann"), 0), key(Some("bob"), 0));
+    assert_eq!(answer(&store, Some(one), &asked("g", &ann, 1)).await, None);
+    let row = made(&store, "ann", 1).await;
+    store.place("ann", &row.id, row.epoch, &id(9), number).await.unwrap().unwrap();
+    assert!(answer(&store, Some(one), &asked("g", &ann, 1)).await.is_some());
+    assert_eq!(answer(&store, Some(one), &asked("g", &bob, 1)).await, None);
+    // The control: this process may, for its runs.
+    assert!(answer(&store, None, &asked("g", &bob, 1)).await.is_some());
+}
+
+#[tokio::test]
+async fn a_window_that_ends_frees_what_was_forfeited() {
+    let (store, key) = (store().await, key(None, 1));
+    let slice = answer(&store, None, &asked("dead", &key, LIMIT)).await.unwrap();
+    assert!(slice.ends_in_ms.unwrap() <= 1000);
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    assert!(answer(&store, None, &asked("g", &key, LIMIT)).await.is_some());
+    // A slice of the window that was frees nothing in this one.
+    assert_eq!(accepted(&store, None, &back("dead", &key, slice.id, LIMIT)).await, 0);
+}
