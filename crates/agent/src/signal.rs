@@ -22,10 +22,11 @@ use crate::answer::REFUSAL;
 use crate::budget::turns_left;
 use crate::network::REASONS;
 use crate::tools::{FINISH, PYTHON, READ, SHELL, WRITE};
+use crate::trace::RunSpan;
 
 /// The step of a run that asks the model. All other steps are tools.
 const MODEL: &str = "model";
-const TOOLS: &[&str] = &[PYTHON, SHELL, READ, WRITE, FINISH];
+pub(crate) const TOOLS: &[&str] = &[PYTHON, SHELL, READ, WRITE, FINISH];
 
 /// What guards call a date that was counted from the machine's clock. All else that
 /// they report is about joins.
@@ -178,6 +179,9 @@ impl fmt::Display for StepAttempt {
 /// Sees the signals of the events that a worker wrote, once each, after they were written.
 pub trait Observer: fmt::Debug + Send + Sync {
     fn observe(&self, run: &Address, signal: &Signal);
+
+    /// Sees the spans that end with these events, likewise.
+    fn trace(&self, _run: &Address, _span: &RunSpan) {}
 }
 
 /// Turns the events of one run into signals.
@@ -292,7 +296,7 @@ fn between(from: Option<OffsetDateTime>, until: OffsetDateTime) -> Duration {
     from.map(|from| Duration::try_from(until - from).unwrap_or_default()).unwrap_or_default()
 }
 
-fn word(known: &'static [&'static str], text: &str) -> &'static str {
+pub(crate) fn word(known: &'static [&'static str], text: &str) -> &'static str {
     known.iter().copied().find(|word| *word == text).unwrap_or(OTHER)
 }
 

@@ -48,6 +48,7 @@ use crate::recording::{Recording, RecordingError};
 use crate::room::Rooms;
 use crate::signal::{Observer, Signals};
 use crate::story::Story;
+use crate::trace::Spans;
 use crate::words::WordListener;
 use keeper::Keeper;
 use network::GivenToken;
@@ -138,6 +139,13 @@ pub enum WorkError {
 #[derive(Debug, Clone, Default)]
 struct Told(Arc<AtomicU64>);
 
+/// Facts and spans of a run, as its events so far tell them.
+#[derive(Debug, Clone, Default)]
+struct Reporter {
+    signals: Signals,
+    spans: Spans,
+}
+
 /// What one round came to.
 enum Round {
     Again,
@@ -155,7 +163,7 @@ struct Work<'w> {
     written_events: usize,
     written_story: Story,
     outbox: Outbox,
-    signals: Signals,
+    reporter: Reporter,
     told: Told,
     facts: Facts,
     template: String,
@@ -259,15 +267,17 @@ impl Worker {
         &self,
         lease: &Lease,
         told: &Told,
-        signals: &mut Signals,
+        reporter: &mut Reporter,
         before: &RunView,
         event: &Event,
     ) {
-        let heard = signals.hear(before, event);
+        let heard = reporter.signals.hear(before, event);
+        let spans = reporter.spans.hear(&lease.address, self.provider.name(), before, event);
         let is_own = event.lease == Some(lease.generation) && event.seq >= lease.taken;
         let is_new = told.0.fetch_max(event.seq.0, Ordering::Relaxed) < event.seq.0;
         if let Some(observer) = self.observer.as_ref().filter(|_| is_own && is_new) {
             heard.iter().for_each(|signal| observer.observe(&lease.address, signal));
+            spans.iter().for_each(|span| observer.trace(&lease.address, span));
         }
     }
 
@@ -280,9 +290,9 @@ impl Worker {
         let Ok(events) = belljar_journal::read_all(&*self.journal, &lease.address).await else {
             return;
         };
-        let (mut view, mut signals) = (RunView::default(), Signals::default());
+        let (mut view, mut reporter) = (RunView::default(), Reporter::default());
         for event in &events {
-            self.tell(lease, told, &mut signals, &view, event);
+            self.tell(lease, told, &mut reporter, &view, event);
             view.apply(event);
         }
     }
@@ -311,9 +321,9 @@ impl Worker {
 impl<'w> Work<'w> {
     async fn begin(worker: &'w Worker, lease: Lease, told: Told) -> Result<Self, WorkError> {
         let events = belljar_journal::read_all(&*worker.journal, &lease.address).await?;
-        let (mut story, mut signals) = (Story::default(), Signals::default());
+        let (mut story, mut reporter) = (Story::default(), Reporter::default());
         for event in &events {
-            worker.tell(&lease, &told, &mut signals, &story.view, event);
+            worker.tell(&lease, &told, &mut reporter, &story.view, event);
             story.apply(event);
         }
         let created = events.iter().find_map(|event| match &event.body {
@@ -359,7 +369,7 @@ impl<'w> Work<'w> {
             events,
             story,
             outbox,
-            signals,
+            reporter,
             told,
             facts,
             template,

@@ -59,7 +59,7 @@ pub(crate) use dev::Dev;
 pub(crate) use hosting::Hosting;
 pub(crate) use network::{Network, Preset};
 pub(crate) use objects::Sharing;
-pub(crate) use observe::Observe;
+pub(crate) use observe::{Observe, trace_command};
 pub(crate) use platform::{Control, Node};
 pub(crate) use reach::Reaches;
 pub(crate) use running::Running;

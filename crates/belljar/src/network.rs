@@ -190,7 +190,7 @@ impl Access {
         gateway: &Gateway,
     ) -> anyhow::Result<Vec<(String, String)>> {
         let connected = sandbox.connect_gateway(gateway, self.session.clone()).await;
-        connected.map_err(unconnected)?;
+        let opened = connected.map_err(unconnected)?;
         for (path, text) in &self.files {
             let written = sandbox.tell(path, text).await;
             written.with_context(|| format!("cannot write `{path}` in the sandbox"))?;
@@ -198,7 +198,13 @@ impl Access {
         let Some(grant) = &self.grant else { return Ok(Vec::new()) };
         let minted = sandbox.mint(grant.clone()).await;
         let minted = minted.hint("use the name of an operation in the gateway configuration")?;
-        Ok(token_variables(&minted.token))
+        let mut variables = token_variables(&minted.token);
+        if opened.otlp.is_some() {
+            // The endpoint is set by the sandbox itself.
+            let header = format!("authorization=Bearer%20{}", minted.token);
+            variables.push(("OTEL_EXPORTER_OTLP_HEADERS".to_owned(), header));
+        }
+        Ok(variables)
     }
 }
 

@@ -120,6 +120,8 @@ pub struct Opened {
     /// The certificate of the sandbox's own authority, in PEM. It is trusted
     /// inside and nowhere else; its key never leaves the gateway.
     pub authority: String,
+    /// The path of the first of its operations that takes OpenTelemetry.
+    pub otlp: Option<String>,
 }
 
 /// An inner socket, as the kernel of the host describes it.

@@ -14,6 +14,7 @@ use crate::server::Body;
 
 const GENERATION: HeaderName = HeaderName::from_static("run-generation");
 const ATTRIBUTION: HeaderName = HeaderName::from_static("run-attribution");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const ONCE: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A request that is being put together.
@@ -106,6 +107,13 @@ impl Asking {
         }
     }
 
+    pub(crate) fn traced(self, traceparent: Option<&str>) -> Self {
+        match traceparent.and_then(|it| HeaderValue::from_str(it).ok()) {
+            Some(traceparent) => self.header(TRACEPARENT, traceparent),
+            None => self,
+        }
+    }
+
     pub(crate) fn request(self) -> Result<Request<Body>, Error> {
         let request = self.builder.uri(self.path).body(self.body);
         Ok(request.map_err(Protocol::Request)?)
@@ -159,7 +167,8 @@ mod tests {
         let key = "k-1".parse().unwrap();
         let asking =
             Asking::new(Operation::RunCall, &["x"]).once(Some(&key)).driven(Some(u64::MAX));
-        let request = asking.request().unwrap();
+        let request = asking.traced(Some("00-a-b-01")).request().unwrap();
+        assert_eq!(request.headers()["traceparent"], "00-a-b-01");
         assert_eq!(request.headers()["idempotency-key"], "k-1");
         assert_eq!(request.headers()["run-generation"], "18446744073709551615");
     }

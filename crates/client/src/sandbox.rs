@@ -16,13 +16,15 @@ pub struct Sandbox {
     pub(crate) id: String,
     generation: Option<u64>,
     attribution: Option<Attribution>,
+    traceparent: Option<String>,
     /// Whose rights count where files are concerned.
     pub(crate) user: Option<User>,
 }
 
 impl Sandbox {
     pub(crate) fn new(client: Client, id: &str) -> Self {
-        Self { client, id: id.to_owned(), generation: None, attribution: None, user: None }
+        let id = id.to_owned();
+        Self { client, id, generation: None, attribution: None, traceparent: None, user: None }
     }
 
     /// As the one who drives it for a run in this generation of its lease. Once the
@@ -37,6 +39,12 @@ impl Sandbox {
     #[must_use]
     pub fn attributed(self, attribution: Attribution) -> Self {
         Self { attribution: Some(attribution), ..self }
+    }
+
+    /// The same sandbox, whose requests belong to this span: a `traceparent` of W3C.
+    #[must_use]
+    pub fn traced(self, traceparent: String) -> Self {
+        Self { traceparent: Some(traceparent), ..self }
     }
 
     /// The same sandbox, with files handled by the rights of this user instead of
@@ -61,7 +69,8 @@ impl Sandbox {
     }
 
     fn signed(&self, asking: Asking) -> Asking {
-        asking.driven(self.generation).attributed(self.attribution.as_ref())
+        let asking = asking.driven(self.generation).attributed(self.attribution.as_ref());
+        asking.traced(self.traceparent.as_deref())
     }
 
     pub async fn inspect(&self) -> Result<sandbox::Sandbox, Error> {

@@ -9,6 +9,7 @@
 //!   request ─► serve: token ─► scope ─► operation
 //!                                          │
 //!              model: read, rewrite, price ┤├ http: method, path
+//!                                          │└ otlp: read, attribute
 //!                                          ▼
 //!              reserve ─► headers, credential ─► connect ─► upstream
 //!                                          │
@@ -27,6 +28,7 @@ mod metering;
 mod mint;
 mod model;
 mod operation;
+mod otlp;
 mod read;
 mod refuse;
 mod secret;
@@ -45,7 +47,7 @@ pub(crate) use mint::mint;
 pub(crate) use serve::{HEALTH, is_authorised, refuse, serve};
 
 use config::Name;
-use operation::{InvalidOperation, Operation};
+use operation::{Does, InvalidOperation, Operation};
 
 /// Below this path every operation is found by its name.
 const PREFIX: &str = "/operations/";
@@ -84,6 +86,14 @@ impl Operations {
             Ok((name.clone(), Arc::new(operation)))
         });
         Ok(Self { by_name: by_name.collect::<Result<_, _>>()? })
+    }
+
+    /// The path of the first of these that takes OpenTelemetry.
+    pub(crate) fn otlp_path(&self, names: &[String]) -> Option<String> {
+        let takes = |name: &&String| {
+            self.get(name).is_some_and(|operation| matches!(operation.does, Does::Otlp(_)))
+        };
+        names.iter().find(takes).map(|name| format!("{PREFIX}{name}"))
     }
 
     fn get(&self, name: &str) -> Option<&Arc<Operation>> {

@@ -178,7 +178,8 @@ impl Gateway {
         self.check_tape(&session.subject.tenant, &session.policy.tape)?;
         let listener = listener.map(listen::adopt).transpose().map_err(OpenError::Listener)?;
         let authority = Authority::new().map_err(OpenError::Authority)?;
-        let opened = Opened { authority: authority.pem() };
+        let otlp = self.shared.live().operations.otlp_path(&session.operations);
+        let opened = Opened { authority: authority.pem(), otlp };
         let sandbox = session.subject.sandbox.clone();
         let session = Session::new(Arc::clone(&self.shared), session, authority);
         match self.shared.sessions().entry(sandbox) {

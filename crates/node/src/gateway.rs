@@ -393,7 +393,8 @@ impl Shared {
             (true, None) => Some(self.relay(served, machine).await?),
             (false, _) => None,
         };
-        Ok((opened, Arc::new(Way { trusts, relay })))
+        let otlp = opened.otlp.clone();
+        Ok((opened, Arc::new(Way { trusts, relay, otlp })))
     }
 
     async fn relay(

@@ -24,6 +24,8 @@ pub(crate) struct Way {
     pub(crate) trusts: bool,
     /// Who passes connections on, where the gateway cannot listen inside.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// The path of the operation that takes OpenTelemetry, if the sandbox has one.
+    pub(crate) otlp: Option<String>,
 }
 
 /// The authorities that programs inside trust: the template's, and the
@@ -72,6 +74,10 @@ const PROXIES: [&str; 8] = [
     "npm_config_https_proxy",
 ];
 
+/// Settings of exporters of OpenTelemetry: the gateway takes neither gRPC nor compressed bodies.
+const OTLP: [(&str, &str); 2] =
+    [("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"), ("OTEL_EXPORTER_OTLP_COMPRESSION", "none")];
+
 impl Way {
     pub(crate) async fn variables(&self, number: u32) -> Vec<(String, String)> {
         let port = match &self.relay {
@@ -79,7 +85,7 @@ impl Way {
             Some(relay) => relay.port_of(number).await.unwrap_or(PORT),
             None => PORT,
         };
-        variables(port, self.trusts)
+        variables(port, self.trusts, self.otlp.as_deref())
     }
 
     /// The call has ended.
@@ -90,7 +96,7 @@ impl Way {
     }
 }
 
-fn variables(port: u16, trusts: bool) -> Vec<(String, String)> {
+fn variables(port: u16, trusts: bool, otlp: Option<&str>) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{port}");
     let own = "127.0.0.1,localhost,::1";
     let mut all: Vec<(&str, &str)> = PROXIES.iter().map(|name| (*name, &*proxy)).collect();
@@ -98,6 +104,11 @@ fn variables(port: u16, trusts: bool) -> Vec<(String, String)> {
     all.extend([("NO_PROXY", own), ("no_proxy", own), ("NODE_USE_ENV_PROXY", "1")]);
     let node_options = format!("--require={}", NODE_PROXY.0);
     all.push(("BELLJAR_GATEWAY", &proxy));
+    let collector = otlp.map(|path| format!("{proxy}{path}"));
+    if let Some(collector) = &collector {
+        all.push(("OTEL_EXPORTER_OTLP_ENDPOINT", collector));
+        all.extend(OTLP);
+    }
     // A distribution's Python refuses packages that are not its own, to protect
     // itself. Here it is thrown away with the sandbox.
     all.push(("PIP_BREAK_SYSTEM_PACKAGES", "1"));
@@ -295,12 +306,22 @@ mod tests {
 
     #[test]
     fn only_what_has_an_authority_to_trust_names_the_bundle() {
-        let with = variables(3128, true);
+        let with = variables(3128, true, None);
         assert!(with.contains(&("https_proxy".into(), "http://127.0.0.1:3128".into())));
         assert!(with.contains(&("SSL_CERT_FILE".into(), BUNDLE.into())));
-        let without = variables(3128, false);
+        let without = variables(3128, false, None);
         assert!(without.iter().all(|(_, value)| value != BUNDLE));
         let loads = |all: &[(String, String)]| all.iter().any(|(name, _)| name == "NODE_OPTIONS");
         assert!(loads(&with) && !loads(&without));
+    }
+
+    #[test]
+    fn exporters_find_the_operation_that_takes_telemetry() {
+        let with = variables(4000, false, Some("/operations/otel"));
+        let endpoint = "http://127.0.0.1:4000/operations/otel".to_owned();
+        assert!(with.contains(&("OTEL_EXPORTER_OTLP_ENDPOINT".into(), endpoint)));
+        assert!(with.contains(&("OTEL_EXPORTER_OTLP_PROTOCOL".into(), "http/protobuf".into())));
+        let without = variables(4000, false, None);
+        assert!(without.iter().all(|(name, _)| !name.starts_with("OTEL_")));
     }
 }

@@ -50,6 +50,8 @@ pub struct Wanted {
     pub now: Option<OffsetDateTime>,
     /// Lets the model ask a human and wait for the answer.
     pub questions: bool,
+    /// The span of the request, as a `traceparent`.
+    pub traceparent: Option<String>,
     /// Under which it is made once, and the digest of all that was asked.
     pub key: Option<(String, Digest)>,
 }
@@ -182,6 +184,7 @@ impl Runs {
                 operation: choice.operation,
                 request: wanted.key.as_ref().map(|(_, request)| *request),
                 questions: wanted.questions,
+                traceparent: wanted.traceparent.clone(),
             }),
         };
         let first = First::Created(created);

@@ -27,6 +27,7 @@ mod quota;
 mod retry;
 mod signals;
 mod steer;
+mod traces;
 mod turn;
 mod words;
 
@@ -55,6 +56,7 @@ pub use prompt::{PromptError, TurnPrompt};
 pub use quota::{NoQuota, QuotaError, Quotas, RunQuota};
 pub use retry::RetryError;
 pub use steer::SteerError;
+pub use traces::TraceRecorder;
 pub use words::{WordFollower, WordHub, WordRelay};
 
 /// Runs whose files are read at the same time, to be described or made to fit: each

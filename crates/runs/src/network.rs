@@ -114,6 +114,7 @@ mod tests {
             operation: Some("llm".into()),
             request: None,
             questions: false,
+            traceparent: None,
         };
         let created = RunCreated {
             question: "q".into(),

@@ -244,6 +244,7 @@ mod tests {
                 operation: operation.map(str::to_owned),
                 request: None,
                 questions: false,
+                traceparent: None,
             }),
         };
         let mut view = RunView { created: Some(created), budget, ..RunView::default() };

@@ -6,12 +6,13 @@ mod spans;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_agent::{Observer, Signal};
+use belljar_agent::{Observer, RunSpan, Signal};
 use belljar_journal::{Address, Failure, FigureStore};
-use belljar_telemetry::{Spent, metrics};
+use belljar_telemetry::{Spent, metrics, record_known};
 use time::OffsetDateTime;
 
 use crate::figures;
+use crate::traces::known;
 use spans::OpenSpans;
 
 /// How often sums are kept: a process that is killed loses no older ones.
@@ -40,6 +41,10 @@ impl Observer for SignalRecorder {
         self.open().add(&run.tenant, OffsetDateTime::now_utc(), figures::added(signal));
         log(run, signal);
         count(signal);
+    }
+
+    fn trace(&self, run: &Address, span: &RunSpan) {
+        record_known(known(run, span));
     }
 }
 

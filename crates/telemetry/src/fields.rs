@@ -12,6 +12,7 @@ pub enum Value {
     Int(i64),
     Float(f64),
     Bool(bool),
+    List(Vec<String>),
 }
 
 impl From<&str> for Value {
@@ -34,6 +35,7 @@ impl From<&Value> for serde_json::Value {
             Value::Int(number) => (*number).into(),
             Value::Float(number) => (*number).into(),
             Value::Bool(yes) => (*yes).into(),
+            Value::List(texts) => texts.clone().into(),
         }
     }
 }

@@ -23,6 +23,11 @@ mod trail;
 
 pub use fields::Value;
 pub use metrics::{Described, Metrics, RunMetrics, Spent, Timer, metrics};
-pub use requests::{Route, name_sandbox, observe, pass_on};
-pub use start::{Format, Role, Settings, StartError, Telemetry, serve_metrics, start};
-pub use traces::{Context, EndpointError, Past, Whose, here, recall, record, remember};
+pub use requests::{Route, name_sandbox, observe, origin, pass_on};
+pub use start::{
+    Format, Role, Settings, StartError, Telemetry, serve_metrics, start, start_traces,
+};
+pub use traces::{
+    Context, EndpointError, ExportOptions, KnownSpan, Past, TlsError, Whose, here, recall, record,
+    record_known, remember,
+};

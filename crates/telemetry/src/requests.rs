@@ -8,7 +8,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::fields::TRACEPARENT;
 use crate::metrics::metrics;
-use crate::traces::here;
+use crate::traces::{Context, here};
 
 /// The pattern of the route that answered, like `/v1/sandboxes/{id}`. Whoever
 /// answers puts it among the extensions of the answer.
@@ -87,6 +87,15 @@ pub fn pass_on(headers: &mut HeaderMap) {
     }
 }
 
+/// The span that what a request makes comes from, as a `traceparent`: the request's own, or where
+/// nothing is traced, the one that its client names.
+pub fn origin(headers: &HeaderMap) -> Option<String> {
+    here().or_else(|| {
+        let named = headers.get(TRACEPARENT)?.to_str().ok()?;
+        Context::parse(named).map(|context| context.to_string())
+    })
+}
+
 /// Methods that a client made up are one to us.
 fn method(method: &Method) -> &'static str {
     match *method {
@@ -114,6 +123,20 @@ mod tests {
         assert_eq!(sandbox_in("/sandboxes/metrics", "/sandboxes/metrics"), None);
         assert_eq!(sandbox_in("/v1/sandboxes", "/v1/sandboxes"), None);
         assert_eq!(sandbox_in("/templates/{id}", "/templates/x"), None);
+    }
+
+    #[test]
+    fn where_nothing_is_traced_the_client_names_the_origin() {
+        let headers = |text: &'static str| {
+            HeaderMap::from_iter([(
+                http::HeaderName::from_static("traceparent"),
+                HeaderValue::from_static(text),
+            )])
+        };
+        let named = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+        assert_eq!(origin(&headers(named)).as_deref(), Some(named));
+        assert_eq!(origin(&headers("00-what")), None);
+        assert_eq!(origin(&HeaderMap::new()), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::metrics::{self, Scrape};
-use crate::traces::{self, EndpointError, Exporter};
+use crate::traces::{self, EndpointError, ExportOptions, Exporter};
 use crate::trail::Trail;
 
 /// What this process is; every metric and trace says so.
@@ -18,6 +18,8 @@ pub enum Role {
     Serve,
     Control,
     Node,
+    /// `belljar ask`, which is no server: it has traces alone.
+    Ask,
 }
 
 impl Role {
@@ -26,6 +28,7 @@ impl Role {
             Self::Serve => "serve",
             Self::Control => "control",
             Self::Node => "node",
+            Self::Ask => "ask",
         }
     }
 }
@@ -46,6 +49,7 @@ pub struct Settings {
     pub metrics: Option<SocketAddr>,
     /// Where traces are sent, as `http://host:port`.
     pub otlp: Option<String>,
+    pub export: ExportOptions,
     /// The instance's name in traces, for instance a node's.
     pub instance: Option<String>,
 }
@@ -108,20 +112,35 @@ fn listen(
 /// Sets up logs, metrics and traces of this process. To be called within a
 /// runtime, before anything that should be seen.
 pub fn start(role: Role, settings: &Settings) -> Result<Telemetry, StartError> {
-    let exporter = settings.otlp.as_deref().map(|url| {
-        let started = Exporter::start(url, role, settings.instance.as_deref());
-        started.map_err(|source| StartError::Traces { url: url.to_owned(), source })
-    });
-    let exporter = exporter.transpose()?;
+    let exporter = exporter(role, settings)?;
     let listening = settings.metrics.map(|address| listen(role, address)).transpose()?;
     let (address, listening) = listening.unzip();
-    let queue = exporter.as_ref().map(Exporter::queue);
+    subscribe(Some(settings.format), exporter.as_ref())?;
+    Ok(Telemetry { address, exporter, listening })
+}
+
+/// Sets up traces alone, for a command that prints for people. Without a collector, nothing.
+pub fn start_traces(role: Role, settings: &Settings) -> Result<Telemetry, StartError> {
+    let exporter = exporter(role, settings)?;
+    if exporter.is_some() {
+        subscribe(None, exporter.as_ref())?;
+    }
+    Ok(Telemetry { address: None, exporter, listening: None })
+}
+
+fn exporter(role: Role, settings: &Settings) -> Result<Option<Exporter>, StartError> {
+    let Some(url) = settings.otlp.as_deref() else { return Ok(None) };
+    let started = Exporter::start(url, &settings.export, role, settings.instance.as_deref());
+    let started = started.map_err(|source| StartError::Traces { url: url.to_owned(), source });
+    started.map(Some)
+}
+
+fn subscribe(format: Option<Format>, exporter: Option<&Exporter>) -> Result<(), StartError> {
+    let queue = exporter.map(Exporter::queue);
     if let Some(queue) = &queue {
         traces::install(queue.clone());
     }
-    let subscriber = tracing_subscriber::registry()
-        .with(LevelFilter::INFO)
-        .with(Trail { format: settings.format, queue });
-    subscriber.try_init().map_err(|_| StartError::Twice)?;
-    Ok(Telemetry { address, exporter, listening })
+    let subscriber =
+        tracing_subscriber::registry().with(LevelFilter::INFO).with(Trail { format, queue });
+    subscriber.try_init().map_err(|_| StartError::Twice)
 }

@@ -1,6 +1,7 @@
 //! What `tracing` tells, kept with its spans and passed on: events as lines,
 //! spans that have ended to the exporter.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::time::SystemTime;
 
@@ -19,7 +20,8 @@ use crate::traces::{Context, Finished, Queue, nanos};
 
 /// The one layer of ours.
 pub(crate) struct Trail {
-    pub(crate) format: Format,
+    /// The format of lines; none: events are not written.
+    pub(crate) format: Option<Format>,
     /// Where spans go; `None`: nowhere.
     pub(crate) queue: Option<Queue>,
 }
@@ -71,6 +73,7 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, around: Around<'_, S>) {
+        let Some(format) = self.format else { return };
         let mut fields = Fields::default();
         for span in around.event_scope(event).into_iter().flatten().collect::<Vec<_>>().iter().rev()
         {
@@ -88,7 +91,7 @@ where
         let line =
             Line { at: OffsetDateTime::now_utc(), metadata: event.metadata(), fields: &fields };
         // Whoever reads the log may have gone; there is nobody else to tell.
-        let _ = std::io::stderr().lock().write_all(line.write(self.format).as_bytes());
+        let _ = std::io::stderr().lock().write_all(line.write(format).as_bytes());
     }
 
     fn on_close(&self, id: Id, around: Around<'_, S>) {
@@ -96,9 +99,11 @@ where
         let marks = span.extensions_mut().remove::<Marks>();
         let Some(Marks { fields, open: Some(open) }) = marks else { return };
         queue.push(Finished {
-            name: span.name(),
+            name: Cow::Borrowed(span.name()),
             context: open.context,
             parent: open.parent,
+            links: Vec::new(),
+            is_client: span.name() == "forward",
             start: open.start,
             end: now(),
             fields,

@@ -44,7 +44,7 @@ async fn spans_that_nobody_takes_cost_no_time() {
     assert_eq!(dropped, 40_000.0 - 4096.0);
     let begun = Instant::now();
     while tokio::task::spawn_blocking(move || number(address, late)).await.unwrap() < 512.0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "a batch is tried for ever");
+        assert!(begun.elapsed() < Duration::from_secs(90), "a batch is tried for ever");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let begun = Instant::now();

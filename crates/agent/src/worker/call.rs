@@ -137,7 +137,9 @@ impl Work<'_> {
                     call: Some(exec.clone()),
                 };
                 let sandbox = self.worker.rooms.at(sandbox, self.lease.generation);
-                let sandbox = sandbox.attributed(attribution);
+                let trace = self.reporter.spans.trace(&self.lease.address);
+                let traceparent = trace.call(&call.call).to_string();
+                let sandbox = sandbox.attributed(attribution).traced(traceparent);
                 let call = execute(&sandbox, &asked, exec, self.allowance(exec));
                 self.with_token(&sandbox, call).await
             }

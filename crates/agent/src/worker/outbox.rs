@@ -206,7 +206,7 @@ impl Work<'_> {
 
     fn take(&mut self, event: Event) {
         let before = &self.written_story.view;
-        self.worker.tell(&self.lease, &self.told, &mut self.signals, before, &event);
+        self.worker.tell(&self.lease, &self.told, &mut self.reporter, before, &event);
         self.written_story.apply(&event);
         self.events.push(event);
     }

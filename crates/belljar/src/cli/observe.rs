@@ -1,11 +1,15 @@
 //! What operators see of a server: the same flags for every role.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use belljar_telemetry::{Format, Role, Settings, Telemetry};
+use belljar_telemetry::{ExportOptions, Format, Role, Settings, Telemetry};
 use clap::Args;
 
 use crate::output::Hint as _;
+
+const HINT: &str = "use a URL like http://127.0.0.1:4318 or https://collector:4318 for the \
+                    collector; docs/observability.md lists the variables";
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Observability")]
@@ -27,15 +31,36 @@ impl Observe {
     /// Sets up what was asked for. `instance` is this process's name in traces,
     /// where it has one.
     pub(crate) fn start(&self, role: Role, instance: Option<&str>) -> anyhow::Result<Telemetry> {
-        let variable = || std::env::var("OTEL_EXPORTER_OTLP_ENDPOINT").ok();
-        let otlp = self.otlp.clone().or_else(variable).filter(|url| !url.is_empty());
         let settings = Settings {
             format: if self.json_logs { Format::Json } else { Format::Compact },
             metrics: self.metrics,
-            otlp,
+            otlp: self.otlp.clone().or_else(|| variable("ENDPOINT")).filter(|url| !url.is_empty()),
+            export: export(),
             instance: instance.map(str::to_owned),
         };
-        belljar_telemetry::start(role, &settings)
-            .hint("use a free address for --metrics, a URL like http://127.0.0.1:4318 for --otlp")
+        let started = belljar_telemetry::start(role, &settings);
+        started.hint(format!("use a free address for --metrics; {HINT}"))
     }
+}
+
+/// Sets up traces of a command, if the environment names a collector.
+pub(crate) fn trace_command(role: Role) -> anyhow::Result<Telemetry> {
+    let otlp = variable("ENDPOINT");
+    let settings = Settings { otlp, export: export(), ..Settings::default() };
+    belljar_telemetry::start_traces(role, &settings).hint(HINT)
+}
+
+fn export() -> ExportOptions {
+    let file = |name: &str| variable(name).map(PathBuf::from);
+    ExportOptions {
+        headers: variable("HEADERS"),
+        authorities: file("CERTIFICATE"),
+        client_certificate: file("CLIENT_CERTIFICATE"),
+        client_key: file("CLIENT_KEY"),
+    }
+}
+
+/// A variable of OpenTelemetry's exporters; an empty one counts as none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(format!("OTEL_EXPORTER_OTLP_{name}")).ok().filter(|text| !text.is_empty())
 }

@@ -23,7 +23,9 @@ use belljar_journal::event::{Body, Brief, Environment, Finished, NetworkAccess, 
 use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
 use belljar_model::{RunId, Sequence};
 use belljar_objects::Shelf;
+use belljar_runs::TraceRecorder;
 use belljar_server::{KEEP_ROWS, RowKeeper};
+use belljar_telemetry::Role;
 
 use self::begun::Begun;
 use self::brief::Replayed;
@@ -31,7 +33,7 @@ use self::model::Chosen;
 use self::place::Sandboxes;
 use super::dataset;
 use super::runs::{self, Detail, Teller};
-use crate::cli::Ask;
+use crate::cli::{Ask, trace_command};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted, printable};
 use crate::page::Page;
@@ -41,6 +43,7 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     check(options)?;
+    let telemetry = trace_command(Role::Ask)?;
     let mut interrupt = Interrupt::new()?;
     let journal: Arc<dyn Journal> = Arc::new(runs::open(config)?);
     let (first, begun) = match &options.resume {
@@ -76,6 +79,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
     let keeper = RowKeeper::start(rows, Arc::new(runs::rows(config)), KEEP_ROWS);
     let asked = asking.ask(first, &mut interrupt).await;
     keeper.stop().await;
+    telemetry.stop().await;
     asked
 }
 
@@ -257,6 +261,7 @@ impl Asking<'_> {
             chosen.prices.clone(),
             settings,
         );
+        let worker = worker.observed_by(Arc::new(TraceRecorder));
         let before = read_all(&**journal, address).await.hint("`belljar runs list` shows runs")?;
         let detail = if options.verbose { Detail::Full } else { Detail::Brief };
         let teller = Teller::new(detail, Page::of_progress(self.config));

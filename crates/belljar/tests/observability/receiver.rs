@@ -24,6 +24,8 @@ pub(crate) struct Span {
     pub(crate) parent: Option<String>,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// Traces and spans that it is linked to.
+    pub(crate) links: Vec<(String, String)>,
     attributes: Vec<(String, String)>,
 }
 
@@ -114,8 +116,15 @@ fn read(span: &Value) -> Span {
         parent: text("parentSpanId"),
         start: text("startTimeUnixNano").unwrap().parse().unwrap(),
         end: text("endTimeUnixNano").unwrap().parse().unwrap(),
+        links: links(span),
         attributes: attributes(span),
     }
+}
+
+fn links(span: &Value) -> Vec<(String, String)> {
+    let all = span["links"].as_array().into_iter().flatten();
+    let text = |link: &Value, name: &str| link[name].as_str().unwrap().to_owned();
+    all.map(|link| (text(link, "traceId"), text(link, "spanId"))).collect()
 }
 
 fn attributes(of: &Value) -> Vec<(String, String)> {
@@ -124,6 +133,7 @@ fn attributes(of: &Value) -> Vec<(String, String)> {
         let (kind, value) = one["value"].as_object().unwrap().iter().next().unwrap();
         let value = match kind.as_str() {
             "stringValue" | "intValue" => value.as_str().unwrap().to_owned(),
+            "arrayValue" => value["values"].to_string(),
             "doubleValue" | "boolValue" => value.to_string(),
             other => panic!("{other} is no value"),
         };

@@ -91,6 +91,7 @@ fn wanted() -> Wanted {
         caps: belljar_model::OperationCaps::default(),
         now: None,
         questions: false,
+        traceparent: None,
         key: None,
     }
 }

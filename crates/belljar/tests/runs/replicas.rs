@@ -70,6 +70,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         brief: WantedBrief::default(),
         now: None,
         questions: false,
+        traceparent: None,
         key: None,
     };
     for (wall_ms, nano_dollars) in [(Some(3_600_001), None), (None, Some(1_000_000_001))] {

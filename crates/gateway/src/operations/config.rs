@@ -19,6 +19,14 @@
 //! methods = ["GET"]
 //! paths = ["/query"]
 //! credential = { env = "SEARCH_KEY", header = "x-subscription-token" }
+//!
+//! [operations.telemetry]
+//! kind = "otlp"
+//! upstream = "https://collector.example.com"
+//! credential = { env = "COLLECTOR_KEY", as = "bearer" }
+//!
+//! [operations.telemetry.tenants.acme]
+//! credential = { env = "ACME_COLLECTOR_KEY", as = "bearer" }
 //! ```
 
 use std::collections::BTreeMap;
@@ -52,6 +60,8 @@ pub(crate) enum Kind {
     Model,
     /// Anything else that is asked over HTTP.
     Http,
+    /// OpenTelemetry of programs inside.
+    Otlp,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -80,12 +90,24 @@ pub(crate) struct Settings {
     pub(crate) budget: Option<Budget>,
     /// Of each tenant.
     pub(crate) tenant_budget: Option<Budget>,
+    /// Collectors and credentials of tenants, in place of the operation's own.
+    pub(crate) tenants: Option<BTreeMap<String, TenantCollector>>,
     /// In bytes, of a request.
     pub(crate) max_body: Option<u64>,
     /// In bytes, of an answer.
     pub(crate) max_answer: Option<u64>,
     #[serde(default)]
     pub(crate) timeouts: Timeouts,
+}
+
+/// The collector of one tenant.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TenantCollector {
+    pub(crate) upstream: Option<String>,
+    #[serde(default)]
+    pub(crate) plaintext: bool,
+    pub(crate) credential: Option<Credential>,
 }
 
 /// Where a credential is found, and how it is shown to the upstream.

@@ -175,7 +175,7 @@ async fn prepare(
     let prepare =
         move |operation: &Operation, reader: &mut Reader, bytes: Bytes| match &operation.does {
             Does::Model(model) => model.prepare(reader, route, bytes),
-            Does::Http(_) => Err(Refusal::NotFound),
+            Does::Http(_) | Does::Otlp(_) => Err(Refusal::NotFound),
         };
     if bytes.len() <= LARGE {
         return READER.with_borrow_mut(|reader| prepare(operation, reader, bytes));

@@ -13,11 +13,14 @@ use super::Desk;
 use super::config::{Kind, Name, Settings, Timeouts};
 use super::connect::{InvalidServerName, Pool};
 use super::model::{InvalidModel, Model};
+use super::otlp::Otlp;
 use super::secret::{Secret, SecretError};
 use crate::budget::{Account, Limit};
 
 /// What providers take at most.
 const USUAL_BODY: u64 = 32 << 20;
+/// Exporters send batches of some hundred kilobytes.
+const USUAL_TELEMETRY: u64 = 4 << 20;
 const LARGEST_BODY: u64 = 256 << 20;
 const USUAL_ANSWER: u64 = 256 << 20;
 
@@ -40,6 +43,7 @@ pub(crate) struct Operation {
 pub(crate) enum Does {
     Model(Box<Model>),
     Http(Http),
+    Otlp(Otlp),
 }
 
 /// What may be asked of an upstream that is no model.
@@ -96,11 +100,12 @@ impl Operation {
     ) -> Result<Self, InvalidOperation> {
         let upstream = Upstream::new(&settings.upstream, settings.plaintext)?;
         let secret = settings.credential.as_ref().map(Secret::read).transpose();
-        let tls = (upstream.scheme == Scheme::HTTPS).then(|| Arc::clone(tls));
+        let own_tls = (upstream.scheme == Scheme::HTTPS).then(|| Arc::clone(tls));
         let timeout = Duration::from_secs(settings.timeouts.connect_seconds);
-        let pool = Pool::new(upstream.authority.host(), upstream.port, tls, timeout)
+        let pool = Pool::new(upstream.authority.host(), upstream.port, own_tls, timeout)
             .map_err(InvalidOperation::ServerName)?;
-        let max_body = settings.max_body.unwrap_or(USUAL_BODY);
+        let usual = if settings.kind == Kind::Otlp { USUAL_TELEMETRY } else { USUAL_BODY };
+        let max_body = settings.max_body.unwrap_or(usual);
         if max_body > LARGEST_BODY {
             return Err(InvalidOperation::Body);
         }
@@ -109,19 +114,22 @@ impl Operation {
                 only_for_other(&[
                     ("methods", settings.methods.is_some()),
                     ("paths", settings.paths.is_some()),
+                    ("tenants", settings.tenants.is_some()),
                 ])?;
                 Does::Model(Box::new(Model::new(settings).map_err(InvalidOperation::Model)?))
             }
             Kind::Http => {
-                only_for_other(&[
-                    ("dialects", settings.dialects.is_some()),
-                    ("models", settings.models.is_some()),
-                    ("aliases", settings.aliases.is_some()),
-                    ("pin", settings.pin.is_some()),
-                    ("prices", settings.prices.is_some()),
-                    ("max_output_tokens", settings.max_output_tokens.is_some()),
-                ])?;
+                only_for_models(settings)?;
+                only_for_other(&[("tenants", settings.tenants.is_some())])?;
                 Does::Http(Http::new(settings)?)
+            }
+            Kind::Otlp => {
+                only_for_models(settings)?;
+                only_for_other(&[
+                    ("methods", settings.methods.is_some()),
+                    ("paths", settings.paths.is_some()),
+                ])?;
+                Does::Otlp(Otlp::new(name, settings, tls, desk)?)
             }
         };
         Ok(Self {
@@ -137,6 +145,17 @@ impl Operation {
             tenant_limit: settings.tenant_budget.map(Limit::from),
         })
     }
+}
+
+fn only_for_models(settings: &Settings) -> Result<(), InvalidOperation> {
+    only_for_other(&[
+        ("dialects", settings.dialects.is_some()),
+        ("models", settings.models.is_some()),
+        ("aliases", settings.aliases.is_some()),
+        ("pin", settings.pin.is_some()),
+        ("prices", settings.prices.is_some()),
+        ("max_output_tokens", settings.max_output_tokens.is_some()),
+    ])
 }
 
 fn only_for_other(keys: &[(&'static str, bool)]) -> Result<(), InvalidOperation> {

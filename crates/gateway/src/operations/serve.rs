@@ -15,7 +15,7 @@ use belljar_model::network::{Decision, Kind, Reason};
 use super::PREFIX;
 use super::operation::{Does, Operation};
 use super::refuse::{Refusal, Shape};
-use super::{http, model};
+use super::{http, model, otlp};
 use crate::answer;
 use crate::body::{Answer, Inner};
 use crate::connection::Connection;
@@ -123,6 +123,7 @@ async fn handle(
     let answered = match &asked.operation.does {
         Does::Model(_) => model::ask(&mut asked, rest, request).await,
         Does::Http(_) => http::ask(&mut asked, rest, request).await,
+        Does::Otlp(_) => otlp::ask(&mut asked, rest, request).await,
     };
     *entry = asked.entry.take();
     answered
@@ -181,7 +182,7 @@ fn find(
     let is_anthropic = request.headers().contains_key("anthropic-version");
     let route = Route::find(path, is_anthropic).ok_or(Refusal::NotFound)?;
     let speaks = |operation: &&Arc<Operation>| match (&operation.does, route.endpoint) {
-        (Does::Http(_), _) => false,
+        (Does::Http(_) | Does::Otlp(_), _) => false,
         (Does::Model(model), Endpoint::Models) => model.lists_models_for(is_anthropic),
         (Does::Model(model), Endpoint::Generate | Endpoint::CountTokens) => {
             model.speaks(route.dialect)

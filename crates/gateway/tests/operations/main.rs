@@ -7,5 +7,6 @@ mod echoes;
 mod models;
 mod plain;
 mod tapes;
+mod telemetry;
 mod tokens;
 mod world;

@@ -17,9 +17,9 @@ use hyper_util::server::conn::auto;
 
 use crate::world::{KEY, World, request};
 
-type Seen = Arc<Mutex<Vec<(String, http::HeaderMap)>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<(String, http::HeaderMap)>>>;
 
-async fn upstream() -> (SocketAddr, Seen) {
+pub(crate) async fn upstream() -> (SocketAddr, Seen) {
     let seen = Seen::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

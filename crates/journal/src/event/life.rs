@@ -70,6 +70,9 @@ pub struct Wish {
     /// Lets the model ask a human and wait for the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub questions: bool,
+    /// The span of the request that made it, as a `traceparent` of W3C. Its trace is linked to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// The environment of a run's code: the tier and the limits of its sandboxes. The template, or

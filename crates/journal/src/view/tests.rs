@@ -335,6 +335,7 @@ fn a_run_and_its_forks_keep_the_environment_that_was_chosen() {
         operation: None,
         request: None,
         questions: false,
+        traceparent: None,
     });
     tale.add(created);
     assert_eq!(tale.view.environment, chosen);

@@ -51,7 +51,10 @@ impl StandIn {
                 let mut descriptors = descriptors.into_iter();
                 let sandbox = session.subject.sandbox.as_str().to_owned();
                 self.sessions.lock().unwrap().insert(sandbox, (*session).clone());
-                self.say(&FromGateway::Opened { sequence, opened: Opened { authority } });
+                self.say(&FromGateway::Opened {
+                    sequence,
+                    opened: Opened { authority, otlp: None },
+                });
                 let (Some(listener), Some(diagnosis)) = (descriptors.next(), descriptors.next())
                 else {
                     return;

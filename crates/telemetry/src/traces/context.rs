@@ -33,6 +33,11 @@ impl Context {
         valid.then_some(Self { trace, span, sampled: flags & 1 == 1 })
     }
 
+    /// A span whose ids are known, as those of a run are. Zero is no id, so it counts as one.
+    pub fn known(trace: u128, span: u64, is_sampled: bool) -> Self {
+        Self { trace: trace.max(1), span: span.max(1), sampled: is_sampled }
+    }
+
     pub(crate) fn root() -> Self {
         let trace = u128::from(random()) << 64 | u128::from(random());
         Self { trace, span: random(), sampled: true }
@@ -84,7 +89,7 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
 
 /// Never zero, and the same number hardly ever twice. Not a secret: these ids
 /// open nothing.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);
     KEY.hash_one(NEXT.fetch_add(1, Ordering::Relaxed)).max(1)

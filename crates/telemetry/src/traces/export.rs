@@ -1,23 +1,27 @@
 //! Sends spans away, beside everything else.
 //!
-//! Whoever ends a span puts it into a queue that is never waited for. When the
-//! queue is full, or whoever receives spans does not take them, they are dropped
-//! and counted.
+//! A span that ends goes into a queue that is never waited for. A batch that the
+//! receiver does not take is sent again for a while, as OTLP allows it. What does
+//! not fit the queue, and what is too old, is dropped and counted.
 
 use std::time::Duration;
 
-use http::{Request, header};
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Request, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
 
-use super::Finished;
 use super::endpoint::{Endpoint, EndpointError};
+use super::options::{ExportOptions, headers};
 use super::otlp::Resource;
+use super::{Finished, context, tls};
 use crate::metrics::metrics;
 use crate::start::Role;
 
@@ -26,9 +30,12 @@ const WAITING: usize = 4096;
 /// Spans that are sent at once, and how long the first waits for others.
 const BATCH: usize = 512;
 const GATHER: Duration = Duration::from_secs(1);
-/// How long one batch may take, and the last one.
+/// The longest time of one attempt, and of all last batches together.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// A batch is tried again for so long. The first wait, which is doubled each time.
+const RETRY_WINDOW: Duration = Duration::from_secs(20);
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// How often a receiver that is away is spoken of.
 const COMPLAIN: Duration = Duration::from_secs(60);
 
@@ -49,14 +56,34 @@ impl Queue {
 enum SendError {
     #[error("cannot reach the trace receiver")]
     Connect(#[source] std::io::Error),
+    #[error("TLS with the trace receiver failed")]
+    Tls(#[source] std::io::Error),
     #[error("the trace receiver does not speak HTTP")]
     Http(#[source] hyper::Error),
     #[error("cannot write the request")]
     Request(#[source] http::Error),
-    #[error("the trace receiver answered {0}")]
-    Refused(http::StatusCode),
+    #[error("the trace receiver answered {status}")]
+    Refused { status: StatusCode, retry_after: Option<Duration> },
     #[error("the trace receiver did not answer in time")]
     Late,
+}
+
+impl SendError {
+    /// Returns true if OTLP lets the same batch be sent again.
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::Tls(_) | Self::Http(_) | Self::Late => true,
+            Self::Refused { status, .. } => matches!(status.as_u16(), 429 | 502 | 503 | 504),
+            Self::Request(_) => false,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -68,21 +95,34 @@ pub(crate) struct Exporter {
 
 struct Sender {
     endpoint: Endpoint,
+    tls: Option<TlsConnector>,
+    headers: Vec<(HeaderName, HeaderValue)>,
     resource: Resource,
     complained: Option<Instant>,
+    stopped: oneshot::Receiver<()>,
+    /// Until when spans may still be sent, once the process ends.
+    until: Option<Instant>,
 }
 
 impl Exporter {
     pub(crate) fn start(
         url: &str,
+        options: &ExportOptions,
         role: Role,
         instance: Option<&str>,
     ) -> Result<Self, EndpointError> {
         let endpoint = Endpoint::parse(url)?;
+        let tls = match endpoint.tls {
+            Some(_) => Some(tls::connector(options)?),
+            None => None,
+        };
+        let headers = headers(options.headers.as_deref().unwrap_or_default())?;
         let (sender, waiting) = mpsc::channel(WAITING);
         let (stop, stopped) = oneshot::channel();
-        let work = Sender { endpoint, resource: Resource::new(role, instance), complained: None };
-        let task = tokio::spawn(work.run(waiting, stopped));
+        let resource = Resource::new(role, instance);
+        let (complained, until) = (None, None);
+        let work = Sender { endpoint, tls, headers, resource, complained, stopped, until };
+        let task = tokio::spawn(work.run(waiting));
         Ok(Self { queue: Queue(sender), stop, task })
     }
 
@@ -98,21 +138,19 @@ impl Exporter {
 }
 
 impl Sender {
-    async fn run(
-        mut self,
-        mut waiting: mpsc::Receiver<Finished>,
-        mut stopped: oneshot::Receiver<()>,
-    ) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Finished>) {
         let mut batch = Vec::with_capacity(BATCH);
-        loop {
+        while self.until.is_none() {
             tokio::select! {
                 // To be told, or to be forgotten, is the same.
-                _ = &mut stopped => break,
+                _ = &mut self.stopped => {
+                    self.until = Some(Instant::now() + LAST_PATIENCE);
+                    break;
+                }
                 got = gather(&mut waiting, &mut batch) => if got == 0 { return },
             }
-            self.deliver(&mut batch, PATIENCE).await;
+            self.deliver(&mut batch).await;
         }
-        let until = Instant::now() + LAST_PATIENCE;
         waiting.close();
         loop {
             while batch.len() < BATCH
@@ -123,16 +161,15 @@ impl Sender {
             if batch.is_empty() {
                 return;
             }
-            self.deliver(&mut batch, until.saturating_duration_since(Instant::now())).await;
+            self.deliver(&mut batch).await;
         }
     }
 
-    async fn deliver(&mut self, batch: &mut Vec<Finished>, patience: Duration) {
+    async fn deliver(&mut self, batch: &mut Vec<Finished>) {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        let body = self.resource.request(batch);
+        let body = Bytes::from(self.resource.request(batch));
         batch.clear();
-        let sent = timeout(patience, self.send(body)).await;
-        match sent.unwrap_or(Err(SendError::Late)) {
+        match self.send_again_and_again(body).await {
             Ok(()) => metrics().spans_sent(count),
             Err(error) => {
                 metrics().spans_dropped("not_taken", count);
@@ -147,22 +184,66 @@ impl Sender {
         }
     }
 
-    /// A connection for each batch: there is one a second at most, and whoever
-    /// receives it may have been restarted since.
-    async fn send(&self, body: Vec<u8>) -> Result<(), SendError> {
-        let stream = TcpStream::connect(&self.endpoint.address).await;
-        let stream = TokioIo::new(stream.map_err(SendError::Connect)?);
-        let (mut client, connection) = http1::handshake(stream).await.map_err(SendError::Http)?;
-        let request = Request::post(&self.endpoint.path)
+    /// Sends a batch until it is taken, refused for good, or too old. Spans wait in the queue
+    /// meanwhile, and beyond its end they are dropped.
+    async fn send_again_and_again(&mut self, body: Bytes) -> Result<(), SendError> {
+        let deadline = Instant::now() + RETRY_WINDOW;
+        let mut backoff = FIRST_BACKOFF;
+        loop {
+            let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+            let sent = timeout(left.unwrap_or(PATIENCE), self.send(body.clone())).await;
+            let Err(error) = sent.unwrap_or(Err(SendError::Late)) else { return Ok(()) };
+            let wait = error.retry_after().unwrap_or_else(|| jittered(backoff));
+            let is_late = Instant::now() + wait > deadline;
+            if self.until.is_some() || is_late || !error.is_retryable() {
+                return Err(error);
+            }
+            backoff = backoff.saturating_mul(2);
+            tokio::select! {
+                // What waits is tried once more.
+                _ = &mut self.stopped => self.until = Some(Instant::now() + LAST_PATIENCE),
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// A connection for each batch: there is one a second at most, and the receiver may have been
+    /// restarted since.
+    async fn send(&self, body: Bytes) -> Result<(), SendError> {
+        let stream =
+            TcpStream::connect(&self.endpoint.address).await.map_err(SendError::Connect)?;
+        match (&self.tls, &self.endpoint.tls) {
+            (Some(tls), Some(name)) => {
+                let stream = tls.connect(name.clone(), stream).await.map_err(SendError::Tls)?;
+                self.exchange(stream, body).await
+            }
+            _ => self.exchange(stream, body).await,
+        }
+    }
+
+    async fn exchange<S>(&self, stream: S, body: Bytes) -> Result<(), SendError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut client, connection) = handshake.map_err(SendError::Http)?;
+        let mut request = Request::post(&self.endpoint.path)
             .header(header::HOST, &self.endpoint.authority)
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::CONNECTION, "close")
-            .body(Full::new(Bytes::from(body)))
+            .body(Full::new(body))
             .map_err(SendError::Request)?;
+        for (name, value) in &self.headers {
+            request.headers_mut().insert(name.clone(), value.clone());
+        }
         let answer = async {
             let answer = client.send_request(request).await.map_err(SendError::Http)?;
             let status = answer.status();
-            if status.is_success() { Ok(()) } else { Err(SendError::Refused(status)) }
+            if status.is_success() {
+                return Ok(());
+            }
+            let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(seconds);
+            Err(SendError::Refused { status, retry_after })
         };
         let mut answer = std::pin::pin!(answer);
         tokio::select! {
@@ -171,6 +252,17 @@ impl Sender {
             _ = connection => answer.await,
         }
     }
+}
+
+/// `Retry-After` in seconds; a date counts as none.
+fn seconds(value: &HeaderValue) -> Option<Duration> {
+    value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Between half and all of it, so that processes do not come back together.
+fn jittered(backoff: Duration) -> Duration {
+    let part = u32::try_from(context::random() % 1000).unwrap_or(0);
+    backoff / 2 + backoff / 2 * part / 1000
 }
 
 /// Waits for a span, and a while for others; nothing of `batch` is lost when

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Finished;
+use super::{Context, Finished};
 use crate::fields::{TRACEPARENT, Value};
 use crate::start::Role;
 
@@ -32,7 +32,7 @@ impl Resource {
 }
 
 fn span(finished: &Finished) -> Json {
-    let Finished { name, context, parent, start, end, fields } = finished;
+    let Finished { name, context, parent, links, is_client, start, end, fields } = finished;
     let ours = fields.0.iter().filter(|(name, _)| !matches!(*name, TRACEPARENT | "trace_id"));
     let attributes: Vec<Json> =
         ours.map(|(name, value)| attribute(attribute_name(name), value)).collect();
@@ -40,7 +40,7 @@ fn span(finished: &Finished) -> Json {
         "traceId": context.trace_hex(),
         "spanId": format!("{:016x}", context.span),
         "name": name,
-        "kind": kind(name),
+        "kind": kind(name, *is_client),
         "startTimeUnixNano": start.to_string(),
         "endTimeUnixNano": end.max(start).to_string(),
         "attributes": attributes,
@@ -49,17 +49,24 @@ fn span(finished: &Finished) -> Json {
     if let Some(parent) = parent {
         span["parentSpanId"] = format!("{parent:016x}").into();
     }
+    if !links.is_empty() {
+        span["links"] = links.iter().map(link).collect();
+    }
     if let Some(error) = fields.text("error") {
         span["status"] = json!({ "code": 2, "message": error });
     }
     span
 }
 
+fn link(to: &Context) -> Json {
+    json!({ "traceId": to.trace_hex(), "spanId": format!("{:016x}", to.span) })
+}
+
 /// Server, client, or neither.
-fn kind(name: &str) -> u8 {
+fn kind(name: &str, is_client: bool) -> u8 {
     match name {
         "request" => 2,
-        "forward" | "connection" => 3,
+        _ if is_client => 3,
         _ => 1,
     }
 }
@@ -80,6 +87,7 @@ fn attribute_name(field: &str) -> &str {
         "call" => "belljar.call",
         "attempt" => "belljar.attempt",
         "node" => "belljar.node",
+        "outcome" => "belljar.outcome",
         other => other,
     }
 }
@@ -90,13 +98,17 @@ fn attribute(name: &str, value: &Value) -> Json {
         Value::Int(number) => json!({ "intValue": number.to_string() }),
         Value::Float(number) => json!({ "doubleValue": number }),
         Value::Bool(yes) => json!({ "boolValue": yes }),
+        Value::List(texts) => {
+            let texts: Vec<Json> =
+                texts.iter().map(|text| json!({ "stringValue": text })).collect();
+            json!({ "arrayValue": { "values": texts } })
+        }
     };
     json!({ "key": name, "value": value })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Context;
     use super::*;
     use crate::fields::Fields;
 
@@ -109,11 +121,14 @@ mod tests {
             ("route", Value::from("/v1/sandboxes")),
             ("status", Value::Int(500)),
             ("error", Value::from("internal")),
+            ("gen_ai.response.finish_reasons", Value::List(vec!["stop".to_owned()])),
         ];
         let span = span(&Finished {
-            name: "request",
+            name: "request".into(),
             context,
             parent: Some(2),
+            links: vec![Context::known(0xb, 0xc, true)],
+            is_client: false,
             start: 1_700_000_000_000_000_000,
             end: 1_700_000_000_000_000_005,
             fields: Fields(fields),
@@ -131,7 +146,10 @@ mod tests {
                 { "key": "http.route", "value": { "stringValue": "/v1/sandboxes" } },
                 { "key": "http.response.status_code", "value": { "intValue": "500" } },
                 { "key": "error.type", "value": { "stringValue": "internal" } },
+                { "key": "gen_ai.response.finish_reasons",
+                  "value": { "arrayValue": { "values": [{ "stringValue": "stop" }] } } },
             ],
+            "links": [{ "traceId": "0000000000000000000000000000000b", "spanId": "000000000000000c" }],
             "status": { "code": 2, "message": "internal" },
         });
         assert_eq!(span, want);

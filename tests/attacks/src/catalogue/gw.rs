@@ -3,6 +3,7 @@
 mod asking;
 mod costs;
 mod secrets;
+mod telemetry;
 mod tokens;
 
 use belljar_node::Sandbox;
@@ -36,6 +37,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("GW-19", costs::prompts),
         both!("GW-20", tokens::orphans),
         both!("GW-21", tokens::mid_stream),
+        both!("GW-25", telemetry::another_tenant),
     ]
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Wish {
     pub(crate) settings: String,
     /// Texts that servers look for in what they are sent.
     pub(crate) watch: Vec<String>,
+    /// Has the operation `telemetry`, whose collector is the plain server.
+    pub(crate) has_telemetry: bool,
 }
 
 impl Drop for World {
@@ -132,13 +134,14 @@ impl World {
         }
         let settings = format!(
             "[gateway]\nopenings = [{}]\nresolver = [\"{}\"]\ntrusted_roots = [{:?}]\n\
-             cassettes = {:?}\npackages = {:?}\n{}{}",
+             cassettes = {:?}\npackages = {:?}\n{}{}{}",
             openings.join(", "),
             names.address(),
             authority.file(),
             directory.path().join("cassettes"),
             directory.path().join("packages"),
             operations(directory.path(), model.address(), web.address(), &wish.model),
+            if wish.has_telemetry { telemetry(web.address()) } else { String::new() },
             wish.settings,
         );
         let config = directory.path().join("gateway.toml");
@@ -195,7 +198,7 @@ impl World {
             call: None,
             process: None,
         };
-        let operations = ["model", "plain", "bare"].map(str::to_owned).into();
+        let operations = ["model", "plain", "bare", "telemetry"].map(str::to_owned).into();
         let session = Session { subject, policy, operations };
         sandbox.connect_gateway(&self.gateway, session).await.context("no way out")?;
         Ok(())
@@ -265,6 +268,14 @@ fn operations(directory: &Path, model: SocketAddr, web: SocketAddr, more: &str) 
          credential = {{ file = {key:?}, as = \"bearer\" }}\n\
          [operations.bare]\nkind = \"http\"\nupstream = \"http://{web}\"\nplaintext = true\n\
          methods = [\"GET\"]\npaths = [\"/echo\"]\n"
+    )
+}
+
+/// A collector, which keeps what it is sent.
+fn telemetry(web: SocketAddr) -> String {
+    format!(
+        "[operations.telemetry]\nkind = \"otlp\"\nupstream = \"http://{web}\"\n\
+         plaintext = true\n"
     )
 }
 

@@ -64,6 +64,7 @@ impl Asking<'_> {
                 operation: chosen.operation.clone(),
                 request: None,
                 questions: self.options.questions,
+                traceparent: None,
             }),
         };
         if let Some(name) = &options.brief.record {

@@ -34,7 +34,8 @@ pub(in crate::v1) async fn create(
     headers: HeaderMap,
     Body(wish): Body<api::CreateRun>,
 ) -> Result<Response, Failure> {
-    let wanted = Wanted { caps, ..translate(wish, idempotency_key(&headers)?)? };
+    let traceparent = belljar_telemetry::origin(&headers);
+    let wanted = Wanted { caps, traceparent, ..translate(wish, idempotency_key(&headers)?)? };
     let made = runs.create(tenant.as_str(), wanted).await.map_err(|error| refused(&error))?;
     let run = shown(&runs, &made.run).await?;
     Ok(mark((StatusCode::CREATED, Json(run)).into_response(), made.is_repeated))
@@ -66,6 +67,7 @@ fn translate(wish: api::CreateRun, key: Option<&str>) -> Result<Wanted, Failure>
         brief,
         now: now.transpose()?,
         questions: wish.questions,
+        traceparent: None,
         key,
     })
 }
