@@ -8,6 +8,7 @@ use belljar_model::{MaxLimits, SecurityProfile};
 use belljar_node::PoolSize;
 use belljar_template::measure::Amount;
 
+use crate::events::EventObserver;
 use crate::network::Networks;
 use crate::row_queue::RowQueue;
 use crate::tier::Tiers;
@@ -65,6 +66,8 @@ pub struct Config {
     pub datasets: Option<belljar_objects::Place>,
     /// The queue for rows of calls and connections; `None`: they are not kept.
     pub rows: Option<RowQueue>,
+    /// Called with every event of a sandbox, those of the start included.
+    pub event_observer: EventObserver,
     /// Whether this is a node of a platform: control decides what is made here.
     pub is_member: bool,
     /// Sandboxes that there can be at once, of all tenants together.
@@ -180,6 +183,7 @@ impl Config {
             shelf: None,
             datasets: None,
             rows: None,
+            event_observer: EventObserver::default(),
             is_member: false,
             slots: None,
         }

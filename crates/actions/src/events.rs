@@ -1,5 +1,7 @@
 //! What happens, as it happens.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
@@ -56,20 +58,38 @@ pub struct Event {
     pub detail: Option<String>,
 }
 
+/// A function that is called with each event before the operation that caused it is acknowledged;
+/// cheap to clone. It may wait for a disk, and for nothing slower.
+#[derive(Clone, Default)]
+pub struct EventObserver(Option<Arc<Observe>>);
+
+type Observe = dyn Fn(&Event) + Send + Sync;
+
+impl EventObserver {
+    pub fn new(observe: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(observe)))
+    }
+}
+
+impl fmt::Debug for EventObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EventObserver").field(&self.0.is_some()).finish()
+    }
+}
+
 /// Passes events on to whoever listens now. Nothing is kept.
 #[derive(Debug)]
 pub struct Events {
     sender: broadcast::Sender<Event>,
     next: AtomicU64,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self { sender: broadcast::channel(1024).0, next: AtomicU64::new(1) }
-    }
+    observer: EventObserver,
 }
 
 impl Events {
+    pub(crate) fn new(observer: EventObserver) -> Self {
+        Self { sender: broadcast::channel(1024).0, next: AtomicU64::new(1), observer }
+    }
+
     pub fn tell(&self, tenant: &Tenant, sandbox: &str, kind: EventKind, detail: Option<String>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         if kind == EventKind::Ended {
@@ -89,6 +109,9 @@ impl Events {
             kind,
             detail,
         };
+        if let Some(observe) = &self.observer.0 {
+            observe(&event);
+        }
         let _ = self.sender.send(event);
     }
 

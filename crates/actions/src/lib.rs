@@ -67,7 +67,7 @@ pub use contexts::{
     Allowance, ContextInfo, Contexts, Ending, Execution, Flaw, Output, Pieces, Place,
 };
 pub use create::{Create, Idempotency};
-pub use events::{Event, EventKind, Events};
+pub use events::{Event, EventKind, EventObserver, Events};
 pub use figures::Figures;
 pub use files::{Files, METADATA, kind as kind_of, name_of};
 pub use journal::Ended;

@@ -95,7 +95,7 @@ impl Actions {
             registry: Arc::default(),
             snapshots,
             journal,
-            events: Events::default(),
+            events: Events::new(config.event_observer.clone()),
             news: News::default(),
             idempotency: Idempotency::default(),
             volumes,

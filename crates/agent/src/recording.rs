@@ -5,7 +5,7 @@
 //! conversation that it was given to. Where the replay comes to another one, it has diverged, and
 //! ends: an answer to another question proves nothing.
 //!
-//! What the run's code asked the gateway for is on a cassette beside the recording. A replayed
+//! Requests of the run's code to the gateway are on a cassette beside the recording. A replayed
 //! sandbox gets it from there and reaches nothing else.
 //!
 //! The state of the budget, which is said beside results, is not compared: it depends on time.

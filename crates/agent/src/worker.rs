@@ -159,7 +159,7 @@ struct Work<'w> {
     /// The log, and after that what is not yet written.
     events: Vec<Event>,
     story: Story,
-    /// How many of the events are written, and the story that these tell.
+    /// The number of events that are written, and the story that these tell.
     written_events: usize,
     written_story: Story,
     outbox: Outbox,

@@ -49,7 +49,7 @@ Every response has the header `x-request-id`. Every error is a `Problem` with a 
 `docs/errors.md` explains each. A resource of another tenant gives the same error as one that does \
 not exist. Unknown fields are refused.";
 
-pub(crate) const TAGS: [(&str, &str); 11] = [
+pub(crate) const TAGS: [(&str, &str); 12] = [
     ("sandboxes", "Isolated environments with hard limits."),
     ("calls", "Commands in a sandbox."),
     ("contexts", "Interpreters that keep their state from cell to cell."),
@@ -60,6 +60,7 @@ pub(crate) const TAGS: [(&str, &str); 11] = [
     ("data", "Files that runs work on."),
     ("templates", "Bases for sandboxes."),
     ("events", "Live events of sandboxes."),
+    ("webhooks", "URLs that are called when something happens to sandboxes and runs."),
     ("server", "Health and reference. These routes need no key."),
 ];
 
@@ -148,6 +149,7 @@ fn parameter(name: &str) -> &'static str {
         "file" => "Name of a file that the run made.",
         "turn" => "Number of the turn, from 1.",
         "data" => "SHA-256 of the file's content.",
+        "webhook" => "Webhook id.",
         "template" => "Template name, or `name:version`.",
         _ => "",
     }

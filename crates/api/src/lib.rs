@@ -29,6 +29,7 @@ pub mod stats;
 pub mod template;
 pub mod turn;
 pub mod usage;
+pub mod webhook;
 
 pub use document::document;
 pub use operation::{Access, Answer, Content, Method, Operation, Route};

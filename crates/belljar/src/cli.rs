@@ -39,6 +39,7 @@ mod running;
 mod serve;
 mod template;
 mod usage;
+mod webhooks;
 
 pub(crate) use admin::{
     Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
@@ -66,6 +67,7 @@ pub(crate) use running::Running;
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 pub(crate) use template::{Template, TemplateAction};
 pub(crate) use usage::{Usage, UsageSums};
+pub(crate) use webhooks::{Webhooking, Webhooks, WebhooksAction};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,6 +109,7 @@ pub(crate) enum Command {
     Ask(Box<Ask>),
     Runs(Runs),
     Usage(Usage),
+    Webhooks(Webhooks),
     Cassette(Cassette),
     Dataset(Dataset),
     Doctor(Doctor),
@@ -328,6 +331,7 @@ impl Cli {
             Command::Ask(ask) => (ask.json, ask.quiet),
             Command::Runs(runs) => (runs.json, false),
             Command::Usage(usage) => (usage.json, false),
+            Command::Webhooks(webhooks) => (webhooks.json, false),
             Command::Admin(admin) => (admin.json, false),
             Command::Dataset(dataset) => dataset.output(),
             Command::Doctor(doctor) => (doctor.json, false),
@@ -374,6 +378,7 @@ impl Command {
             | Self::Env(_)
             | Self::Runs(_)
             | Self::Usage(_)
+            | Self::Webhooks(_)
             | Self::Tls(_)
             | Self::Admin(_)
             | Self::Dev(_) => 1,

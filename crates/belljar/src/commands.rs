@@ -27,3 +27,5 @@ pub(crate) mod shell;
 pub(crate) mod template;
 pub(crate) mod tls;
 pub(crate) mod usage;
+mod webhooking;
+pub(crate) mod webhooks;

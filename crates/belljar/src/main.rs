@@ -80,6 +80,7 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Ask(options) => Box::pin(commands::ask::run(options, config, printer)).await,
         Command::Runs(options) => commands::runs::run(options, config, printer).await,
         Command::Usage(options) => commands::usage::run(options, config, printer).await,
+        Command::Webhooks(options) => commands::webhooks::run(options, config, printer).await,
         Command::Cassette(options) => commands::cassette::run(options, config, printer),
         Command::Dataset(options) => commands::dataset::run(options, config, printer),
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,

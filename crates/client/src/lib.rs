@@ -28,6 +28,7 @@ mod request;
 mod runs;
 mod sandbox;
 mod server;
+mod webhooks;
 mod within;
 
 pub use backoff::Backoff;

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::dial::{self, Known, KnownNodes};
 use crate::forward::Unreached;
-use crate::inside::Runs;
+use crate::inside::TenantService;
 use crate::keyring::Keyring;
 use crate::keys::Proofs;
 use crate::known_tenants::KnownTenants;
@@ -77,7 +77,8 @@ struct Inner {
     places: Places,
     /// Since when the database has always answered; none: it does not.
     well: Mutex<Option<Instant>>,
-    runs: OnceLock<Runs>,
+    runs: OnceLock<TenantService>,
+    webhooks: OnceLock<TenantService>,
     /// Of requests that have no key: those of runs that are worked on here.
     tenants: KnownTenants,
     /// Messages of each node that are heard at the same time.
@@ -117,6 +118,7 @@ impl Control {
             well: Mutex::new(None),
             runs: OnceLock::new(),
             tenants: KnownTenants::default(),
+            webhooks: OnceLock::new(),
             node_places: NodePlaces::default(),
             learned: tokio::sync::Mutex::default(),
         })))
@@ -218,12 +220,20 @@ impl Control {
         &self.0.turns
     }
 
-    pub(crate) fn runs(&self) -> Option<&Runs> {
+    pub(crate) fn runs(&self) -> Option<&TenantService> {
         self.0.runs.get()
     }
 
-    pub(crate) fn set_runs(&self, runs: Runs) {
+    pub(crate) fn set_runs(&self, runs: TenantService) {
         let _ = self.0.runs.set(runs);
+    }
+
+    pub(crate) fn webhooks(&self) -> Option<&TenantService> {
+        self.0.webhooks.get()
+    }
+
+    pub(crate) fn set_webhooks(&self, webhooks: TenantService) {
+        let _ = self.0.webhooks.set(webhooks);
     }
 
     /// The base of a node's URLs, if it may be reached: see [`dial::base`].

@@ -24,8 +24,8 @@ pub struct Inside {
     control: Arc<dyn Fn() -> Option<Control> + Send + Sync>,
 }
 
-/// What answers requests about runs, in the name of the tenant that it is told.
-pub(crate) struct Runs(Box<Answers>);
+/// Answers requests about runs or webhooks in the name of the tenant that it is told.
+pub(crate) struct TenantService(Box<Answers>);
 
 type Answers = dyn Fn(&str, Request<Body>) -> BoxFuture<'static, Response> + Send + Sync;
 
@@ -41,23 +41,54 @@ impl Control {
         F: Fn(&str, Request<Body>) -> A + Send + Sync + 'static,
         A: Future<Output = Response> + Send + 'static,
     {
-        self.set_runs(Runs(Box::new(move |tenant, request| Box::pin(answer(tenant, request)))));
+        self.set_runs(TenantService(Box::new(move |tenant, request| {
+            Box::pin(answer(tenant, request))
+        })));
+    }
+
+    /// Has requests about webhooks answered, likewise.
+    pub fn offer_webhooks<F, A>(&self, answer: F)
+    where
+        F: Fn(&str, Request<Body>) -> A + Send + Sync + 'static,
+        A: Future<Output = Response> + Send + 'static,
+    {
+        self.set_webhooks(TenantService(Box::new(move |tenant, request| {
+            Box::pin(answer(tenant, request))
+        })));
+    }
+
+    pub(crate) async fn answer_webhooks(
+        &self,
+        caller: &Caller,
+        request: Request<Body>,
+    ) -> Result<Response, Refusal> {
+        let webhooks = self.webhooks().ok_or_else(|| {
+            let message = "this platform does not offer webhooks";
+            Refusal::new(StatusCode::NOT_FOUND, "webhooks_not_offered", message)
+        })?;
+        Ok(webhooks.answer(caller, request).await)
     }
 
     /// Without the key, which has done its work.
     pub(crate) async fn answer_runs(
         &self,
         caller: &Caller,
-        mut request: Request<Body>,
+        request: Request<Body>,
     ) -> Result<Response, Refusal> {
         let runs = self.runs().ok_or_else(|| {
             let message = "this platform does not offer runs";
             Refusal::new(StatusCode::NOT_FOUND, "runs_not_offered", message)
         })?;
+        Ok(runs.answer(caller, request).await)
+    }
+}
+
+impl TenantService {
+    async fn answer(&self, caller: &Caller, mut request: Request<Body>) -> Response {
         request.headers_mut().remove("x-api-key");
         request.headers_mut().remove(http::header::AUTHORIZATION);
         request.extensions_mut().insert(caller.caps.clone());
-        Ok((runs.0)(&caller.proven.tenant, request).await)
+        (self.0)(&caller.proven.tenant, request).await
     }
 }
 
@@ -98,8 +129,8 @@ impl fmt::Debug for Inside {
     }
 }
 
-impl fmt::Debug for Runs {
+impl fmt::Debug for TenantService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runs").finish_non_exhaustive()
+        f.debug_struct("TenantService").finish_non_exhaustive()
     }
 }

@@ -50,6 +50,7 @@ enum Wants<'a> {
     Named(&'a str),
     /// Runs, their figures, or their data.
     Runs,
+    Webhooks,
     Home,
 }
 
@@ -130,6 +131,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["checkpoints", id, "fork"] if post => Wants::ForkSnapshot(id),
         ["checkpoints", id, ..] => Wants::Snapshot(id),
         ["runs" | "data", ..] | ["stats" | "usage"] => Wants::Runs,
+        ["webhooks", ..] => Wants::Webhooks,
         ["ended"] => Wants::Ended,
         ["events"] => Wants::Events,
         ["templates", id] if id != "tags" => Wants::Named(id),
@@ -213,7 +215,10 @@ pub(crate) async fn serve(
             Ok(to(control, surface, caller, node, request).await)
         }
         Wants::Runs if surface == Surface::Own => control.answer_runs(caller, request).await,
-        Wants::Home | Wants::Runs => {
+        Wants::Webhooks if surface == Surface::Own => {
+            control.answer_webhooks(caller, request).await
+        }
+        Wants::Home | Wants::Runs | Wants::Webhooks => {
             let node = control.home(caller).await?;
             let method = request.method().clone();
             let response = to(control, surface, caller, node, request).await;
@@ -396,6 +401,7 @@ mod tests {
         assert_eq!(wants(get, "/v1/data/d/description"), Wants::Runs);
         assert_eq!(wants(get, "/v1/stats"), Wants::Runs);
         assert_eq!(wants(get, "/v1/usage"), Wants::Runs);
+        assert_eq!(wants(post, "/v1/webhooks/w/test"), Wants::Webhooks);
         assert_eq!(wants(get, "/volumes"), Wants::Home);
         assert_eq!(wants(post, "/v3/templates"), Wants::Home);
     }

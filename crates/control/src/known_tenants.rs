@@ -1,4 +1,4 @@
-//! What requests of this process in a tenant's name have to keep, read once a second at most: a run
+//! Facts about tenants for requests of this process in their name, read once a second at most: a run
 //! makes several for each call, and thousands of runs may be of one tenant.
 
 use std::collections::HashMap;

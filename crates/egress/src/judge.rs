@@ -55,7 +55,7 @@ impl std::fmt::Display for Destination {
 
 /// What may become of a connection to `destination`.
 ///
-/// A policy that plays a tape back needs nobody to be reachable, unless the tape
+/// A policy that plays a tape back needs no host to be reachable, unless the tape
 /// is [judged](Miss::Judged): every request is looked for on the tape first, so its
 /// content has to be seen. Whether a request that is not on it may go out is for
 /// [`may_leave`].

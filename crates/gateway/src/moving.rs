@@ -21,7 +21,7 @@ pub(crate) enum Move {
     Remove { cassette: CassetteId },
 }
 
-/// Why a cassette was not moved.
+/// A cassette was not moved.
 #[derive(Debug, thiserror::Error)]
 enum MoveError {
     #[error("the gateway has no directory for cassettes")]

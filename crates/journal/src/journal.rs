@@ -247,7 +247,7 @@ impl From<Vec<NewEvent>> for Batch {
     }
 }
 
-/// What became of several.
+/// The outcome of several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppendedAll {
     /// The last one of them.
@@ -284,7 +284,7 @@ pub trait Journal: fmt::Debug + Send + Sync {
         })
     }
 
-    /// How many runs of a tenant are not over.
+    /// The number of a tenant's runs that are not over.
     fn count_unfinished<'a>(&'a self, tenant: &'a str) -> BoxFuture<'a, Result<u64, ReadError>> {
         Box::pin(async move {
             let mut count = 0;

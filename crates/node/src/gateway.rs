@@ -179,7 +179,7 @@ impl Drop for Attached {
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a cassette may take from or to the gateway's disk.
+/// The most time that a cassette may take from or to the gateway's disk.
 const MOVE_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Packets of rows that wait for a slow subscriber before it misses some.

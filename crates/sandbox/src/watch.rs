@@ -50,7 +50,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Memory that one core fills in a second, generously.
 const BYTES_PER_CORE_SECOND: u64 = 4 << 30;
 
-/// How long one look goes on stopping a sandbox that forks meanwhile, and then waits for the
+/// The time for which one look goes on stopping a sandbox that forks meanwhile, and then waits for the
 /// ends of those that it has killed.
 const MAX_KILL_TIME: Duration = Duration::from_millis(100);
 

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use belljar_actions::{Actions, OnBehalf, Tenant};
 use belljar_model::OperationCaps;
 use belljar_runs::Runs;
+use belljar_webhooks::Webhooks;
 use http::Request;
 use tower::ServiceExt as _;
 
@@ -26,12 +27,17 @@ impl Inside {
     /// Whoever has this acts as the tenant for as long as it wants to: no key can
     /// be taken away.
     pub fn new(actions: Actions, tenant: Tenant) -> Self {
-        Self { own: crate::v1::router(actions, None), tenant }
+        Self { own: crate::v1::router(actions, None, None), tenant }
     }
 
     /// Runs alone, for a process that has no sandboxes itself.
     pub fn of_runs(runs: Runs, tenant: Tenant) -> Self {
         Self { own: crate::v1::runs_alone(runs), tenant }
+    }
+
+    /// Webhooks alone, for a process that has no sandboxes itself.
+    pub fn of_webhooks(webhooks: Webhooks, tenant: Tenant) -> Self {
+        Self { own: crate::v1::webhooks_alone(webhooks), tenant }
     }
 
     /// The same for another tenant.

@@ -8,6 +8,7 @@ use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
 use belljar_e2b::{E2b, Target};
 use belljar_listen::{HostError, host};
 use belljar_runs::Runs;
+use belljar_webhooks::Webhooks;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode};
 use tower::ServiceExt as _;
@@ -27,8 +28,14 @@ pub(crate) struct Surfaces {
 }
 
 impl Surfaces {
-    pub(crate) fn new(actions: &Actions, runs: Option<Runs>, cluster: Option<Cluster>) -> Self {
-        let (e2b, own) = (E2b::new(actions.clone()), crate::v1::router(actions.clone(), runs));
+    pub(crate) fn new(
+        actions: &Actions,
+        runs: Option<Runs>,
+        webhooks: Option<Webhooks>,
+        cluster: Option<Cluster>,
+    ) -> Self {
+        let own = crate::v1::router(actions.clone(), runs, webhooks);
+        let e2b = E2b::new(actions.clone());
         let refusing = crate::v1::refusing_hosts();
         Self { actions: actions.clone(), e2b, own, refusing, cluster }
     }

@@ -3,6 +3,7 @@
 use belljar_actions::Actions;
 use belljar_listen::{Doors, Listener, Settings};
 use belljar_runs::Runs;
+use belljar_webhooks::Webhooks;
 use tokio::sync::oneshot;
 
 use crate::behind::Cluster;
@@ -19,20 +20,30 @@ pub struct Server {
     actions: Actions,
     surfaces: Surfaces,
     runs: Option<Runs>,
+    webhooks: Option<Webhooks>,
     settings: Settings,
 }
 
 impl Server {
     pub fn new(actions: Actions, settings: Settings) -> Self {
-        let surfaces = Surfaces::new(&actions, None, None);
-        Self { actions, surfaces, runs: None, settings }
+        let surfaces = Surfaces::new(&actions, None, None, None);
+        Self { actions, surfaces, runs: None, webhooks: None, settings }
     }
 
     /// One that also answers questions, and works on them.
     #[must_use]
     pub fn with_runs(self, runs: Runs) -> Self {
-        let surfaces = Surfaces::new(&self.actions, Some(runs.clone()), None);
+        let hooks = self.webhooks.clone();
+        let surfaces = Surfaces::new(&self.actions, Some(runs.clone()), hooks, None);
         Self { surfaces, runs: Some(runs), ..self }
+    }
+
+    /// One that also calls webhooks.
+    #[must_use]
+    pub fn with_webhooks(self, webhooks: Webhooks) -> Self {
+        let hooks = Some(webhooks);
+        let surfaces = Surfaces::new(&self.actions, self.runs.clone(), hooks.clone(), None);
+        Self { surfaces, webhooks: hooks, ..self }
     }
 
     /// A node of a platform, which believes what control says of who asks.
@@ -41,8 +52,8 @@ impl Server {
         belljar_telemetry::metrics().before_scrape(move |metrics| {
             metrics.set_certificate_left(identity.certificate_left());
         });
-        let surfaces = Surfaces::new(&actions, None, Some(cluster));
-        Self { actions, surfaces, runs: None, settings }
+        let surfaces = Surfaces::new(&actions, None, None, Some(cluster));
+        Self { actions, surfaces, runs: None, webhooks: None, settings }
     }
 
     /// Answers until `shutdown`, then lets what runs finish for a while and ends
@@ -60,6 +71,8 @@ impl Server {
         let working = self.runs.map(|runs| {
             tokio::spawn(async move { runs.work(async { drop(work_stopped.await) }).await })
         });
+        let delivering =
+            self.webhooks.map(|webhooks| tokio::spawn(async move { webhooks.work().await }));
         self.actions.observe();
         let surfaces = self.surfaces;
         let doors = Doors::open(listeners, self.settings, move |request| {
@@ -81,6 +94,10 @@ impl Server {
         doors.close().await;
         after.abort();
         self.actions.stop().await;
+        // What has not been sent is sent by the next server.
+        if let Some(delivering) = delivering {
+            delivering.abort();
+        }
         stopped
     }
 }

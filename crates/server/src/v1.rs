@@ -30,6 +30,7 @@ mod runs;
 mod sandboxes;
 mod service;
 mod templates;
+mod webhooks;
 
 pub(crate) use router::refusing_hosts;
-pub use router::{router, runs_alone};
+pub use router::{router, runs_alone, webhooks_alone};

@@ -75,7 +75,7 @@ const LEASE: &str = "
         window_start + every_seconds * interval '1 second' - clock_timestamp()) * 1000)::bigint)
       end as left_ms";
 
-/// Whether other gateways hold slices of this window, which may come back.
+/// True if other gateways hold slices of this window, which may come back.
 const IS_HELD: &str = "
     select exists (select from budget_slice where operation = $1 and tenant = $2
       and every_seconds = $3 and window_start = budget_window($3) and gateway <> $4

@@ -42,6 +42,7 @@ mod run_quotas;
 mod runs;
 mod sandboxes;
 mod tenants;
+mod webhooks;
 mod words;
 
 use std::time::Duration;
@@ -67,6 +68,7 @@ pub use run_quotas::TenantRunQuota;
 pub use runs::Runs;
 pub use sandboxes::{Listed, NewSandbox, Page, Requested, SandboxRow, SandboxState};
 pub use tenants::{Quota, Tenant, TenantEntry};
+pub use webhooks::WebhookRows;
 pub use words::WordNote;
 
 /// What one statement may take. Longer means that something is wrong, and whoever

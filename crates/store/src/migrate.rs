@@ -25,6 +25,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (13, "attributed rows", include_str!("../migrations/0013_attributed_rows.sql")),
     (14, "ledger", include_str!("../migrations/0014_ledger.sql")),
     (15, "budgets", include_str!("../migrations/0015_budgets.sql")),
+    (16, "webhooks", include_str!("../migrations/0016_webhooks.sql")),
     (17, "run quotas", include_str!("../migrations/0017_run_quotas.sql")),
 ];
 

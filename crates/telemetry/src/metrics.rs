@@ -9,6 +9,7 @@ mod listen;
 mod process;
 mod runs;
 mod scrape;
+mod webhooks;
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -25,6 +26,7 @@ pub use family::Described;
 pub(crate) use listen::listen;
 pub use runs::RunMetrics;
 pub(crate) use scrape::Scrape;
+pub use webhooks::WebhookMetrics;
 
 /// What this process counts.
 pub struct Metrics {
@@ -68,6 +70,7 @@ pub struct Metrics {
     spans_dropped: Metric<1, Counter>,
     log_lines: Metric<1, Counter>,
     runs: RunMetrics,
+    webhooks: WebhookMetrics,
     hooks: Mutex<Vec<Hook>>,
 }
 
@@ -276,6 +279,7 @@ impl Metrics {
             spans_dropped: Metric::new("spans_dropped", "Dropped spans by reason", &["reason"]),
             log_lines: Metric::new("log_lines", "Warnings and errors in the log", &["level"]),
             runs: RunMetrics::new(),
+            webhooks: WebhookMetrics::new(),
             hooks: Mutex::default(),
         }
     }
@@ -324,6 +328,7 @@ impl Metrics {
             spans_dropped,
             log_lines,
             runs,
+            webhooks,
             hooks: _,
         } = self;
         let mut all = vec![
@@ -368,12 +373,18 @@ impl Metrics {
             log_lines.enter(registry),
         ];
         all.extend(runs.enter(registry));
+        all.extend(webhooks.enter(registry));
         all
     }
 
     /// Those of runs.
     pub fn runs(&self) -> &RunMetrics {
         &self.runs
+    }
+
+    /// Those of webhooks.
+    pub fn webhooks(&self) -> &WebhookMetrics {
+        &self.webhooks
     }
 
     /// What there is, for the test of its documentation.

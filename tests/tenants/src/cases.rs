@@ -36,6 +36,7 @@ mod token;
 mod turns;
 mod upgrades;
 mod usage;
+mod webhooks;
 
 use std::pin::Pin;
 
@@ -163,6 +164,10 @@ pub(crate) const ALL: &[Case] = &[
     ),
     case!("BUS-04", "a request of control's again", identity::forged::requests_are_accepted_once),
     case!("API-21", "a signed link for another file, operation or time", links::open_one_thing),
+    case!("API-22", "a webhook into the host's network", webhooks::stay_outside),
+    case!("API-22/platform", "the same, by control", webhooks::stay_outside_by_control),
+    case!("API-04/webhooks", "webhooks of another tenant", webhooks::are_ones_own),
+    case!("API-04/webhooks/platform", "the same, by control", webhooks::are_ones_own_by_control),
     case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
     case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),
     case!("GW-24", "operations that a run did not name", operations::hold_for_runs),
@@ -171,9 +176,9 @@ pub(crate) const ALL: &[Case] = &[
         "the same, by control and on a node",
         operations::hold_for_runs_on_a_platform
     ),
-    case!("GW-25", "a recorded run without its upstreams", replays::need_no_network),
+    case!("GW-24/replayed", "a recorded run without its upstreams", replays::need_no_network),
     case!(
-        "GW-25/platform",
+        "GW-24/replayed/platform",
         "the same on another node, through another replica",
         replays::need_no_network_on_another_node
     ),

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use crate::client::{Client, HANG_LIMIT};
 use crate::models::Scripted;
 use crate::oracle;
-use crate::world::{OPERATIONS, runs};
+use crate::world::{OPERATIONS, runs, webhooks};
 
 /// The node that runs sandboxes.
 pub(crate) const NODE: &str = "one";
@@ -142,6 +142,12 @@ impl Platform {
         let replica = Control::new(store.clone(), keyring.clone(), settings, Random::new(1))?;
         let directory = tempfile::tempdir()?;
         let working = offer_runs(&replica, &store, directory.path(), models);
+        let hooks = webhooks(Arc::new(store.webhooks()))?;
+        let surface = Inside::of_webhooks(hooks, Tenant::new("nobody"));
+        replica.offer_webhooks(move |tenant, request| {
+            let surface = surface.of(Tenant::new(tenant));
+            async move { surface.pass(request).await }
+        });
         let (stop_control, stopped) = oneshot::channel();
         let controlling = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
@@ -228,14 +234,16 @@ impl Platform {
         let place = self.directory.path().join(format!("node-{name}"));
         std::fs::create_dir(&place)?;
         std::fs::set_permissions(&place, Permissions::from_mode(0o711))?;
-        let config = config(&place, self.directory.path(), None, operations)?;
+        let budgets = PlatformBudgets::default();
+        let mut config = config(&place, self.directory.path(), None, operations)?;
+        config.networks.budgets = Some(Arc::new(budgets.clone()));
         let actions = Actions::start(config, Keys::elsewhere()).await?;
         let cluster = Cluster::new(self.enrol(name).await?);
         let private = cluster.listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let address = private.address().context("the node has no address")?;
         let me = Me { name: name.to_owned(), address: format!("https://{address}"), slots: 200 };
         let asked = [format!("https://{}", self.node_port)];
-        let member = Member::join(actions.clone(), cluster.clone(), me, &asked);
+        let member = Member::join(actions.clone(), cluster.clone(), me, &asked, &budgets);
         let member = tokio::time::timeout(HANG_LIMIT, member).await??;
         let staying = tokio::spawn(member.stay());
         let (stop, stopped) = oneshot::channel();
@@ -268,6 +276,12 @@ impl Platform {
         let bounds = Settings::default();
         let serving = async move { control.run(vec![listener], vec![], bounds, stopped).await };
         Ok(Replica { address, stop, serving: tokio::spawn(serving), working })
+    }
+
+    /// Has messages to webhooks delivered, as a replica of control does, until it is aborted.
+    pub(crate) fn deliver_webhooks(&self) -> anyhow::Result<JoinHandle<()>> {
+        let webhooks = webhooks(Arc::new(self.store.webhooks()))?;
+        Ok(tokio::spawn(async move { webhooks.work().await }))
     }
 
     /// Whoever asks control with this key, or none.
@@ -372,8 +386,8 @@ async fn enrol(
 fn offer_runs(control: &Control, store: &Store, place: &Path, models: Scripted) -> JoinHandle<()> {
     let inside = control.inside();
     let (journal, figures) = (Arc::new(store.runs()), Arc::new(store.figures()));
-    let rows = Arc::new(store.rows());
-    let runs = runs(journal, figures, rows, place, models, move |tenant| {
+    let (rows, ledger) = (Arc::new(store.rows()), Arc::new(store.ledger()));
+    let runs = runs(journal, figures, (rows, ledger), place, models, move |tenant| {
         let (inside, tenant) = (inside.clone(), tenant.to_owned());
         belljar_client::Client::new(Within::new(move |request| {
             let (inside, tenant) = (inside.clone(), tenant.clone());

@@ -29,6 +29,7 @@ impl Sample {
             .replace("{template}", &of.template)
             .replace("{run}", &of.run)
             .replace("{data}", &of.data)
+            .replace("{webhook}", &of.webhook)
             .replace("{file}", "result.md")
             .replace("{turn}", "1")
             .replace("{id}", self.owned(of))
@@ -98,6 +99,9 @@ pub(crate) fn body(operation: Operation) -> Value {
         Operation::CreateRun => json!({ "question": "How much is it?" }),
         Operation::TellRun | Operation::AnswerRun => json!({ "text": "Mind the gap." }),
         Operation::SetRunBreakpoints => json!({ "turns": true }),
+        Operation::CreateWebhook => {
+            json!({ "url": "https://hooks.invalid/", "kinds": ["run.waiting"] })
+        }
         Operation::ChangeRun => json!({ "budget": { "turns": 3 } }),
         Operation::MoveFile => json!({ "from": "/tmp/secret", "to": "/tmp/moved" }),
         _ => json!({}),

@@ -6,17 +6,25 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Ceiling, Config, Keys, RowQueue, Tenant};
+use belljar_actions::{Actions, Ceiling, Config, EventKind, EventObserver, Keys, RowQueue, Tenant};
 use belljar_client::Within;
-use belljar_journal::{Directory, FigureFile, FigureStore, Journal, RowDirectory, RowStore};
+use belljar_journal::{
+    Directory, FigureFile, FigureStore, Journal, LedgerDirectory, LedgerStore, RowDirectory,
+    RowStore,
+};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, Parts, RunQuota, Runs, WordHub};
 use belljar_server::{EngineGone, Inside, KEEP_ROWS, Listener, RowKeeper, Server, Settings};
+use belljar_webhooks::{
+    Directory as Hooks, EventKind as HookKind, Message, Reach, Schedule, Sender, Shelf, Webhooks,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use time::OffsetDateTime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -73,7 +81,7 @@ impl Setup {
 pub(crate) fn runs(
     journal: Arc<dyn Journal>,
     figures: Arc<dyn FigureStore>,
-    rows: Arc<dyn RowStore>,
+    (rows, ledger): (Arc<dyn RowStore>, Arc<dyn LedgerStore>),
     place: &Path,
     models: Scripted,
     clients: impl Fn(&str) -> belljar_client::Client + Send + Sync + 'static,
@@ -83,6 +91,7 @@ pub(crate) fn runs(
         journal,
         figures,
         rows,
+        ledger,
         data: Data::new(data, scratch, DataLimits::default()),
         clients: Box::new(clients),
         models: Box::new(models),
@@ -102,6 +111,21 @@ pub(crate) fn runs(
     Runs::new(parts, settings)
 }
 
+/// The one address that webhooks may have although it is not public.
+pub(crate) const OPENED: &str = "127.0.0.7";
+
+/// Webhooks with three attempts: at once, after a quarter of a second, and after one more.
+pub(crate) fn webhooks(shelf: Arc<dyn Shelf>) -> anyhow::Result<Webhooks> {
+    let sender = Sender::new(Reach::new(vec![OPENED.parse()?]))?;
+    let schedule = Schedule { attempts: 3, first_wait: Duration::from_millis(250) };
+    let settings = belljar_webhooks::Settings {
+        schedule,
+        poll: Duration::from_millis(50),
+        ..belljar_webhooks::Settings::default()
+    };
+    Ok(Webhooks::new(shelf, sender, settings, |_| {}))
+}
+
 /// Something of a tenant's, to name in requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Belongings {
@@ -117,6 +141,7 @@ pub(crate) struct Belongings {
     /// Nobody works on it.
     pub(crate) run: String,
     pub(crate) data: String,
+    pub(crate) webhook: String,
 }
 
 impl World {
@@ -155,6 +180,16 @@ impl World {
         config.pool = PoolSize { least: 0, ..config.pool };
         let queue = RowQueue::new()?;
         config.rows = Some(queue.clone());
+        let hooks = Hooks::open(&directory.path().join("webhooks"))?;
+        let announced = hooks.clone();
+        config.event_observer = EventObserver::new(move |event| {
+            if event.kind == EventKind::Ended {
+                let (at, kind) = (OffsetDateTime::now_utc(), HookKind::SandboxEnded);
+                let data = Message::of_sandbox(&event.sandbox, event.detail.as_deref());
+                let message = Message::new(format!("msg_{}", event.sandbox), kind, at, data);
+                announced.announce(event.tenant.as_str(), &message);
+            }
+        });
         let actions = Actions::start(config, Keys::read(&keys)?).await?;
         let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None)?;
         let address = listener.address().context("the server has no address")?;
@@ -163,10 +198,12 @@ impl World {
         let place = directory.path().join("served");
         let journal = Directory::open(&place.join("runs"))?;
         let figures = FigureFile::open(&place.join("figures.json"));
-        let kept = RowDirectory::new(place.join("rows"), place.join("runs"));
+        let ledger = LedgerDirectory::new(place.join("ledger"));
+        let kept = RowDirectory::new(place.join("rows"), place.join("runs"), ledger.clone());
         let kept = Arc::new(kept);
         let keeper = RowKeeper::start(queue, kept.clone(), KEEP_ROWS);
         let (own, figures) = (Arc::new(journal.clone()), Arc::new(figures));
+        let kept = (kept as Arc<dyn RowStore>, Arc::new(ledger) as Arc<dyn LedgerStore>);
         let runs = runs(own, figures, kept, &place, models, move |tenant| {
             let inside = inside.of(Tenant::new(tenant));
             belljar_client::Client::new(Within::new(move |request| {
@@ -176,7 +213,9 @@ impl World {
         });
         let worker = runs.clone();
         let working = tokio::spawn(async move { worker.work(std::future::pending()).await });
-        let server = Server::new(actions.clone(), Settings::default()).with_runs(runs);
+        let hooks = webhooks(Arc::new(hooks))?;
+        let server = Server::new(actions.clone(), Settings::default());
+        let server = server.with_webhooks(hooks).with_runs(runs);
         let server =
             tokio::spawn(
                 async move { server.run(vec![listener], async { drop(stopped.await) }).await },
@@ -256,6 +295,7 @@ impl Client {
             format!("/volumes/{}", of.volume),
             format!("/secrets/{}", of.secret),
             format!("/v1/data/{}", of.data),
+            format!("/v1/webhooks/{}", of.webhook),
         ] {
             self.send("DELETE", &path, "").await?;
         }
@@ -287,7 +327,10 @@ impl Client {
         let data = self.send("POST", "/v1/data", sandbox.clone()).await?.expect(201)?.value()?;
         let run = json!({ "question": "How much is it?" });
         let run = self.json("POST", "/v1/runs", &run).await?.expect(201)?.value()?;
+        let hook = json!({ "url": "https://hooks.invalid/", "kinds": ["run.waiting"] });
+        let hook = self.json("POST", "/v1/webhooks", &hook).await?.expect(201)?.value()?;
         let belongings = Belongings {
+            webhook: text(&hook["id"]).context("no webhook")?,
             template: text(&template["templateID"]).context("no template")?,
             build: text(&template["buildID"]).context("no build")?,
             volume: text(&volume["volumeID"]).context("no volume")?,

@@ -23,7 +23,7 @@ use crate::room;
 /// A cassette that no sandbox has: the name is too short to be a sandbox's.
 const NO_CASSETTE: &str = "none";
 
-/// Why the tape of a sandbox cannot be used.
+/// The tape of a sandbox cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TapeError {
     #[error("cannot set the sandbox's tape")]

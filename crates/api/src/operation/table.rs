@@ -5,7 +5,7 @@ use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
 use crate::{
     call, checkpoint, context, data, event, file, network, run, sandbox, service, stats, template,
-    turn, usage,
+    turn, usage, webhook,
 };
 
 macro_rules! shape {
@@ -337,6 +337,31 @@ operations! {
     };
     FollowSandbox: Get "/v1/sandboxes/{sandbox}/events" "events" "Streams events of a sandbox until it ends." {
         answers: &[Answer::Events(shape!(event::Event))],
+    };
+
+    CreateWebhook: Post "/v1/webhooks" "webhooks" "Creates a webhook. The response shows its secret, once." {
+        content: Content::Json(shape!(webhook::CreateWebhook)),
+        answers: &[Answer::Json(201, shape!(webhook::Webhook))], also: &[404, 422, 429],
+    };
+    ListWebhooks: Get "/v1/webhooks" "webhooks" "Lists your webhooks." {
+        answers: &[Answer::Json(200, shape!(webhook::WebhookList))], also: &[404],
+    };
+    GetWebhook: Get "/v1/webhooks/{webhook}" "webhooks" "Shows a webhook." {
+        answers: &[Answer::Json(200, shape!(webhook::Webhook))],
+    };
+    DeleteWebhook: Delete "/v1/webhooks/{webhook}" "webhooks" "Deletes a webhook and the messages that wait for it.";
+    TestWebhook: Post "/v1/webhooks/{webhook}/test" "webhooks" "Queues a message of the kind `webhook.test`." {
+        answers: &[Answer::Json(202, shape!(webhook::WebhookDelivery))],
+    };
+    RotateWebhook: Post "/v1/webhooks/{webhook}/rotate" "webhooks" "Makes a new secret. For a day, messages are signed with both." {
+        answers: &[Answer::Json(200, shape!(webhook::Webhook))],
+    };
+    EnableWebhook: Post "/v1/webhooks/{webhook}/enable" "webhooks" "Calls a disabled webhook again, with what waited." {
+        answers: &[Answer::Json(200, shape!(webhook::Webhook))],
+    };
+    ListWebhookDeliveries: Get "/v1/webhooks/{webhook}/deliveries" "webhooks" "Lists the newest messages to a webhook." {
+        query: Some(shape!(webhook::ListWebhookDeliveries)),
+        answers: &[Answer::Json(200, shape!(webhook::WebhookDeliveryList))],
     };
 
     Health: Get "/v1/health" "server" "Liveness probe." {

@@ -32,6 +32,10 @@ const BODIES: &[(&str, &str)] = &[
     ("TellRun", r#"{"text": "Leave out the year 2020."}"#),
     ("AnswerRun", r#"{"text": "Use euros."}"#),
     ("RetryRun", r#"{"budget": {"turns": 60}, "memory_bytes": 4294967296}"#),
+    (
+        "CreateWebhook",
+        r#"{"url": "https://hooks.example.com/belljar", "kinds": ["run.ended", "run.waiting"]}"#,
+    ),
 ];
 
 /// A file for each operation that takes bytes, and the query that it needs.
@@ -67,7 +71,7 @@ mod tests {
 
     use super::*;
     use crate::{Content, Operation};
-    use crate::{call, checkpoint, context, file, network, run, sandbox};
+    use crate::{call, checkpoint, context, file, network, run, sandbox, webhook};
 
     fn read<T: DeserializeOwned>(body: &str) -> Result<(), serde_json::Error> {
         serde_json::from_str::<T>(body).map(drop)
@@ -99,6 +103,7 @@ mod tests {
                 "TellRun" => read::<run::TellRun>(body),
                 "AnswerRun" => read::<run::AnswerRun>(body),
                 "RetryRun" => read::<run::RetryRun>(body),
+                "CreateWebhook" => read::<webhook::CreateWebhook>(body),
                 other => panic!("what does {other} read?"),
             };
             read.unwrap_or_else(|error| panic!("{name}: {error}: {body}"));

@@ -9,7 +9,7 @@ use belljar_model::units::parse_time;
 use belljar_objects::Place;
 use clap::Args;
 
-use super::{Hosting, Observe, Running};
+use super::{Hosting, Observe, Running, Webhooking};
 
 /// Options that control and nodes share.
 #[derive(Debug, Clone, Args)]
@@ -80,6 +80,8 @@ pub(crate) struct Control {
     pub(crate) gateway: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) webhooks: Webhooking,
     #[command(flatten)]
     pub(crate) platform: Platform,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Hosting, Running};
+use super::{Hosting, Running, Webhooking};
 
 /// Serve sandboxes over HTTP: E2B's API and Belljar's own, on one port
 #[derive(Debug, Args)]
@@ -38,6 +38,8 @@ pub(crate) struct Serve {
     pub(crate) max_sandboxes: usize,
     #[command(flatten)]
     pub(crate) running: Running,
+    #[command(flatten)]
+    pub(crate) webhooks: Webhooking,
     #[command(flatten)]
     pub(crate) hosting: Hosting,
 }

@@ -12,7 +12,7 @@ use belljar_telemetry::Role;
 use tokio::sync::oneshot;
 
 use crate::cli;
-use crate::commands::{admin, running};
+use crate::commands::{admin, running, webhooking};
 use crate::config::Config;
 use crate::open_files;
 use crate::output::{Hint as _, Printer};
@@ -62,6 +62,8 @@ pub(crate) async fn run(
             Some((stop, tokio::spawn(async move { runs.work(stopped).await }), gateway))
         }
     };
+    let webhooks = webhooking::of_platform(&options.webhooks, &control, &store)?;
+    let delivering = tokio::spawn(async move { webhooks.work().await });
     let publishing = if options.platform.nats.is_empty() {
         None
     } else {
@@ -106,6 +108,7 @@ pub(crate) async fn run(
         }
     }
     keeper.stop().await;
+    delivering.abort();
     if let Some((hearing, publishing)) = publishing {
         hearing.abort();
         publishing.abort();

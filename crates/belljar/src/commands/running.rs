@@ -21,6 +21,7 @@ use belljar_runs::{
 };
 use belljar_server::Inside;
 use belljar_store::Store;
+use belljar_webhooks::{AnnouncedJournal, Directory as Hooks};
 
 use super::models::{self, Behind};
 use crate::cli::Running;
@@ -62,10 +63,13 @@ pub(super) async fn of_server(
     options: &Running,
     actions: &Actions,
     data: &Path,
+    hooks: &Hooks,
 ) -> anyhow::Result<Runs> {
     let place = served(data);
     let journal = Directory::open(&place.join("runs"));
     let journal = journal.hint("choose a writable directory with --data")?;
+    let journal = AnnouncedJournal::new(Arc::new(journal), hooks.clone());
+    journal.recover().await.hint("choose a readable directory with --data")?;
     let journal: Arc<dyn Journal> = Arc::new(journal);
     let models: Box<dyn Models> = match &actions.config().networks.gateway {
         Some(path) => {

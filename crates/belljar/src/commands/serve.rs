@@ -16,7 +16,7 @@ use belljar_node::PoolSize;
 use belljar_server::{Listener, RowKeeper, Server, Settings, tls};
 use belljar_telemetry::Role;
 
-use super::running;
+use super::{running, webhooking};
 use crate::cli::{Hosting, Serve};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
@@ -38,6 +38,8 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     settings.datasets = Some(running::of_tenants(data));
     let queue = RowQueue::new().context("cannot get random numbers")?;
     settings.rows = Some(queue.clone());
+    let hooks = webhooking::open(data)?;
+    settings.event_observer = webhooking::observer(&hooks);
     let actions = Actions::start(settings, keys).await;
     let actions = actions.hint("`belljar doctor` shows what this host can run")?;
     tiers::try_default(&actions, printer).await?;
@@ -53,9 +55,11 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let warming = tokio::spawn(warm_up(&actions, *printer));
     let rows = Arc::new(running::rows_of_server(data));
     let keeper = RowKeeper::start(queue, rows, options.running.keep_rows);
-    let runs = running::of_server(&options.running, &actions, data).await?;
+    let runs = running::of_server(&options.running, &actions, data, &hooks).await?;
+    let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks))?;
     let server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
+            .with_webhooks(webhooks)
             .with_runs(runs);
     let stopped = async {
         interrupt.wait().await;

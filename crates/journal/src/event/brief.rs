@@ -54,7 +54,7 @@ pub struct Replay {
 pub struct RecordingMade {
     pub name: String,
     pub recording: BlobRef,
-    /// What the run's code asked the gateway for, and was answered; none: it could ask nothing.
+    /// The requests of the run's code to the gateway, with their answers; none: it could ask nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette: Option<BlobRef>,
 }

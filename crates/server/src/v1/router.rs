@@ -9,20 +9,21 @@ use belljar_actions::Actions;
 use belljar_api::{Access, Method, Operation};
 use belljar_listen::HostError;
 use belljar_runs::Runs;
+use belljar_webhooks::Webhooks;
 use http::StatusCode;
 
 use super::failure::Failure;
 use super::{
     authenticate, calls, checkpoints, contexts, data, events, fence, files, label, network, runs,
-    sandboxes, service, templates,
+    sandboxes, service, templates, webhooks,
 };
 
 /// The longest body that is read as a whole. Files are streams, and bounded by
 /// the sandbox's disk.
 const LONGEST_BODY: usize = 8 << 20;
 
-/// Our own API; without `runs`, all but those.
-pub fn router(actions: Actions, offered: Option<Runs>) -> Router {
+/// Our own API; what is not offered is answered with 404.
+pub fn router(actions: Actions, offered: Option<Runs>, hooks: Option<Webhooks>) -> Router {
     let keyed = middleware::from_fn_with_state(actions.clone(), authenticate::authenticate);
     let inside = middleware::from_fn_with_state(actions.clone(), authenticate::inside);
     let fenced = middleware::from_fn_with_state(actions.clone(), fence::fence);
@@ -45,7 +46,7 @@ pub fn router(actions: Actions, offered: Option<Runs>) -> Router {
     }
     // Whoever opens the server in a browser wants to read.
     let router = router.route("/", get(async || Redirect::temporary("/docs")));
-    finished(router, offered).with_state(actions)
+    finished(router, offered, hooks).with_state(actions)
 }
 
 /// The part of it that needs no sandboxes of this process: for whoever has proven who
@@ -58,7 +59,19 @@ pub fn runs_alone(offered: Runs) -> Router {
             router = router.route(operation.route().path, served.route_layer(proven.clone()));
         }
     }
-    finished(router, Some(offered))
+    finished(router, Some(offered), None)
+}
+
+/// Webhooks alone, for a process that has no sandboxes itself.
+pub fn webhooks_alone(offered: Webhooks) -> Router {
+    let proven = middleware::from_fn(authenticate::proven);
+    let mut router = Router::new();
+    for &operation in Operation::ALL {
+        if let Some(served) = of_webhooks(operation) {
+            router = router.route(operation.route().path, served.route_layer(proven.clone()));
+        }
+    }
+    finished(router, None, Some(offered))
 }
 
 /// Answers every request as one whose host is refused; the error is among its extensions.
@@ -74,6 +87,7 @@ pub(crate) fn refusing_hosts() -> Router {
 fn finished<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     offered: Option<Runs>,
+    hooks: Option<Webhooks>,
 ) -> Router<S> {
     router
         .method_not_allowed_fallback(async || {
@@ -88,6 +102,7 @@ fn finished<S: Clone + Send + Sync + 'static>(
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(Extension(service::Texts::make()))
         .layer(Extension(runs::Offered(offered)))
+        .layer(Extension(webhooks::OfferedWebhooks(hooks)))
         .layer(middleware::from_fn(label::label))
 }
 
@@ -128,6 +143,21 @@ fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<Met
         Operation::ListData => on(filter, data::list),
         Operation::DescribeData => on(filter, data::describe),
         Operation::DeleteData => on(filter, data::delete),
+        _ => return None,
+    })
+}
+
+fn of_webhooks<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<MethodRouter<S>> {
+    let filter = filter(operation);
+    Some(match operation {
+        Operation::CreateWebhook => on(filter, webhooks::create),
+        Operation::ListWebhooks => on(filter, webhooks::list),
+        Operation::GetWebhook => on(filter, webhooks::get),
+        Operation::DeleteWebhook => on(filter, webhooks::delete),
+        Operation::TestWebhook => on(filter, webhooks::test),
+        Operation::RotateWebhook => on(filter, webhooks::rotate),
+        Operation::EnableWebhook => on(filter, webhooks::enable),
+        Operation::ListWebhookDeliveries => on(filter, webhooks::deliveries),
         _ => return None,
     })
 }
@@ -197,6 +227,14 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::ListData
         | Operation::DescribeData
         | Operation::DeleteData => of_runs(operation).unwrap_or_default(),
+        Operation::CreateWebhook
+        | Operation::ListWebhooks
+        | Operation::GetWebhook
+        | Operation::DeleteWebhook
+        | Operation::TestWebhook
+        | Operation::RotateWebhook
+        | Operation::EnableWebhook
+        | Operation::ListWebhookDeliveries => of_webhooks(operation).unwrap_or_default(),
         Operation::ListTemplates => on(filter, templates::list),
         Operation::GetTemplate => on(filter, templates::get),
         Operation::FollowEvents => on(filter, events::all),
@@ -217,6 +255,8 @@ mod tests {
         for operation in Operation::ALL {
             let is_ours = ["runs", "data"].contains(&operation.route().tag);
             assert_eq!(of_runs::<()>(*operation).is_some(), is_ours, "{operation:?}");
+            let is_hook = operation.route().tag == "webhooks";
+            assert_eq!(of_webhooks::<()>(*operation).is_some(), is_hook, "{operation:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::Runs;
 use crate::error::{StoreError, of};
 use crate::read;
 
-/// How long the first one waits for others, at most, and as a share of the lease.
+/// The time for which the first one waits for others, at most, and as a share of the lease.
 const GATHER_INTERVAL: Duration = Duration::from_secs(1);
 const GATHER_SHARE: u32 = 30;
 

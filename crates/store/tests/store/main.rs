@@ -12,6 +12,7 @@ mod runs;
 mod sandboxes;
 mod schema;
 mod usage;
+mod webhooks;
 mod who;
 
 use std::time::Duration;

@@ -178,7 +178,7 @@ async fn time_of_a_runs_sandbox_is_charged_to_the_run() {
             request: Some((key.as_str(), [number; 32])),
             ..super::new("ann", &id)
         };
-        let made = store.request(&new, super::LIFE).await.unwrap();
+        let made = store.request(&new).await.unwrap();
         let belljar_store::Requested::Made(made) = made else { panic!("{made:?}") };
         let epoch = store.place("ann", &id, made.epoch, &id, node).await.unwrap().unwrap();
         store.started("ann", &id, epoch, super::LIFE).await.unwrap();

@@ -26,7 +26,7 @@ const REQUESTS: usize = 28;
 /// Requests at the same time of one sandbox.
 const THREADS: usize = 14;
 
-/// What one request costs: its tokens at the price of the model, far below its reservation.
+/// The cost of one request: its tokens at the price of the model, far below its reservation.
 const SCRIPT: &str = "
     [[turn]]
     delay-ms = 40

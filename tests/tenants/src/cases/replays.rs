@@ -116,7 +116,7 @@ impl Drop for Upstreams {
     }
 }
 
-/// GW-25, N5, O2: requests of a run's code are attributed to run, turn and call; the run's replay
+/// GW-24/replayed, N5, O2: requests of a run's code are attributed to run, turn and call; the run's replay
 /// needs no model and no upstream.
 pub(crate) async fn need_no_network(world: &World) -> anyhow::Result<String> {
     let upstreams = Upstreams::start().await?;
@@ -135,7 +135,7 @@ pub(crate) async fn need_no_network(world: &World) -> anyhow::Result<String> {
     seen
 }
 
-/// GW-25/platform: recorded on one of three nodes through one of two replicas, replayed on another
+/// GW-24/replayed/platform: recorded on one of three nodes through one of two replicas, replayed on another
 /// node through the other replica, while the first node is gone.
 pub(crate) async fn need_no_network_on_another_node(_: &World) -> anyhow::Result<String> {
     let upstreams = Upstreams::start().await?;

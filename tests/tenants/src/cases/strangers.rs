@@ -21,6 +21,7 @@ fn nothing() -> Belongings {
         secret: "of-nobody-at-all".to_owned(),
         run: "abcdefghijklmnopqrstuvwxyz"[..26].to_owned(),
         data: "0".repeat(64),
+        webhook: format!("wh_{}", "0".repeat(32)),
     }
 }
 
@@ -73,8 +74,9 @@ fn neutral(answer: &Answer, of: &Belongings) -> String {
         call,
         run,
         data,
+        webhook,
     } = of;
-    for id in [sandbox, context, checkpoint, template, build, volume, secret, run, data] {
+    for id in [sandbox, context, checkpoint, template, build, volume, secret, run, data, webhook] {
         text = text.replace(id.as_str(), "ID");
     }
     text = text.replace(&format!("pid {call} "), "pid ID ");

@@ -81,8 +81,8 @@ async fn sandbox_ms(who: &Client, query: &str) -> anyhow::Result<u64> {
 }
 
 fn of_account(usage: &Value, account: &str) -> Value {
-    let items = usage["items"].as_array().into_iter().flatten();
-    items.into_iter().find(|item| item["account"] == account).cloned().unwrap_or_default()
+    let mut items = usage["items"].as_array().into_iter().flatten();
+    items.find(|item| item["account"] == account).cloned().unwrap_or_default()
 }
 
 /// A row of a request that the worker of a run of `a` made.

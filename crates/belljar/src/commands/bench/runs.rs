@@ -5,7 +5,7 @@
 //!                                                   (alive at once)
 //! ```
 //!
-//! What must hold is counted, never timed: every run ends once, with its own answer or a typed
+//! The guarantees are counted, never timed: every run ends once, with its own answer or a typed
 //! failure, and the database commits no more often than is allowed.
 
 mod alive;

@@ -21,14 +21,14 @@ use crate::output::Printer;
 
 /// PostgreSQL writes its own statistics down about once a second.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How long the idle platform is watched, to learn what it commits by itself.
+/// Time for which the idle platform is watched, to learn what it commits by itself.
 const IDLE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a killed process is away.
+/// Time for which a killed process is away.
 const AWAY: Duration = Duration::from_secs(2);
 const NOTE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How many runs there were at once.
+/// The number of runs that there were at once.
 #[derive(Debug, Serialize)]
 pub(super) struct Alive {
     pub(super) peak: u64,
@@ -49,7 +49,7 @@ pub(super) struct Memory {
     pub(super) gateways_peak: u64,
 }
 
-/// What PostgreSQL did for runs alone.
+/// Work of PostgreSQL for runs alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ActivityOfRuns {
     pub(super) writes: f64,
@@ -152,7 +152,7 @@ fn resident(rig: &Rig) -> (u64, u64) {
     (control, below.filter_map(machine::resident).sum())
 }
 
-/// What the platform commits by itself, per second.
+/// Commits of the idle platform, per second.
 #[derive(Debug, Clone, Copy)]
 struct Idle {
     writes: f64,
@@ -181,7 +181,7 @@ fn difference(before: &Activity, after: &Activity, pick: fn(&Activity) -> u64) -
 }
 
 impl Idle {
-    /// What was done besides, less our own questions.
+    /// Other work, less our own questions.
     fn less(
         self,
         before: &Activity,

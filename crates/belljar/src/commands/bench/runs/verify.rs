@@ -13,7 +13,7 @@ use super::load::CreatedRun;
 use super::model::ModelTimes;
 use super::script::result;
 
-/// What became of all runs.
+/// The ends of all runs.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Verdict {
     pub(super) answered: usize,

@@ -1,0 +1,203 @@
+//! Messages to webhooks: queued, claimed, settled, forgotten.
+
+use std::time::Duration;
+
+use belljar_webhooks::{
+    CLAIMED_OF_TENANT, Claimed, DeliveryRecord, DeliveryState, Message, Outcome, Secret,
+};
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::{WebhookRows, kind};
+use crate::error::{StoreError, of};
+use crate::read;
+
+const RECORD: &str = "message, kind, state, attempts, d.made_at,
+                      case when state = 'waiting' then due_at end as next_at, status, error";
+
+fn record(row: &PgRow) -> Result<DeliveryRecord, StoreError> {
+    let state: String = row.try_get("state")?;
+    let found = DeliveryState::ALL.into_iter().find(|it| it.as_str() == state);
+    let status: Option<i32> = row.try_get("status")?;
+    Ok(DeliveryRecord {
+        message: row.try_get("message")?,
+        kind: kind(row.try_get("kind")?)?,
+        state: found
+            .ok_or(StoreError::Unreadable { what: "the state of a message", value: state })?,
+        attempts: read::count(row, "attempts")?,
+        made_at: row.try_get("made_at")?,
+        next_at: row.try_get("next_at")?,
+        status: status.and_then(|status| u16::try_from(status).ok()),
+        error: row.try_get("error")?,
+    })
+}
+
+fn claimed(row: &PgRow) -> Result<Claimed, StoreError> {
+    let secrets: [Option<Vec<u8>>; 2] = [row.try_get("secret")?, row.try_get("previous")?];
+    Ok(Claimed {
+        number: read::number(row, "number")?,
+        attempt: read::count(row, "attempts")?,
+        tenant: row.try_get("tenant")?,
+        url: row.try_get("url")?,
+        secrets: secrets.into_iter().flatten().map(Secret::from_bytes).collect(),
+        message: Message {
+            id: row.try_get("message")?,
+            kind: kind(row.try_get("kind")?)?,
+            body: row.try_get("body")?,
+        },
+        failing_since: row.try_get("failing_since")?,
+    })
+}
+
+impl WebhookRows {
+    pub(super) async fn put_message(
+        &self,
+        tenant: &str,
+        id: &str,
+        message: &Message,
+    ) -> Result<Option<DeliveryRecord>, StoreError> {
+        let sql = format!(
+            "insert into webhook_delivery as d (webhook, tenant, message, kind, body)
+             select id, tenant, $3, $4, $5 from webhook where tenant = $1 and id = $2
+             returning {RECORD}"
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(tenant)
+            .bind(id)
+            .bind(&message.id)
+            .bind(message.kind.as_str())
+            .bind(&message.body)
+            .fetch_optional(&self.store.pool)
+            .await
+            .map_err(of)?;
+        row.as_ref().map(record).transpose()
+    }
+
+    pub(super) async fn messages(
+        &self,
+        tenant: &str,
+        id: &str,
+        most: usize,
+    ) -> Result<Option<Vec<DeliveryRecord>>, StoreError> {
+        if !self.of_tenant(tenant).await?.iter().any(|webhook| webhook.id == id) {
+            return Ok(None);
+        }
+        let sql = format!(
+            "select {RECORD} from webhook_delivery d where webhook = $1
+             order by number desc limit $2"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(id)
+            .bind(i64::try_from(most).unwrap_or(i64::MAX))
+            .fetch_all(&self.store.pool)
+            .await
+            .map_err(of)?;
+        rows.iter().map(record).collect::<Result<_, _>>().map(Some)
+    }
+
+    pub(super) async fn take(
+        &self,
+        most: usize,
+        busy: &[String],
+        lease: Duration,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let rows = sqlx::query(
+            "with due as (
+               select d.number from (
+                 select distinct tenant from webhook
+                 where disabled is null and tenant <> all($2)) t
+               cross join lateral (
+                 select m.number from webhook_delivery m
+                 join webhook w on w.id = m.webhook and w.disabled is null
+                 where m.tenant = t.tenant and m.state = 'waiting' and m.due_at <= now()
+                 order by m.due_at limit $4 for update of m skip locked) d
+               limit $1)
+             update webhook_delivery m
+             set attempts = attempts + 1, due_at = now() + $3 * interval '1 second'
+             from due, webhook w
+             where m.number = due.number and w.id = m.webhook
+             returning m.number, m.attempts, m.tenant, m.message, m.kind, m.body, w.url, w.secret,
+                       case when w.previous_until > now() then w.previous_secret end as previous,
+                       w.failing_since",
+        )
+        .bind(i64::try_from(most).unwrap_or(i64::MAX))
+        .bind(busy)
+        .bind(lease.as_secs_f64())
+        .bind(i64::try_from(CLAIMED_OF_TENANT).unwrap_or(i64::MAX))
+        .fetch_all(&self.store.pool)
+        .await
+        .map_err(of)?;
+        rows.iter().map(claimed).collect()
+    }
+
+    pub(super) async fn record(
+        &self,
+        claimed: &Claimed,
+        outcome: &Outcome,
+    ) -> Result<(), StoreError> {
+        let (status, error, retry_in, disable) = match outcome {
+            Outcome::Delivered { status } => (Some(*status), None, None, None),
+            Outcome::Failed { status, error, retry_in, disable } => {
+                (*status, Some(error.as_str()), *retry_in, *disable)
+            }
+        };
+        let is_delivered = matches!(outcome, Outcome::Delivered { .. });
+        let state = match (is_delivered, retry_in) {
+            (true, _) => DeliveryState::Delivered,
+            (false, Some(_)) => DeliveryState::Waiting,
+            (false, None) => DeliveryState::Failed,
+        };
+        sqlx::query(
+            "with done as (
+               update webhook_delivery
+               set state = $3, status = $4, error = $5,
+                   due_at = now() + coalesce($6, 0) * interval '1 second',
+                   ended_at = case when $3 = 'waiting' then null else now() end
+               where number = $1 and attempts = $2 and state = 'waiting'
+               returning webhook)
+             update webhook set
+               failing_since = case when $7 then null else coalesce(failing_since, now()) end,
+               disabled = coalesce(disabled, $8)
+             from done where id = done.webhook
+               and (not $7 or failing_since is not null)
+               and ($7 or failing_since is null or $8::text is not null)",
+        )
+        .bind(read::signed(claimed.number))
+        .bind(i32::try_from(claimed.attempt).unwrap_or(i32::MAX))
+        .bind(state.as_str())
+        .bind(status.map(i32::from))
+        .bind(error)
+        .bind(retry_in.map(|wait| wait.as_secs_f64()))
+        .bind(is_delivered)
+        .bind(disable.map(belljar_webhooks::DisabledReason::as_str))
+        .execute(&self.store.pool)
+        .await
+        .map_err(of)?;
+        Ok(())
+    }
+
+    pub(super) async fn queue_length(&self) -> Result<(u64, Duration), StoreError> {
+        let row = sqlx::query(
+            "select count(*) as count,
+                    coalesce(extract(epoch from now() - min(m.made_at)), 0)::float8 as age
+             from webhook_delivery m join webhook w on w.id = m.webhook and w.disabled is null
+             where m.state = 'waiting'",
+        )
+        .fetch_one(&self.store.pool)
+        .await
+        .map_err(of)?;
+        let age: f64 = row.try_get("age")?;
+        Ok((read::number(&row, "count")?, Duration::from_secs_f64(age.max(0.0))))
+    }
+
+    pub(super) async fn forget_ended(&self, longer_ago: Duration) -> Result<(), StoreError> {
+        sqlx::query(
+            "delete from webhook_delivery where ended_at < now() - $1 * interval '1 second'",
+        )
+        .bind(longer_ago.as_secs_f64())
+        .execute(&self.store.pool)
+        .await
+        .map_err(of)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! The address of a receiver: parsed once, resolved once for each attempt, and vetted.
+//!
+//! The rules are those of the gateway ([`belljar_egress::vet`]): every address of the name is
+//! vetted, and a name that also leads to a refused address leads nowhere. The connection goes to
+//! the vetted addresses, so a second answer of the name server changes nothing.
+
+use std::net::{IpAddr, SocketAddr};
+
+use belljar_egress::{Openings, vet};
+use belljar_model::network::{Block, Policy};
+use http::Uri;
+use http::uri::Scheme;
+
+const LONGEST_URL: usize = 2048;
+/// A name with more addresses is refused.
+const MAX_ADDRESSES: usize = 16;
+
+/// The addresses that webhooks may have, besides public ones.
+#[derive(Debug, Clone, Default)]
+pub struct Reach {
+    openings: Openings,
+    allows_http: bool,
+}
+
+/// The URL is not one that webhooks can have, or leads to a refused address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    #[error("the URL is too long: at most {LONGEST_URL} characters")]
+    TooLong,
+    #[error("the URL is not valid")]
+    Form,
+    #[error("the URL needs https")]
+    NoTls,
+    #[error("the URL must have no user name, password or fragment")]
+    Extra,
+    #[error("the address of the receiver is not public")]
+    Private,
+    #[error("the host of the receiver has no address")]
+    NoAddress,
+}
+
+/// A parsed URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) is_tls: bool,
+    /// The value of the header `Host`.
+    pub(crate) authority: String,
+    pub(crate) path: String,
+}
+
+impl Reach {
+    /// `opened` are the ranges that the operator allows although they are not public. With a
+    /// range of loopback, loopback addresses may also be reached without TLS.
+    pub fn new(opened: Vec<Block>) -> Self {
+        let is_loopback = |block: &Block| {
+            let loopback = [IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()];
+            loopback.iter().any(|address| block.contains(*address))
+        };
+        let allows_http = opened.iter().any(is_loopback);
+        Self { openings: Openings::of(opened), allows_http }
+    }
+
+    /// Reads a URL. An address in it is vetted here; a name, when it is resolved.
+    pub(crate) fn target(&self, url: &str) -> Result<Target, TargetError> {
+        if url.len() > LONGEST_URL {
+            return Err(TargetError::TooLong);
+        }
+        let uri: Uri = url.parse().map_err(|_| TargetError::Form)?;
+        let authority = uri.authority().ok_or(TargetError::Form)?;
+        if authority.as_str().contains('@') || url.contains('#') {
+            return Err(TargetError::Extra);
+        }
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        let is_tls = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            _ => return Err(TargetError::Form),
+        };
+        let address = host.parse::<IpAddr>().ok();
+        let is_local = address.is_some_and(|it| it.to_canonical().is_loopback());
+        let may_be_plain = self.allows_http && is_local;
+        if !is_tls && !may_be_plain {
+            return Err(TargetError::NoTls);
+        }
+        if host.is_empty() {
+            return Err(TargetError::Form);
+        }
+        let default = if is_tls { 443 } else { 80 };
+        let port = match authority.port() {
+            Some(port) => port.as_str().parse::<u16>().map_err(|_| TargetError::Form)?,
+            None => default,
+        };
+        if let Some(address) = address {
+            self.vet(SocketAddr::new(address, port))?;
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Ok(Target { host, port, is_tls, authority: authority.as_str().to_owned(), path })
+    }
+
+    fn vet(&self, address: SocketAddr) -> Result<(), TargetError> {
+        vet(address, &Policy::default(), &self.openings).map_err(|_| TargetError::Private)
+    }
+
+    /// Resolves the host once and vets every address.
+    pub(crate) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, TargetError> {
+        let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
+        let found: Vec<_> =
+            found.map_err(|_| TargetError::NoAddress)?.take(MAX_ADDRESSES + 1).collect();
+        if found.is_empty() || found.len() > MAX_ADDRESSES {
+            return Err(TargetError::NoAddress);
+        }
+        found.iter().try_for_each(|address| self.vet(*address))?;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed() -> Reach {
+        Reach::default()
+    }
+
+    fn opened() -> Reach {
+        Reach::new(vec!["127.0.0.0/8".parse().unwrap(), "10.1.0.0/16".parse().unwrap()])
+    }
+
+    #[test]
+    fn a_url_is_https_without_extras() {
+        let target = closed().target("https://hooks.example.com/a?b=c").unwrap();
+        assert_eq!((target.host.as_str(), target.port), ("hooks.example.com", 443));
+        assert_eq!((target.path.as_str(), target.is_tls), ("/a?b=c", true));
+        let refused = |url: &str| closed().target(url).unwrap_err();
+        assert_eq!(refused("http://hooks.example.com/"), TargetError::NoTls);
+        assert_eq!(refused("http://127.0.0.1/"), TargetError::NoTls);
+        assert_eq!(refused("https://user:secret@hooks.example.com/"), TargetError::Extra);
+        assert_eq!(refused("https://hooks.example.com/#part"), TargetError::Extra);
+        assert_eq!(refused(&format!("https://a/{}", "x".repeat(2048))), TargetError::TooLong);
+        for url in ["", "hooks.example.com", "/path", "ftp://a/", "file:///etc/passwd", "https://"]
+        {
+            assert!(closed().target(url).is_err(), "{url}");
+        }
+    }
+
+    /// Addresses that are not public are refused however they are written.
+    #[test]
+    fn private_addresses_are_refused() {
+        for host in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "169.254.169.254",
+            "192.168.0.1",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "[64:ff9b::7f00:1]",
+            "[fe80::1]",
+            "0.0.0.0",
+        ] {
+            let url = format!("https://{host}/");
+            assert_eq!(closed().target(&url), Err(TargetError::Private), "{url}");
+        }
+        assert!(closed().target("https://1.1.1.1/").is_ok());
+    }
+
+    #[test]
+    fn the_operator_opens_ranges_by_name() {
+        assert!(opened().target("https://10.1.2.3/").is_ok());
+        assert!(opened().target("http://127.0.0.1:8080/").is_ok());
+        assert_eq!(opened().target("https://10.2.0.1/"), Err(TargetError::Private));
+        // Without TLS, loopback alone.
+        assert_eq!(opened().target("http://10.1.2.3/"), Err(TargetError::NoTls));
+        assert_eq!(opened().target("http://localhost/"), Err(TargetError::NoTls));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_loopback_is_refused_when_it_is_resolved() {
+        let target = closed().target("https://localhost/").unwrap();
+        assert_eq!(closed().addresses(&target).await, Err(TargetError::Private));
+    }
+}
