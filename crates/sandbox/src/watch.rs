@@ -188,12 +188,14 @@ impl Watch {
     }
 
     /// Notes that a process could not be made, if so many are there that the one that has
-    /// just failed was the last.
+    /// just failed was the last. Ends the others, which would be over the limit with the next
+    /// call, and take that along.
     pub(crate) fn note_failure(&self) {
         let Ok(processes) = self.count() else { return };
         let processes = self.without_killed(processes);
         if self.unreaped_tasks(&processes) + 1 > lock(&self.limits).pids {
             self.refused_processes.fetch_add(1, Ordering::AcqRel);
+            self.kill_all();
         }
     }
 
