@@ -59,7 +59,7 @@ pub struct Event {
 }
 
 /// A function that is called with each event before the operation that caused it is acknowledged;
-/// cheap to clone. It may wait for a disk, and for nothing slower.
+/// cheap to clone. It is called in async code, so it must not wait.
 #[derive(Clone, Default)]
 pub struct EventObserver(Option<Arc<Observe>>);
 

@@ -1,7 +1,7 @@
 //! Who may be reached, and what clients say, read strictly.
 //!
-//! Everything here is a function of its arguments: no sockets, no clock, no
-//! names looked up. The gateway asks in this order, and each step can only
+//! Everything here but [`own`] is a function of its arguments: no sockets, no clock,
+//! no names looked up. The gateway asks in this order, and each step can only
 //! refuse:
 //!
 //! ```text
@@ -21,6 +21,7 @@ pub mod address;
 pub mod client_hello;
 pub mod http1;
 pub mod judge;
+pub mod own;
 pub mod path;
 pub mod socks5;
 

@@ -42,7 +42,6 @@ mod meter;
 mod metered;
 mod moving;
 mod operations;
-mod own;
 mod packages;
 mod resolve;
 mod respond;

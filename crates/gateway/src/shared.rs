@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use belljar_bus::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Opened};
 use belljar_cassette::{Limits, Store, StoreError};
-use belljar_egress::Openings;
+use belljar_egress::{Openings, own};
 use belljar_model::SandboxId;
 use belljar_model::budget::BudgetAnswer;
 use belljar_model::network::{CassetteId, Miss, Policy, Tape};
@@ -29,7 +29,7 @@ use crate::operations::{Desk, InvalidOperations, MintError, Operations};
 use crate::session::Session;
 use crate::trust::{self, TrustError};
 use crate::whose::Questions;
-use crate::{listen, operations, own, packages, resolve};
+use crate::{listen, operations, packages, resolve};
 
 /// What the gateway says unasked: rows, and questions whose a connection is.
 pub type Events = mpsc::Receiver<FromGateway>;

@@ -46,3 +46,30 @@ pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {
         _ => MigrateError::Failed(error),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::ALL;
+
+    /// A file that is not listed would never be run.
+    #[test]
+    fn every_file_is_listed_once_in_order() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let mut files = BTreeSet::new();
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "sql") {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let number: i64 = name.split('_').next().unwrap().parse().unwrap();
+                files.insert((number, fs::read_to_string(&path).unwrap()));
+            }
+        }
+        let listed: Vec<_> = ALL.iter().map(|(number, _, sql)| (*number, *sql)).collect();
+        let files: Vec<_> = files.iter().map(|(number, sql)| (*number, sql.as_str())).collect();
+        assert!(listed == files, "migrations/ and `ALL` differ");
+    }
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use belljar_webhooks::{
     Claimed, DeliveryRecord, DisabledReason, EventKind, MAX_WEBHOOKS, Message, NewWebhook, Outcome,
-    Secret, Shelf, ShelfError, Webhook,
+    QueueOutcome, Secret, Shelf, ShelfError, Webhook,
 };
 use futures_util::future::BoxFuture;
 use sqlx::Row as _;
@@ -191,7 +191,7 @@ impl Shelf for WebhookRows {
         tenant: &'a str,
         id: &'a str,
         message: &'a Message,
-    ) -> BoxFuture<'a, Result<Option<DeliveryRecord>, ShelfError>> {
+    ) -> BoxFuture<'a, Result<QueueOutcome, ShelfError>> {
         Box::pin(async move { self.put_message(tenant, id, message).await.map_err(failed) })
     }
 
@@ -223,6 +223,10 @@ impl Shelf for WebhookRows {
 
     fn waiting(&self) -> BoxFuture<'_, Result<(u64, Duration), ShelfError>> {
         Box::pin(async move { self.queue_length().await.map_err(failed) })
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, Result<(), ShelfError>> {
+        Box::pin(async move { self.sweep_queues().await.map_err(failed) })
     }
 
     fn forget(&self, longer_ago: Duration) -> BoxFuture<'_, Result<(), ShelfError>> {

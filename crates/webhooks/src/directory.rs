@@ -1,24 +1,33 @@
 //! Webhooks of one server: in memory, and in a log that outlives the server.
 //!
-//! Each line of the log is one record; the last one of a webhook or a message counts. A line is
-//! written through (`fdatasync(2)`) before a change is acknowledged. A server that starts reads the
-//! log, drops a torn last line, and writes it anew without what is over.
+//! Each line of the log is one record; the last one of a webhook or a message counts. One thread
+//! writes the log. A line is written through (`fdatasync(2)`) before it counts in memory and before
+//! a change is acknowledged. A server that starts reads the log, skips what is damaged, and
+//! rewrites it without what is over.
 
 mod log;
 mod state;
+mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
+use self::log::Log;
 use self::state::State;
+use self::writer::{Submitter, lock};
 use crate::event::Message;
-use crate::shelf::{Claimed, DeliveryRecord, NewWebhook, Outcome, Shelf, ShelfError, Webhook};
+use crate::shelf::{
+    Claimed, DeliveryRecord, NewWebhook, Outcome, QueueOutcome, Shelf, ShelfError, Webhook,
+};
 use crate::sign::Secret;
+
+/// An event was announced at most so long after it was written down.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,20 +43,34 @@ pub struct Directory(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    writer: Submitter,
     written_before: OffsetDateTime,
+}
+
+impl Inner {
+    fn open(root: &Path) -> io::Result<Self> {
+        let (lines, written) = Log::read(root)?;
+        let mut state = State::default();
+        lines.into_iter().for_each(|line| state.apply(line));
+        let log = Log::write_anew(root, &state.lines())?;
+        let state = Arc::new(Mutex::new(state));
+        let writer = Submitter::start(state.clone(), log)?;
+        let written_before = written.unwrap_or_else(OffsetDateTime::now_utc) - ANNOUNCED_WITHIN;
+        Ok(Self { state, writer, written_before })
+    }
 }
 
 impl Directory {
     /// Makes the directory if need be. Only its owner can read the log: it has secrets.
     pub fn open(root: &Path) -> Result<Self, OpenError> {
-        let (state, written_before) =
-            State::open(root).map_err(|source| OpenError { path: root.to_owned(), source })?;
-        Ok(Self(Arc::new(Inner { state: Mutex::new(state), written_before })))
+        let opened = Inner::open(root);
+        let inner = opened.map_err(|source| OpenError { path: root.to_owned(), source })?;
+        Ok(Self(Arc::new(inner)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 
     /// Tenants that have webhooks.
@@ -60,27 +83,32 @@ impl Directory {
         self.0.written_before
     }
 
-    /// Queues a message for each webhook of the tenant that wants its kind. Waits for the disk.
-    pub fn announce(&self, tenant: &str, message: &Message) {
-        if let Err(error) = self.state().announce(tenant, message) {
-            tracing::error!(%error, "cannot write webhook messages");
+    /// Queues a message for each webhook of the tenant that wants its kind. Does not wait for the
+    /// disk: see [`Self::flush`].
+    pub fn announce(&self, tenant: String, message: Message) {
+        let plan = move |state: &State| state.announce(&tenant, &message);
+        self.0.writer.submit_and_log(|writer| writer.change(plan));
+    }
+
+    /// The same, and waits until the messages are on the disk.
+    pub(crate) async fn announce_durably(&self, tenant: String, message: Message) {
+        let plan = move |state: &State| state.announce(&tenant, &message);
+        if let Err(error) = self.0.writer.submit(|writer| writer.change(plan)).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "cannot write webhook messages");
         }
     }
 
-    /// The same on a thread for that.
-    pub(crate) async fn announce_later(&self, tenant: String, message: Message) {
-        let directory = self.clone();
-        let done = tokio::task::spawn_blocking(move || directory.announce(&tenant, &message));
-        let _ = done.await;
+    /// Waits until all that was announced is on the disk.
+    pub async fn flush(&self) {
+        let _ = self.0.writer.submit(|_| Ok(())).await;
     }
 
-    fn blocking<T: Send + 'static>(
+    fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut State) -> io::Result<T> + Send + 'static,
+        plan: impl FnOnce(&State) -> state::Plan<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, ShelfError>> {
-        let directory = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&mut directory.state()));
-        Box::pin(async move { done.await.map_err(ShelfError::new)?.map_err(ShelfError::new) })
+        self.0.writer.submit(|writer| writer.change(plan))
     }
 }
 
@@ -90,7 +118,7 @@ impl Shelf for Directory {
         new: &'a NewWebhook,
     ) -> BoxFuture<'a, Result<Option<Webhook>, ShelfError>> {
         let new = new.clone();
-        self.blocking(move |state| state.add(new))
+        self.change(move |state| state.add(new))
     }
 
     fn list<'a>(&'a self, tenant: &'a str) -> BoxFuture<'a, Result<Vec<Webhook>, ShelfError>> {
@@ -104,7 +132,7 @@ impl Shelf for Directory {
         id: &'a str,
     ) -> BoxFuture<'a, Result<bool, ShelfError>> {
         let (tenant, id) = (tenant.to_owned(), id.to_owned());
-        self.blocking(move |state| state.remove(&tenant, &id))
+        self.change(move |state| state.remove(&tenant, &id))
     }
 
     fn rotate<'a>(
@@ -115,7 +143,7 @@ impl Shelf for Directory {
         keep: Duration,
     ) -> BoxFuture<'a, Result<Option<Webhook>, ShelfError>> {
         let (tenant, id, secret) = (tenant.to_owned(), id.to_owned(), secret.clone());
-        self.blocking(move |state| state.rotate(&tenant, &id, secret, keep))
+        self.change(move |state| state.rotate(&tenant, &id, secret, keep))
     }
 
     fn enable<'a>(
@@ -124,7 +152,7 @@ impl Shelf for Directory {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Webhook>, ShelfError>> {
         let (tenant, id) = (tenant.to_owned(), id.to_owned());
-        self.blocking(move |state| state.enable(&tenant, &id))
+        self.change(move |state| state.enable(&tenant, &id))
     }
 
     fn queue<'a>(
@@ -132,9 +160,9 @@ impl Shelf for Directory {
         tenant: &'a str,
         id: &'a str,
         message: &'a Message,
-    ) -> BoxFuture<'a, Result<Option<DeliveryRecord>, ShelfError>> {
+    ) -> BoxFuture<'a, Result<QueueOutcome, ShelfError>> {
         let (tenant, id, message) = (tenant.to_owned(), id.to_owned(), message.clone());
-        self.blocking(move |state| state.queue(&tenant, &id, &message))
+        self.change(move |state| state.queue(&tenant, &id, &message))
     }
 
     fn deliveries<'a>(
@@ -163,7 +191,7 @@ impl Shelf for Directory {
         outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<(), ShelfError>> {
         let (number, attempt, outcome) = (claimed.number, claimed.attempt, outcome.clone());
-        self.blocking(move |state| state.settle(number, attempt, &outcome))
+        self.change(move |state| state.settle(number, attempt, &outcome))
     }
 
     fn waiting(&self) -> BoxFuture<'_, Result<(u64, Duration), ShelfError>> {
@@ -171,8 +199,14 @@ impl Shelf for Directory {
         Box::pin(async move { Ok(waiting) })
     }
 
+    fn sweep(&self) -> BoxFuture<'_, Result<(), ShelfError>> {
+        self.change(State::sweep)
+    }
+
     fn forget(&self, longer_ago: Duration) -> BoxFuture<'_, Result<(), ShelfError>> {
-        self.blocking(move |state| state.forget(longer_ago))
+        self.state().forget(longer_ago);
+        // The log is rewritten after a job, if it has become too long.
+        self.0.writer.submit(|_| Ok(()))
     }
 }
 

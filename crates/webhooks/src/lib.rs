@@ -29,8 +29,9 @@ pub use runs::AnnouncedJournal;
 pub use schedule::Schedule;
 pub use send::{Sender, TlsError};
 pub use shelf::{
-    CLAIMED_OF_TENANT, Claimed, DeliveryRecord, DeliveryState, DisabledReason, MAX_QUEUE,
-    MAX_WEBHOOKS, NewWebhook, Outcome, Shelf, ShelfError, Webhook,
+    CLAIMED_OF_TENANT, Claimed, DISABLED_ERROR, DeliveryRecord, DeliveryState, DisabledReason,
+    MAX_QUEUE, MAX_WEBHOOKS, NewWebhook, Outcome, QueueOutcome, SWEEP_STEP, Shelf, ShelfError,
+    Webhook,
 };
 pub use sign::Secret;
 pub use target::{Reach, TargetError};

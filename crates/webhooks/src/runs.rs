@@ -60,7 +60,7 @@ impl AnnouncedJournal {
 
     async fn announce(&self, run: &Address, seq: Sequence, body: &Body) {
         if let Some(message) = message(run, seq, OffsetDateTime::now_utc(), body) {
-            self.shelf.announce_later(run.tenant.clone(), message).await;
+            self.shelf.announce_durably(run.tenant.clone(), message).await;
         }
     }
 
@@ -79,7 +79,7 @@ impl AnnouncedJournal {
                 for event in events.iter().skip(own.unwrap_or(0)).filter(|it| it.at >= since) {
                     let found = message(&row.address, event.seq, event.at, &event.body);
                     if let Some(message) = found {
-                        self.shelf.announce_later(tenant.clone(), message).await;
+                        self.shelf.announce_durably(tenant.clone(), message).await;
                     }
                 }
             }

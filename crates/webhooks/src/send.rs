@@ -43,7 +43,8 @@ pub(crate) enum SendError {
     Target(#[from] TargetError),
     #[error("cannot connect")]
     Connect(#[source] io::Error),
-    #[error("the TLS handshake failed")]
+    /// The same text as above: otherwise a tenant could tell open ports from closed ones.
+    #[error("cannot connect")]
     Tls(#[source] io::Error),
     #[error("the receiver sent no valid response")]
     Http(#[source] hyper::Error),

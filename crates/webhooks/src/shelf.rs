@@ -12,8 +12,12 @@ use crate::sign::Secret;
 
 /// Webhooks of one tenant.
 pub const MAX_WEBHOOKS: usize = 20;
-/// Messages that wait for one webhook. One more disables it: `queue_full`.
+/// Messages that wait for one webhook. So many disable it: `queue_full`.
 pub const MAX_QUEUE: usize = 10_000;
+/// Messages that one step of [`Shelf::sweep`] ends.
+pub const SWEEP_STEP: usize = 1000;
+/// The error of a message that ended because its webhook is disabled.
+pub const DISABLED_ERROR: &str = "the webhook was disabled";
 
 /// The shelf could not do it.
 #[derive(Debug, thiserror::Error)]
@@ -117,6 +121,17 @@ pub struct DeliveryRecord {
     pub error: Option<String>,
 }
 
+/// The result of [`Shelf::queue`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueueOutcome {
+    Queued(DeliveryRecord),
+    NoWebhook,
+    /// The webhook is disabled.
+    Disabled,
+    /// [`MAX_QUEUE`] messages wait.
+    Full,
+}
+
 /// A message that one worker may send until its lease ends.
 #[derive(Debug, Clone)]
 pub struct Claimed {
@@ -173,20 +188,20 @@ pub trait Shelf: fmt::Debug + Send + Sync {
         keep: Duration,
     ) -> BoxFuture<'a, Result<Option<Webhook>, ShelfError>>;
 
-    /// Calls a disabled webhook again, with what waited.
+    /// Calls a disabled webhook again.
     fn enable<'a>(
         &'a self,
         tenant: &'a str,
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Webhook>, ShelfError>>;
 
-    /// Queues a message for one webhook, whatever its kinds.
+    /// Queues a message for one webhook, whatever its kinds, unless it is disabled or full.
     fn queue<'a>(
         &'a self,
         tenant: &'a str,
         id: &'a str,
         message: &'a Message,
-    ) -> BoxFuture<'a, Result<Option<DeliveryRecord>, ShelfError>>;
+    ) -> BoxFuture<'a, Result<QueueOutcome, ShelfError>>;
 
     /// Lists the newest messages of a webhook. None: there is no such webhook.
     fn deliveries<'a>(
@@ -196,8 +211,8 @@ pub trait Shelf: fmt::Debug + Send + Sync {
         most: usize,
     ) -> BoxFuture<'a, Result<Option<Vec<DeliveryRecord>>, ShelfError>>;
 
-    /// Claims messages that are due, a few of each tenant that is not `busy`. When the lease ends,
-    /// another worker may claim them.
+    /// Claims messages that are due, at most [`CLAIMED_OF_TENANT`] of each tenant that is not
+    /// `busy`. Tenants take turns. When the lease ends, another worker may claim them.
     fn claim<'a>(
         &'a self,
         most: usize,
@@ -214,6 +229,10 @@ pub trait Shelf: fmt::Debug + Send + Sync {
 
     /// Returns the number of waiting messages of enabled webhooks, and the age of the oldest.
     fn waiting(&self) -> BoxFuture<'_, Result<(u64, Duration), ShelfError>>;
+
+    /// Disables webhooks whose queue is full, and ends up to [`SWEEP_STEP`] messages that wait for
+    /// disabled ones.
+    fn sweep(&self) -> BoxFuture<'_, Result<(), ShelfError>>;
 
     /// Removes messages that ended longer ago than this.
     fn forget(&self, longer_ago: Duration) -> BoxFuture<'_, Result<(), ShelfError>>;

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use belljar_egress::{Openings, vet};
+use belljar_egress::{Openings, own, vet};
 use belljar_model::network::{Block, Policy};
 use http::Uri;
 use http::uri::Scheme;
@@ -93,14 +93,17 @@ impl Reach {
             None => default,
         };
         if let Some(address) = address {
-            self.vet(SocketAddr::new(address, port))?;
+            self.vet(&[SocketAddr::new(address, port)], own::addresses())?;
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Target { host, port, is_tls, authority: authority.as_str().to_owned(), path })
     }
 
-    fn vet(&self, address: SocketAddr) -> Result<(), TargetError> {
-        vet(address, &Policy::default(), &self.openings).map_err(|_| TargetError::Private)
+    /// Vets addresses for a host with its own ones.
+    fn vet(&self, addresses: &[SocketAddr], own: Vec<IpAddr>) -> Result<(), TargetError> {
+        let (policy, openings) = (Policy::default(), self.openings.clone().with_own(own));
+        let mut vetted = addresses.iter().map(|address| vet(*address, &policy, &openings));
+        vetted.try_for_each(|vetted| vetted.map_err(|_| TargetError::Private))
     }
 
     /// Resolves the host once and vets every address.
@@ -111,7 +114,7 @@ impl Reach {
         if found.is_empty() || found.len() > MAX_ADDRESSES {
             return Err(TargetError::NoAddress);
         }
-        found.iter().try_for_each(|address| self.vet(*address))?;
+        self.vet(&found, own::addresses())?;
         Ok(found)
     }
 }
@@ -173,6 +176,23 @@ mod tests {
         // Without TLS, loopback alone.
         assert_eq!(opened().target("http://10.1.2.3/"), Err(TargetError::NoTls));
         assert_eq!(opened().target("http://localhost/"), Err(TargetError::NoTls));
+    }
+
+    /// The addresses of this host are refused although they are public or in an opened range.
+    #[test]
+    fn this_host_is_refused() {
+        let own: Vec<IpAddr> = vec!["10.1.0.7".parse().unwrap(), "1.1.1.1".parse().unwrap()];
+        let vet = |address: &str| opened().vet(&[address.parse().unwrap()], own.clone());
+        assert_eq!(vet("10.1.0.7:443"), Err(TargetError::Private));
+        assert_eq!(vet("1.1.1.1:443"), Err(TargetError::Private));
+        assert_eq!(vet("10.1.0.8:443"), Ok(()));
+        assert_eq!(vet("1.0.0.1:443"), Ok(()));
+        let here = own::addresses().into_iter().find(IpAddr::is_ipv4);
+        let everything = Reach::new(vec!["0.0.0.0/0".parse().unwrap()]);
+        if let Some(here) = here {
+            let url = format!("https://{here}/");
+            assert_eq!(everything.target(&url), Err(TargetError::Private));
+        }
     }
 
     #[tokio::test]

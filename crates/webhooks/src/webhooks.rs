@@ -9,7 +9,9 @@ use time::OffsetDateTime;
 use crate::event::{EventKind, Message};
 use crate::schedule::Schedule;
 use crate::send::Sender;
-use crate::shelf::{DeliveryRecord, MAX_WEBHOOKS, NewWebhook, Shelf, ShelfError, Webhook};
+use crate::shelf::{
+    DeliveryRecord, MAX_WEBHOOKS, NewWebhook, QueueOutcome, Shelf, ShelfError, Webhook,
+};
 use crate::sign::{self, NoRandom, Secret};
 use crate::target::TargetError;
 use crate::worker::Signal;
@@ -136,7 +138,7 @@ impl Webhooks {
     }
 
     /// Queues a message of the kind `webhook.test`.
-    pub async fn test(&self, tenant: &str, id: &str) -> Result<Option<DeliveryRecord>, ShelfError> {
+    pub async fn test(&self, tenant: &str, id: &str) -> Result<QueueOutcome, ShelfError> {
         let data = serde_json::Map::from_iter([("webhook".to_owned(), id.into())]);
         let message = sign::random_id("msg_")?;
         let message = Message::new(message, EventKind::Test, OffsetDateTime::now_utc(), data);

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
 
-use crate::shelf::{Claimed, DisabledReason, Outcome, ShelfError};
+use crate::shelf::{CLAIMED_OF_TENANT, Claimed, DisabledReason, Outcome, ShelfError};
 use crate::sign::random_number;
 use crate::webhooks::{Inner, Webhooks};
 
 /// Messages that one worker sends at the same time.
 const AT_ONCE: usize = 64;
-/// Messages of one tenant among those, before it has to wait.
-const BUSY: usize = 8;
+/// Messages of one tenant among those.
+const AT_ONCE_OF_TENANT: usize = AT_ONCE / 8;
 /// Longer than an attempt can take, and its record.
 const LEASE: Duration = Duration::from_secs(45);
 const LOOK_AT_QUEUE: Duration = Duration::from_secs(5);
@@ -105,12 +105,14 @@ impl Inner {
         if most == 0 {
             return Ok(Vec::new());
         }
-        let busy = of_tenants.iter().filter(|(_, count)| **count >= BUSY);
+        let is_busy = |count: usize| count + CLAIMED_OF_TENANT > AT_ONCE_OF_TENANT;
+        let busy = of_tenants.iter().filter(|(_, count)| is_busy(**count));
         let busy: Vec<_> = busy.map(|(tenant, _)| tenant.clone()).collect();
         self.shelf.claim(most, &busy, LEASE).await
     }
 
     async fn look_at_queue(&self) {
+        let _ = self.shelf.sweep().await.inspect_err(warn);
         match self.shelf.waiting().await {
             Ok((waiting, oldest)) => (self.signal)(Signal::Queue { waiting, oldest }),
             Err(error) => warn(&error),

@@ -187,7 +187,7 @@ impl World {
                 let (at, kind) = (OffsetDateTime::now_utc(), HookKind::SandboxEnded);
                 let data = Message::of_sandbox(&event.sandbox, event.detail.as_deref());
                 let message = Message::new(format!("msg_{}", event.sandbox), kind, at, data);
-                announced.announce(event.tenant.as_str(), &message);
+                announced.announce(event.tenant.as_str().to_owned(), message);
             }
         });
         let actions = Actions::start(config, Keys::read(&keys)?).await?;

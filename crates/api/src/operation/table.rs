@@ -351,12 +351,12 @@ operations! {
     };
     DeleteWebhook: Delete "/v1/webhooks/{webhook}" "webhooks" "Deletes a webhook and the messages that wait for it.";
     TestWebhook: Post "/v1/webhooks/{webhook}/test" "webhooks" "Queues a message of the kind `webhook.test`." {
-        answers: &[Answer::Json(202, shape!(webhook::WebhookDelivery))],
+        answers: &[Answer::Json(202, shape!(webhook::WebhookDelivery))], also: &[409, 429],
     };
     RotateWebhook: Post "/v1/webhooks/{webhook}/rotate" "webhooks" "Makes a new secret. For a day, messages are signed with both." {
         answers: &[Answer::Json(200, shape!(webhook::Webhook))],
     };
-    EnableWebhook: Post "/v1/webhooks/{webhook}/enable" "webhooks" "Calls a disabled webhook again, with what waited." {
+    EnableWebhook: Post "/v1/webhooks/{webhook}/enable" "webhooks" "Calls a disabled webhook again." {
         answers: &[Answer::Json(200, shape!(webhook::Webhook))],
     };
     ListWebhookDeliveries: Get "/v1/webhooks/{webhook}/deliveries" "webhooks" "Lists the newest messages to a webhook." {

@@ -56,7 +56,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let rows = Arc::new(running::rows_of_server(data));
     let keeper = RowKeeper::start(queue, rows, options.running.keep_rows);
     let runs = running::of_server(&options.running, &actions, data, &hooks).await?;
-    let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks))?;
+    let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks.clone()))?;
     let server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
             .with_webhooks(webhooks)
@@ -67,6 +67,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     };
     let ended = server.run(listeners, stopped).await;
     warming.abort();
+    hooks.flush().await;
     keeper.stop().await;
     telemetry.stop().await;
     ended.hint("start the server again; `GET /v1/ended` then lists the lost sandboxes")?;

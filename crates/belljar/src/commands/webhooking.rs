@@ -27,7 +27,7 @@ pub(super) fn observer(shelf: &Directory) -> EventObserver {
     let shelf = shelf.clone();
     EventObserver::new(move |event| {
         if let Some(message) = message(event) {
-            shelf.announce(event.tenant.as_str(), &message);
+            shelf.announce(event.tenant.as_str().to_owned(), message);
         }
     })
 }

@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar_egress::own;
+
 use crate::config::Config;
-use crate::own;
 use crate::shared::Gateway;
 
 /// How often the file is looked at. A look is one system call.

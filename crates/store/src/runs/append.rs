@@ -1,6 +1,7 @@
 //! One event more, under a lease or from outside.
 
-use belljar_journal::{Address, AppendError, Appended, NewEvent, State, Stored, rules};
+use belljar_journal::event::PausePoint;
+use belljar_journal::{Address, AppendError, Appended, Body, NewEvent, State, Stored, rules};
 use belljar_model::{Generation, Sequence};
 use sqlx::Row as _;
 
@@ -78,8 +79,8 @@ impl Runs {
                insert into run_blob (run_id, sha256, content)
                select $2, $11, $12 from moved where $11::bytea is not null
                on conflict do nothing)
-             insert into run_event (run_id, seq, kind, v, gen, idem_key, body, blob_ref)
-             select $2, head_seq, $8, $9, $3, $4, $10::json, $11 from moved
+             insert into run_event (run_id, seq, kind, v, gen, idem_key, body, blob_ref, fact)
+             select $2, head_seq, $8, $9, $3, $4, $10::json, $11, $13 from moved
              returning seq",
         )
         .bind(&run.tenant)
@@ -94,6 +95,7 @@ impl Runs {
         .bind(columns.body)
         .bind(columns.blob)
         .bind(columns.content)
+        .bind(fact(&event.body))
         .fetch_optional(&self.store.pool)
         .await;
         match written {
@@ -140,6 +142,17 @@ impl Runs {
             Some(seen) if seen != head => Err(AppendError::Unseen { head }),
             _ => Ok(None),
         }
+    }
+}
+
+/// Returns the fact of an event that webhook messages tell, whatever the length of its body.
+pub(super) fn fact(body: &Body) -> Option<&'static str> {
+    match body {
+        Body::Finished(finished) => Some(finished.outcome.as_str()),
+        Body::Paused(paused) => {
+            matches!(paused.at, Some(PausePoint::Question { .. })).then_some("question")
+        }
+        _ => None,
     }
 }
 

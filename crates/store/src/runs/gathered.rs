@@ -10,7 +10,7 @@ use belljar_journal::{
 use belljar_model::Sequence;
 use time::OffsetDateTime;
 
-use super::append::{Columns, is_repetition};
+use super::append::{Columns, fact, is_repetition};
 use super::{Runs, failed};
 use crate::read;
 
@@ -22,6 +22,7 @@ struct Arrays {
     keys: Vec<Option<String>>,
     bodies: Vec<Option<String>>,
     blobs: Vec<Option<Vec<u8>>>,
+    facts: Vec<Option<String>>,
     /// Blobs that are kept, of events and of what they name.
     digests: Vec<Vec<u8>>,
     contents: Vec<Vec<u8>>,
@@ -35,6 +36,7 @@ impl Arrays {
         self.keys.push(event.key.as_ref().map(|key| key.as_str().to_owned()));
         self.bodies.push(body.map(str::to_owned));
         self.blobs.push(blob.map(<[u8]>::to_vec));
+        self.facts.push(fact(&event.body).map(str::to_owned));
         if let (Some(blob), Some(content)) = (blob, content) {
             self.keep(blob, content);
         }
@@ -114,12 +116,13 @@ impl Runs {
                select $2, b.sha256, b.content
                from moved, unnest($14::bytea[], $15::bytea[]) as b (sha256, content)
                on conflict do nothing)
-             insert into run_event (run_id, seq, kind, v, gen, idem_key, body, blob_ref)
+             insert into run_event (run_id, seq, kind, v, gen, idem_key, body, blob_ref, fact)
              select $2, moved.head_seq - $4 + e.place, e.kind, e.v, $3, e.idem_key, e.body::json,
-                    e.blob
+                    e.blob, e.fact
              from moved,
-                  unnest($9::text[], $10::integer[], $11::text[], $12::text[], $13::bytea[])
-                    with ordinality as e (kind, v, idem_key, body, blob, place)
+                  unnest($9::text[], $10::integer[], $11::text[], $12::text[], $13::bytea[],
+                         $16::text[])
+                    with ordinality as e (kind, v, idem_key, body, blob, fact, place)
              order by e.place
              returning seq, at",
         )
@@ -138,6 +141,7 @@ impl Runs {
         .bind(arrays.blobs)
         .bind(arrays.digests)
         .bind(arrays.contents)
+        .bind(arrays.facts)
         .fetch_all(&self.store.pool)
         .await;
         let mut written = match written {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use belljar_webhooks::{
-    CLAIMED_OF_TENANT, Claimed, DeliveryRecord, DeliveryState, Message, Outcome, Secret,
+    CLAIMED_OF_TENANT, Claimed, DISABLED_ERROR, DeliveryRecord, DeliveryState, MAX_QUEUE, Message,
+    Outcome, QueueOutcome, SWEEP_STEP, Secret,
 };
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -11,6 +12,16 @@ use sqlx::postgres::PgRow;
 use super::{WebhookRows, kind};
 use crate::error::{StoreError, of};
 use crate::read;
+
+/// A message at this place, counted from 0, makes the queue of a webhook full.
+fn last_place() -> i64 {
+    i64::try_from(MAX_QUEUE - 1).unwrap_or(i64::MAX)
+}
+
+/// Rows that one statement changes.
+fn step() -> i64 {
+    i64::try_from(SWEEP_STEP).unwrap_or(i64::MAX)
+}
 
 const RECORD: &str = "message, kind, state, attempts, d.made_at,
                       case when state = 'waiting' then due_at end as next_at, status, error";
@@ -55,10 +66,14 @@ impl WebhookRows {
         tenant: &str,
         id: &str,
         message: &Message,
-    ) -> Result<Option<DeliveryRecord>, StoreError> {
+    ) -> Result<QueueOutcome, StoreError> {
         let sql = format!(
             "insert into webhook_delivery as d (webhook, tenant, message, kind, body)
-             select id, tenant, $3, $4, $5 from webhook where tenant = $1 and id = $2
+             select id, tenant, $3, $4, $5 from webhook w
+             where tenant = $1 and id = $2 and disabled is null
+               and not exists (select from webhook_delivery q
+                               where q.webhook = w.id and q.state = 'waiting'
+                               order by q.due_at offset $6 limit 1)
              returning {RECORD}"
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(sql))
@@ -67,10 +82,19 @@ impl WebhookRows {
             .bind(&message.id)
             .bind(message.kind.as_str())
             .bind(&message.body)
+            .bind(last_place())
             .fetch_optional(&self.store.pool)
             .await
             .map_err(of)?;
-        row.as_ref().map(record).transpose()
+        if let Some(row) = row {
+            return record(&row).map(QueueOutcome::Queued);
+        }
+        let known = self.of_tenant(tenant).await?.into_iter().find(|webhook| webhook.id == id);
+        Ok(match known {
+            None => QueueOutcome::NoWebhook,
+            Some(webhook) if webhook.disabled.is_some() => QueueOutcome::Disabled,
+            Some(_) => QueueOutcome::Full,
+        })
     }
 
     pub(super) async fn messages(
@@ -95,6 +119,8 @@ impl WebhookRows {
         rows.iter().map(record).collect::<Result<_, _>>().map(Some)
     }
 
+    /// Looks at one message of each enabled webhook, and then at those of some tenants, chosen at
+    /// random: messages of disabled webhooks are not read, and each tenant has the same chance.
     pub(super) async fn take(
         &self,
         most: usize,
@@ -102,15 +128,24 @@ impl WebhookRows {
         lease: Duration,
     ) -> Result<Vec<Claimed>, StoreError> {
         let rows = sqlx::query(
-            "with due as (
-               select d.number from (
-                 select distinct tenant from webhook
-                 where disabled is null and tenant <> all($2)) t
+            "with head as materialized (
+               select w.id, w.tenant from webhook w
                cross join lateral (
-                 select m.number from webhook_delivery m
-                 join webhook w on w.id = m.webhook and w.disabled is null
-                 where m.tenant = t.tenant and m.state = 'waiting' and m.due_at <= now()
-                 order by m.due_at limit $4 for update of m skip locked) d
+                 select from webhook_delivery m
+                 where m.webhook = w.id and m.state = 'waiting' and m.due_at <= now()
+                 order by m.due_at limit 1) first
+               where w.disabled is null and w.tenant <> all($2)),
+             due as materialized (
+               select d.number from (
+                 select tenant from head group by tenant order by random() limit $1) t
+               cross join lateral (
+                 select q.number from head h
+                 cross join lateral (
+                   select m.number, m.due_at from webhook_delivery m
+                   where m.webhook = h.id and m.state = 'waiting' and m.due_at <= now()
+                   order by m.due_at limit $4 for update of m skip locked) q
+                 where h.tenant = t.tenant
+                 order by q.due_at limit $4) d
                limit $1)
              update webhook_delivery m
              set attempts = attempts + 1, due_at = now() + $3 * interval '1 second'
@@ -190,14 +225,81 @@ impl WebhookRows {
         Ok((read::number(&row, "count")?, Duration::from_secs_f64(age.max(0.0))))
     }
 
-    pub(super) async fn forget_ended(&self, longer_ago: Duration) -> Result<(), StoreError> {
+    /// Disables webhooks whose queue is full, and ends some of what waits for disabled ones.
+    pub(super) async fn sweep_queues(&self) -> Result<(), StoreError> {
         sqlx::query(
-            "delete from webhook_delivery where ended_at < now() - $1 * interval '1 second'",
+            "update webhook w set disabled = 'queue_full'
+             where disabled is null and exists (
+               select from webhook_delivery d
+               where d.webhook = w.id and d.state = 'waiting'
+               order by d.due_at offset $1 limit 1)",
         )
-        .bind(longer_ago.as_secs_f64())
+        .bind(last_place())
+        .execute(&self.store.pool)
+        .await
+        .map_err(of)?;
+        sqlx::query(
+            "with waiting as materialized (
+               select d.number from webhook w
+               cross join lateral (
+                 select m.number from webhook_delivery m
+                 where m.webhook = w.id and m.state = 'waiting'
+                 order by m.due_at limit $1 for update of m skip locked) d
+               where w.disabled is not null limit $1)
+             update webhook_delivery m set state = 'failed', error = $2, ended_at = now()
+             from waiting where m.number = waiting.number",
+        )
+        .bind(step())
+        .bind(DISABLED_ERROR)
         .execute(&self.store.pool)
         .await
         .map_err(of)?;
         Ok(())
+    }
+
+    pub(super) async fn forget_ended(&self, longer_ago: Duration) -> Result<(), StoreError> {
+        loop {
+            let done = sqlx::query(
+                "delete from webhook_delivery where number in (
+                   select number from webhook_delivery
+                   where ended_at < now() - $1 * interval '1 second'
+                   limit $2 for update skip locked)",
+            )
+            .bind(longer_ago.as_secs_f64())
+            .bind(step())
+            .execute(&self.store.pool)
+            .await
+            .map_err(of)?;
+            if done.rows_affected() < SWEEP_STEP as u64 {
+                return self.forget_orphans().await;
+            }
+        }
+    }
+
+    /// Removes messages of webhooks that were deleted. It reads one index entry of each webhook.
+    async fn forget_orphans(&self) -> Result<(), StoreError> {
+        loop {
+            let done = sqlx::query(
+                "with recursive known as (
+                   select min(webhook) as id from webhook_delivery
+                   union all
+                   select (select min(d.webhook) from webhook_delivery d where d.webhook > known.id)
+                   from known where known.id is not null)
+                 delete from webhook_delivery where number in (
+                   select d.number from known
+                   cross join lateral (
+                     select m.number from webhook_delivery m where m.webhook = known.id
+                     limit $1) d
+                   where not exists (select from webhook w where w.id = known.id)
+                   limit $1)",
+            )
+            .bind(step())
+            .execute(&self.store.pool)
+            .await
+            .map_err(of)?;
+            if done.rows_affected() < SWEEP_STEP as u64 {
+                return Ok(());
+            }
+        }
     }
 }

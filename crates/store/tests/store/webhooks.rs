@@ -1,16 +1,20 @@
 //! Messages to webhooks are written with the change that they tell of.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use belljar_journal::Address;
+use belljar_journal::event::{CallRef, Finished, Outcome as RunOutcome, PausePoint, Paused};
+use belljar_journal::{Address, Journal as _, MOST_INLINE_BYTES, NewEvent};
 use belljar_model::{EndReason, RunId};
 use belljar_store::Store;
+use belljar_testkit::Postgres;
 use belljar_webhooks::{
-    Claimed, DeliveryState, DisabledReason, EventKind, MAX_WEBHOOKS, NewWebhook, Outcome, Secret,
+    CLAIMED_OF_TENANT, Claimed, DISABLED_ERROR, DeliveryState, DisabledReason, EventKind,
+    MAX_QUEUE, MAX_WEBHOOKS, Message, NewWebhook, Outcome, QueueOutcome, SWEEP_STEP, Secret,
     Shelf as _,
 };
+use time::OffsetDateTime;
 
-use super::{LEASE, LIFE, id, node, running, runs::begun, store};
+use super::{LEASE, LIFE, id, node, running, runs::begun, store, store_at};
 
 const SANDBOXES: [EventKind; 4] = [
     EventKind::SandboxCreated,
@@ -118,7 +122,7 @@ async fn a_claim_ends_with_its_lease() {
 }
 
 #[tokio::test]
-async fn a_disabled_webhook_keeps_what_waits() {
+async fn a_disabled_webhook_is_not_called_until_it_is_enabled() {
     let store = store().await;
     let hooks = store.webhooks();
     let hook = new("ann", 1, &SANDBOXES);
@@ -159,4 +163,177 @@ async fn a_tenant_has_only_so_many_webhooks() {
     }
     assert!(store.webhooks().add(&new("ann", 99, &SANDBOXES)).await.unwrap().is_none());
     assert!(store.webhooks().add(&new("bob", 100, &SANDBOXES)).await.unwrap().is_some());
+}
+
+/// A store, and the name of its schema.
+async fn store_and_schema() -> (Store, String) {
+    let url = Postgres::shared().schema();
+    let schema = url.rsplit('=').next().unwrap().to_owned();
+    (store_at(&url).await, schema)
+}
+
+/// Puts messages into the queue of a webhook at once.
+fn fill(schema: &str, webhook: &str, tenant: &str, count: usize) {
+    let sql = format!(
+        "insert into {schema}.webhook_delivery (webhook, tenant, message, kind, body, due_at)
+         select '{webhook}', '{tenant}', 'msg_' || n, 'sandbox.created', '{{}}',
+                now() - interval '1 hour'
+         from generate_series(1, {count}) n;
+         analyze {schema}.webhook_delivery"
+    );
+    Postgres::shared().run(&sql).unwrap();
+}
+
+fn test_message(id: &str) -> Message {
+    let now = OffsetDateTime::now_utc();
+    Message::new(id.to_owned(), EventKind::Test, now, serde_json::Map::new())
+}
+
+/// A change of state neither waits for a request that deletes a webhook nor fails with it.
+#[tokio::test]
+async fn a_delete_in_progress_does_not_delay_a_change() {
+    let (store, schema) = store_and_schema().await;
+    let hook = new("ann", 1, &SANDBOXES);
+    store.webhooks().add(&hook).await.unwrap().unwrap();
+    let node = node(&store, "one", LEASE).await;
+    let epoch = running(&store, "ann", 1, node).await;
+    let sql = format!(
+        "begin; delete from {schema}.webhook where id = '{}'; select pg_sleep(5); commit",
+        hook.id
+    );
+    let deleting = tokio::task::spawn_blocking(move || Postgres::shared().run(&sql).unwrap());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begin = Instant::now();
+    store.paused("ann", &id(1), epoch).await.unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    deleting.await.unwrap();
+    store.end("ann", &id(1), None, EndReason::Killed).await.unwrap();
+    assert!(claim(&store, LEASE).await.is_empty());
+    // What was queued for a webhook that is gone is removed.
+    store.webhooks().forget(LIFE).await.unwrap();
+    store.webhooks().add(&hook).await.unwrap().unwrap();
+    assert!(store.webhooks().deliveries("ann", &hook.id, 9).await.unwrap().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_test_is_refused_by_a_full_queue_and_a_disabled_webhook() {
+    let (store, schema) = store_and_schema().await;
+    let hooks = store.webhooks();
+    let hook = new("ann", 1, &SANDBOXES);
+    hooks.add(&hook).await.unwrap().unwrap();
+    let unknown = hooks.queue("bob", &hook.id, &test_message("msg_x")).await.unwrap();
+    assert_eq!(unknown, QueueOutcome::NoWebhook);
+    fill(&schema, &hook.id, "ann", MAX_QUEUE - 1);
+    let last = hooks.queue("ann", &hook.id, &test_message("msg_a")).await.unwrap();
+    assert!(matches!(last, QueueOutcome::Queued(_)), "{last:?}");
+    let full = hooks.queue("ann", &hook.id, &test_message("msg_b")).await.unwrap();
+    assert_eq!(full, QueueOutcome::Full);
+    hooks.sweep().await.unwrap();
+    let disabled = hooks.queue("ann", &hook.id, &test_message("msg_c")).await.unwrap();
+    assert_eq!(disabled, QueueOutcome::Disabled);
+}
+
+/// The change itself counts nothing. The worker disables the webhook and ends what waits, in
+/// bounded steps.
+#[tokio::test]
+async fn a_full_queue_is_swept_by_the_worker() {
+    let (store, schema) = store_and_schema().await;
+    let hooks = store.webhooks();
+    let hook = new("ann", 1, &SANDBOXES);
+    hooks.add(&hook).await.unwrap().unwrap();
+    fill(&schema, &hook.id, "ann", MAX_QUEUE);
+    let node = node(&store, "one", LEASE).await;
+    running(&store, "ann", 1, node).await;
+    let shown = hooks.list("ann").await.unwrap();
+    assert_eq!(shown[0].disabled, None, "the change disabled it");
+    assert_eq!(hooks.waiting().await.unwrap().0, MAX_QUEUE as u64 + 1);
+    hooks.sweep().await.unwrap();
+    assert_eq!(hooks.list("ann").await.unwrap()[0].disabled, Some(DisabledReason::QueueFull));
+    let known = hooks.deliveries("ann", &hook.id, MAX_QUEUE * 2).await.unwrap().unwrap();
+    let ended = known.iter().filter(|it| it.state == DeliveryState::Failed);
+    assert_eq!(ended.clone().count(), SWEEP_STEP);
+    assert!(ended.clone().all(|it| it.error.as_deref() == Some(DISABLED_ERROR)));
+    for _ in 0..=MAX_QUEUE / SWEEP_STEP {
+        hooks.sweep().await.unwrap();
+    }
+    hooks.enable("ann", &hook.id).await.unwrap().unwrap();
+    assert_eq!(hooks.waiting().await.unwrap().0, 0);
+    assert!(claim(&store, LEASE).await.is_empty());
+    hooks.forget(Duration::ZERO).await.unwrap();
+    assert!(hooks.deliveries("ann", &hook.id, 9).await.unwrap().unwrap().is_empty());
+}
+
+/// A claim does not read what waits for disabled webhooks.
+#[tokio::test]
+async fn a_disabled_backlog_does_not_slow_a_claim() {
+    let (store, schema) = store_and_schema().await;
+    let hooks = store.webhooks();
+    let (dead, live) = (new("ann", 1, &SANDBOXES), new("ann", 2, &SANDBOXES));
+    hooks.add(&dead).await.unwrap().unwrap();
+    hooks.add(&live).await.unwrap().unwrap();
+    fill(&schema, &dead.id, "ann", 200_000);
+    let sql = format!("update {schema}.webhook set disabled = 'gone' where id = '{}'", dead.id);
+    Postgres::shared().run(&sql).unwrap();
+    let mut fastest = Duration::MAX;
+    for number in 0..10 {
+        let message = test_message(&format!("msg_{number}"));
+        hooks.queue("ann", &live.id, &message).await.unwrap();
+        let begin = Instant::now();
+        let claimed = claim(&store, LEASE).await;
+        fastest = fastest.min(begin.elapsed());
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(claimed[0].message.id, message.id);
+    }
+    assert!(fastest < Duration::from_millis(25), "{fastest:?}");
+}
+
+/// A tenant with a long queue gets a few places of a claim; none of many tenants is left out.
+#[tokio::test]
+async fn every_tenant_has_its_turn() {
+    let (store, schema) = store_and_schema().await;
+    let hooks = store.webhooks();
+    for number in 1..=12 {
+        let tenant = format!("tenant-{number}");
+        store.put_tenant(&tenant, None, super::QUOTA).await.unwrap();
+        let hook = new(&tenant, number, &SANDBOXES);
+        hooks.add(&hook).await.unwrap().unwrap();
+        fill(&schema, &hook.id, &tenant, 100);
+    }
+    let all = hooks.claim(64, &[], LEASE).await.unwrap();
+    assert!(all.len() >= 12 * CLAIMED_OF_TENANT);
+    // Four places at a time: in the order of their names, the first would have all of them.
+    let mut served = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let some = hooks.claim(CLAIMED_OF_TENANT, &[], LEASE).await.unwrap();
+        assert_eq!(some.len(), CLAIMED_OF_TENANT);
+        served.extend(some.into_iter().map(|it| it.tenant));
+    }
+    assert!(served.len() > 3, "{served:?}");
+}
+
+/// An event whose body is a blob tells the same facts.
+#[tokio::test]
+async fn a_long_event_keeps_its_facts() {
+    let store = store().await;
+    let kinds = [EventKind::RunWaiting, EventKind::RunEnded];
+    store.webhooks().add(&new("ann", 1, &kinds)).await.unwrap().unwrap();
+    let address = Address { tenant: "ann".to_owned(), run: RunId::from_bits([1; 16]) };
+    begun(&store, &address).await;
+    let runs = store.runs();
+    let lease = runs.claim(&address, "w", LIFE).await.unwrap();
+    let long = "x".repeat(2 * MOST_INLINE_BYTES);
+    let call = CallRef { turn: 1, id: "one".to_owned() };
+    let at = Some(PausePoint::Question { call, text: long.clone() });
+    let head = runs.find(&address).await.unwrap().head;
+    let paused = NewEvent::new(Paused { answers: None, at }).seen(head);
+    runs.append(&lease, paused).await.unwrap();
+    let result = Some(long);
+    let outcome = RunOutcome::Answered;
+    let finished = Finished { outcome, error: None, message: None, result };
+    let head = runs.find(&address).await.unwrap().head;
+    runs.append(&lease, NewEvent::new(finished).seen(head)).await.unwrap();
+    let all = drain(&store).await;
+    let told: Vec<_> = all.iter().map(|it| it.message.kind).collect();
+    assert_eq!(told, kinds);
+    assert!(all[1].message.body.contains("\"outcome\" : \"answered\""), "{}", all[1].message.body);
 }

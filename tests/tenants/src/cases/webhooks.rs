@@ -263,5 +263,27 @@ async fn own(a: &Client, b: &Client) -> anyhow::Result<String> {
     ensure!(shown["secret"].is_null(), "the secret is shown again");
     ensure!(received.try_recv().is_err(), "a message too many");
     a.send("DELETE", &at(""), "").await?.expect(204)?;
+    // A disabled webhook takes no tests until it is enabled.
+    let (port, mut received) = receiver(OPENED, vec!["410 Gone"]).await?;
+    let (gone, _) = hook(a, &format!("http://{OPENED}:{port}/gone"), "sandbox.ended").await?;
+    let at = |rest: &str| format!("/v1/webhooks/{gone}{rest}");
+    a.send("POST", &at("/test"), "").await?.expect(202)?;
+    let begin = Instant::now();
+    loop {
+        let shown = a.get(&at("")).await?.expect(200)?.value()?;
+        if shown["disabled"] == "gone" {
+            break;
+        }
+        ensure!(begin.elapsed() < HANG_LIMIT, "{shown}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let refused = a.send("POST", &at("/test"), "").await?.expect(409)?;
+    ensure!(refused.code()? == "webhook_disabled");
+    a.send("POST", &at("/enable"), "").await?.expect(200)?;
+    a.send("POST", &at("/test"), "").await?.expect(202)?;
+    for _ in 0..2 {
+        next(&mut received).await?;
+    }
+    a.send("DELETE", &at(""), "").await?.expect(204)?;
     Ok("6 requests of another tenant refused".to_owned())
 }

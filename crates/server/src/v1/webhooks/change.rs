@@ -1,7 +1,9 @@
 //! `DELETE /v1/webhooks/{webhook}` and `POST /v1/webhooks/{webhook}/…`
 
 use axum::Json;
+use belljar_actions::{Kind, Problem};
 use belljar_api::webhook as api;
+use belljar_webhooks::{MAX_QUEUE, QueueOutcome};
 use http::StatusCode;
 
 use super::{Hooks, delivery, failed, unknown, view};
@@ -24,7 +26,19 @@ pub(in crate::v1) async fn test(
     At(id): At<String>,
 ) -> Result<(StatusCode, Json<api::WebhookDelivery>), Failure> {
     let queued = webhooks.test(tenant.as_str(), &id).await.map_err(|error| failed(&error))?;
-    Ok((StatusCode::ACCEPTED, Json(delivery(queued.ok_or_else(unknown)?))))
+    match queued {
+        QueueOutcome::Queued(record) => Ok((StatusCode::ACCEPTED, Json(delivery(record)))),
+        QueueOutcome::NoWebhook => Err(unknown()),
+        QueueOutcome::Disabled => {
+            Err(Problem::new(Kind::Conflict, "webhook_disabled", "the webhook is disabled")
+                .hint("enable it: POST /v1/webhooks/…/enable")
+                .into())
+        }
+        QueueOutcome::Full => {
+            let message = format!("{MAX_QUEUE} messages wait for the webhook, the maximum");
+            Err(Problem::new(Kind::TooMany, "webhook_queue_full", message).into())
+        }
+    }
 }
 
 pub(in crate::v1) async fn rotate(

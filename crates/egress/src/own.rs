@@ -1,12 +1,12 @@
-//! Where this host itself is found: addresses that no sandbox reaches unless an
-//! operator names the port.
+//! Addresses of this host itself: neither sandboxes nor webhooks reach them unless an operator
+//! names the port.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// This host's addresses, from the kernel's tables. Loopback is not among them:
-/// it is never public, and whoever opens it means it.
-pub(crate) fn addresses() -> Vec<IpAddr> {
+/// Returns this host's addresses, from the kernel's tables. Loopback is not among them: it is
+/// never public, and an operator who opens it means it.
+pub fn addresses() -> Vec<IpAddr> {
     let routes = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let interfaces = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     let v4 = v4(&routes).into_iter().map(IpAddr::V4);
