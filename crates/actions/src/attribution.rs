@@ -142,13 +142,16 @@ impl Attributor {
         let facts = sandbox.facts();
         let began = u64::try_from(facts.started_at.unix_micros()).unwrap_or_default();
         let ran = sandbox.ran();
+        // With pauses: the charge counts at the end of the sandbox.
+        let lived = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let lived = micros(lived).saturating_sub(began);
         queue.push(AttributedRow {
             id: String::new(),
             tenant: facts.tenant.as_str().to_owned(),
             sandbox: sandbox.id().clone(),
             attribution: None,
             began,
-            micros: micros(ran),
+            micros: lived,
             body: RowBody::Sandbox(SandboxRow {
                 run: facts.metadata.get("run").and_then(|run| run.parse().ok()),
                 ran_ms: u64::try_from(ran.as_millis()).unwrap_or(u64::MAX),

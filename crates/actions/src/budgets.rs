@@ -124,7 +124,10 @@ impl Books {
         self.budgets.retain(|budget| budget.key == asked.key || !budget.is_over(now));
         let id = self.last_id + 1;
         let budget = self.budget(&asked.key, start);
-        if budget.window_start < start {
+        if budget.window_start > start.saturating_add(every) {
+            // The clock was ahead once. The window of now begins, with all that is leased.
+            budget.window_start = start;
+        } else if budget.window_start < start {
             budget.window_start = start;
             budget.leased = BudgetAmount::default();
             budget.slices.clear();
@@ -266,6 +269,18 @@ mod tests {
         granted(&books.lease(&asked("c", 1000), 2 * DAY));
         // A clock that goes back opens no earlier window.
         assert_eq!(books.lease(&asked("d", 1), DAY + 5), exhausted);
+    }
+
+    /// Else the budget would be used up until the time that the clock once showed.
+    #[test]
+    fn a_clock_that_was_ahead_locks_no_budget_and_frees_nothing() {
+        let mut books = Books::default();
+        granted(&books.lease(&asked("a", 600), 1000 * DAY));
+        let slice = granted(&books.lease(&asked("a", 300), 2 * DAY + 1));
+        assert_eq!(slice.ends_in_ms, Some(DAY - 1));
+        let exhausted = BudgetAnswer::Exhausted { is_held: true };
+        assert_eq!(books.lease(&asked("b", 200), 2 * DAY + 2), exhausted);
+        granted(&books.lease(&asked("b", 1000), 3 * DAY));
     }
 
     #[tokio::test]

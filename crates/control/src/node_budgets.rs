@@ -37,21 +37,18 @@ impl Control {
         if asked.number != number {
             return Err(NodeRefusal::OtherNode);
         }
-        // On a task of its own: a statement that is dropped on its way costs its connection. A
-        // slice that comes too late stays spent.
-        let store = self.store().clone();
-        let answered = tokio::spawn(async move {
-            let _place = place;
-            store.answer_budget(Some(number), &asked.request).await
-        });
-        match tokio::time::timeout(STORE_TIMEOUT, answered).await {
-            Ok(Ok(Ok(answer))) => Ok(Json(answer).into_response()),
-            Ok(Ok(Err(error))) => {
+        // The node asks another replica then, which grants another slice: this one is taken back.
+        let store = self.store();
+        let answered =
+            store.answer_budget_within(STORE_TIMEOUT, Some(number), asked.request, place).await;
+        match answered {
+            Some(Ok(answer)) => Ok(Json(answer).into_response()),
+            Some(Err(error)) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, node = self.node_name(number), "no slice of a budget");
                 Err(NodeRefusal::Database)
             }
-            Ok(Err(_)) | Err(_) => Err(NodeRefusal::Database),
+            None => Err(NodeRefusal::Database),
         }
     }
 }

@@ -84,7 +84,8 @@ pub struct LedgerEntry {
     pub operation: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Microseconds since 1970. The charge counts for the day (UTC) of this.
+    /// Microseconds since 1970: when the request began, or the sandbox ended. The charge counts for
+    /// the day (UTC) of this.
     pub began: u64,
     pub amounts: Amounts,
 }
@@ -249,6 +250,7 @@ fn charge(row: &AttributedRow) -> Option<LedgerEntry> {
             entry.source = format!("sandbox:{}", row.sandbox);
             entry.account = Account::Sandboxes;
             entry.run.clone_from(&ended.run);
+            entry.began = row.began.saturating_add(row.micros);
             entry.amounts.sandbox_ms = ended.ran_ms;
             return (ended.ran_ms > 0).then_some(entry);
         }

@@ -135,6 +135,21 @@ impl BudgetAmount {
     }
 }
 
+impl BudgetRequest {
+    /// The message that gives back the whole slice of an answer to this request; none if the
+    /// answer has no slice.
+    pub fn return_of(&self, answer: &BudgetAnswer) -> Option<ReturnSlices> {
+        let (Self::Lease(asked), BudgetAnswer::Granted(slice)) = (self, answer) else {
+            return None;
+        };
+        Some(ReturnSlices {
+            gateway: asked.gateway.clone(),
+            key: asked.key.clone(),
+            slices: vec![UnusedSlice { id: slice.id, unused: slice.amount }],
+        })
+    }
+}
+
 impl BudgetLimit {
     /// The slice that a window may hand out of which `leased` is out; none if less than
     /// `at_least` remains. PostgreSQL computes the same in `budget_slice_size`.

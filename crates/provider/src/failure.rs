@@ -75,6 +75,11 @@ impl Failure {
             || message.contains("maximum context length")
     }
 
+    /// Returns true if the request was passed on, and not refused.
+    pub(crate) fn may_cost(&self) -> bool {
+        !matches!(self, Self::Unreachable(_) | Self::Status { .. })
+    }
+
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
             Self::Status { status, kind, message, retry_after, should_retry } => {

@@ -115,6 +115,16 @@ pub enum AnswerError {
 }
 
 impl AnswerError {
+    /// Returns true if the model had begun to answer: the gateway charges such a request, with
+    /// what it reserved if no usage was heard of. A refused one costs nothing.
+    pub fn may_cost(&self) -> bool {
+        match self {
+            Self::Invalid(_) | Self::OutOfBudget { .. } => false,
+            Self::Refused(failure) | Self::Unusable(failure) => failure.may_cost(),
+            Self::GaveUp { last, .. } => last.may_cost(),
+        }
+    }
+
     /// The prompt does not fit the model: what helps is a shorter one.
     pub fn is_too_long(&self) -> bool {
         matches!(self, Self::Refused(failure) if failure.is_too_long())

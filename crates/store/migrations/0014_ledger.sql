@@ -1,5 +1,10 @@
 -- Charges have quantities, and belong to a run, a turn and a call. What costs nothing is charged
 -- too: its quantities count.
+--
+-- The table is written anew, under its lock. That may take longer than any other statement does.
+set local statement_timeout = 0;
+set local lock_timeout = '60s';
+
 alter table ledger
     drop constraint ledger_nano_dollars_check,
     add constraint ledger_nano_dollars_check check (nano_dollars >= 0),
@@ -9,7 +14,8 @@ alter table ledger
     add column call text,
     add column operation text,
     add column model text,
-    -- When the charged request began; none: when it was charged.
+    -- When the charged request began, within a day of when it was charged; none: when it was
+    -- charged. Sandboxes are charged at their end.
     add column began_at timestamptz,
     -- Kinds of tokens never overlap.
     add column input_tokens bigint not null default 0 check (input_tokens >= 0),
@@ -18,7 +24,8 @@ alter table ledger
     add column output_tokens bigint not null default 0 check (output_tokens >= 0),
     add column egress_bytes bigint not null default 0 check (egress_bytes >= 0),
     add column sandbox_ms bigint not null
-        generated always as (coalesce((detail ->> 'ran_ms')::bigint, 0)) stored,
+        generated always as (case when detail ->> 'ran_ms' ~ '^[0-9]{1,18}$'
+                             then (detail ->> 'ran_ms')::bigint else 0 end) stored,
     -- No usage was heard of: what was reserved was charged.
     add column is_estimated boolean not null default false;
 
@@ -31,11 +38,10 @@ insert into price (what, nano_dollars) values ('egress_gigabyte', 0);
 -- under a key that names the run; the run counts if the tenant has it.
 create or replace function charge_sandbox() returns trigger language plpgsql as $$
 begin
-    insert into ledger (tenant, debit, credit, nano_dollars, source, sandbox, run, began_at, detail)
+    insert into ledger (tenant, debit, credit, nano_dollars, source, sandbox, run, detail)
     select new.tenant, 'usage', 'sandboxes', cost, 'sandbox:' || new.id, new.id,
            (select u.id from run u where u.tenant = new.tenant
             and u.id = substring(new.request_key from '^run-([a-z0-9]{26})-[0-9]+$')),
-           new.started_at,
            jsonb_build_object('ran_ms', new.ran_ms, 'second', nano_dollars)
     from (select nano_dollars,
                  least(div(new.ran_ms::numeric * nano_dollars, 1000),

@@ -3,16 +3,19 @@
 //! Each is one statement that locks the budget's row. So what is handed out, and what was spent of
 //! it, never passes the limit, however many gateways ask at once.
 
+use std::time::Duration;
+
 use belljar_model::NodeNumber;
 use belljar_model::budget::{
-    AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetRequest, MAX_SLICE, ReturnSlices,
-    SLICE_DIVISOR, Slice, UnusedSlice,
+    AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetLimit, BudgetRequest, MAX_SLICE,
+    ReturnSlices, SLICE_DIVISOR, Slice, UnusedSlice,
 };
 use serde_json::{Value, json};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::QueryAs;
 use sqlx::types::Json;
 use sqlx::{FromRow, Postgres};
+use tokio::sync::oneshot;
 
 use crate::error::{StoreError, of};
 use crate::{Store, read};
@@ -109,7 +112,55 @@ const RETURN: &str = "
     )
     select count(*) from back";
 
+/// Longest window. The end of a longer one may be no time that the database has.
+const MAX_WINDOW_SECONDS: u64 = 100 * 366 * 86_400;
+/// Attempts to take back a slice that was granted too late. After them, it stays spent.
+const LATE_RETURN_ATTEMPTS: u32 = 5;
+const LATE_RETURN_RETRY: Duration = Duration::from_secs(1);
+
 impl Store {
+    /// Answers a gateway as [`Self::answer_budget`] does; none if that takes longer than `patience`.
+    /// A slice that is granted after the caller stopped waiting, or was dropped, is taken back.
+    ///
+    /// `place` is held for as long as the database is at it.
+    pub async fn answer_budget_within(
+        &self,
+        patience: Duration,
+        node: Option<NodeNumber>,
+        request: BudgetRequest,
+        place: impl Send + 'static,
+    ) -> Option<Result<BudgetAnswer, StoreError>> {
+        // On a task of its own: a statement that is dropped on its way costs its connection.
+        let (sender, mut receiver) = oneshot::channel();
+        let store = self.clone();
+        tokio::spawn(async move {
+            let answer = store.answer_budget(node, &request).await;
+            if let Err(Ok(answer)) = sender.send(answer)
+                && let Some(back) = request.return_of(&answer)
+            {
+                store.take_back_late(node, &BudgetRequest::Return(back)).await;
+            }
+            drop(place);
+        });
+        match tokio::time::timeout(patience, &mut receiver).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                // An answer that was sent just now counts; a later one finds the channel closed.
+                receiver.close();
+                receiver.try_recv().ok()
+            }
+        }
+    }
+
+    async fn take_back_late(&self, node: Option<NodeNumber>, back: &BudgetRequest) {
+        for _ in 0..LATE_RETURN_ATTEMPTS {
+            if self.answer_budget(node, back).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(LATE_RETURN_RETRY).await;
+        }
+    }
+
     /// Answers a gateway: one of this node, or of a replica of control.
     pub async fn answer_budget(
         &self,
@@ -133,6 +184,14 @@ impl Store {
         asked: &AskSlice,
     ) -> Result<BudgetAnswer, StoreError> {
         let AskSlice { gateway, key, limit, at_least } = asked;
+        // All of this is the word of a node.
+        if key.every_seconds > MAX_WINDOW_SECONDS || !is_storable(*at_least) {
+            let why = "the budget's numbers are too large".to_owned();
+            return Ok(BudgetAnswer::Away { why });
+        }
+        if !has_room(limit, *at_least) {
+            return Ok(BudgetAnswer::Exhausted { is_held: false });
+        }
         let limits = [limit.requests, limit.tokens, limit.nano_dollars];
         let mut query = of_key::<SliceRow>(LEASE, key);
         for limit in limits {
@@ -164,6 +223,17 @@ impl Store {
         let (accepted,) = query.fetch_one(&self.pool).await.map_err(of)?;
         Ok(accepted.unsigned_abs())
     }
+}
+
+/// Returns true if the columns of a budget have room for these quantities.
+fn is_storable(amount: BudgetAmount) -> bool {
+    let values = [amount.requests, amount.tokens, amount.nano_dollars];
+    values.into_iter().all(|value| i64::try_from(value).is_ok())
+}
+
+/// Returns true if a budget of which nothing is leased could hand out this much.
+fn has_room(limit: &BudgetLimit, at_least: BudgetAmount) -> bool {
+    limit.slice(BudgetAmount::default(), at_least).is_some()
 }
 
 /// A query with the first three values of every statement here.

@@ -78,6 +78,7 @@ const CALLS: &str = "
 
 // Charges are made of the rows that are new, in the same statement: one for each answer of a model,
 // and one for the bytes that a call sent out in one day. The first row of those names their source.
+// The clock of a node is believed within a day: its charges count in no other period.
 // A row that is forgotten after its time is not sent again: its sender had gone on long before.
 const CONNECTIONS: &str = "
     with fresh as (
@@ -103,14 +104,17 @@ const CONNECTIONS: &str = "
     on conflict (id) do nothing
     returning id, tenant, sandbox, run, turn, call, began_at, kind, decision, operation, bytes_out,
               charge, of_node,
-              case when decision = 'allowed' and kind <> 'lookup' then bytes_out else 0 end as sent),
+              case when decision = 'allowed' and kind <> 'lookup' then bytes_out else 0 end as sent,
+              case when of_node then
+                least(greatest(began_at, now() - interval '1 day'), now() + interval '1 day')
+              else began_at end as charged_for),
     charged as (
     insert into ledger (tenant, debit, credit, nano_dollars, source, sandbox, run, turn, call,
                         operation, model, began_at, input_tokens, cache_read_tokens,
                         cache_write_tokens, output_tokens, egress_bytes, is_estimated)
     select tenant, 'usage', 'models', coalesce((charge ->> 'nano_dollars')::bigint, 0),
            'row:' || id, case when of_node then sandbox end, run, turn, call, operation,
-           charge ->> 'model', began_at, coalesce((charge ->> 'input')::bigint, 0),
+           charge ->> 'model', charged_for, coalesce((charge ->> 'input')::bigint, 0),
            coalesce((charge ->> 'cache_read')::bigint, 0),
            coalesce((charge ->> 'cache_write')::bigint, 0),
            coalesce((charge ->> 'output')::bigint, 0), sent,
@@ -122,10 +126,10 @@ const CONNECTIONS: &str = "
            least(div(sum(sent) * (select nano_dollars from price where what = 'egress_gigabyte'),
                      1000000000), 9223372036854775807)::bigint,
            'row:' || min(id), case when of_node then sandbox end, run, turn, call, operation, null,
-           min(began_at), 0, 0, 0, 0, least(sum(sent), 9223372036854775807)::bigint, false
+           min(charged_for), 0, 0, 0, 0, least(sum(sent), 9223372036854775807)::bigint, false
     from fresh where charge is null and sent > 0
     group by tenant, sandbox, of_node, run, turn, call, operation,
-             (began_at at time zone 'utc')::date
+             (charged_for at time zone 'utc')::date
     on conflict (tenant, source) do nothing
     returning credit, nano_dollars)
     select (select count(*) from fresh),

@@ -71,11 +71,15 @@ impl Work<'_> {
             }
             Ok(Err(error)) => {
                 let message = chain(&error);
-                failed(turn, asked, trouble(&error), message, took).into()
+                let nano_dollars = cost_of_failure(Some(&error), reservation);
+                let trouble = trouble(&error);
+                LlmFailed { turn, asked, trouble, message, nano_dollars, micros: took }.into()
             }
             Err(_) => {
                 let message = "the model did not answer within the time that there was".to_owned();
-                failed(turn, asked, LlmTrouble::Broken, message, took).into()
+                let nano_dollars = cost_of_failure(None, reservation);
+                let trouble = LlmTrouble::Broken;
+                LlmFailed { turn, asked, trouble, message, nano_dollars, micros: took }.into()
             }
         };
         // The model is not asked again, and no call begun, before the next that waits.
@@ -159,14 +163,10 @@ impl Work<'_> {
     }
 }
 
-fn failed(
-    turn: u32,
-    asked: Sequence,
-    trouble: LlmTrouble,
-    message: String,
-    micros: u64,
-) -> LlmFailed {
-    LlmFailed { turn, asked, trouble, message, nano_dollars: 0, micros }
+/// The cost of a request that brought no answer; no error: the time was over. The gateway charges
+/// its reservation for one that was passed on, and nothing for one that was refused.
+fn cost_of_failure(error: Option<&AnswerError>, reservation: Option<u64>) -> u64 {
+    if error.is_none_or(AnswerError::may_cost) { reservation.unwrap_or(0) } else { 0 }
 }
 
 fn trouble(error: &AnswerError) -> LlmTrouble {
@@ -180,4 +180,35 @@ fn trouble(error: &AnswerError) -> LlmTrouble {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_provider::Failure;
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_was_sent_in_vain_costs_its_reservation() {
+        let refused = || Failure::Status {
+            status: 429,
+            kind: "rate_limit_error".to_owned(),
+            message: String::new(),
+            retry_after: None,
+            should_retry: None,
+        };
+        let slow = || Failure::Slow(Duration::from_secs(9));
+        let costs = [
+            (None, 500),
+            (Some(AnswerError::Unusable(slow())), 500),
+            (Some(AnswerError::GaveUp { attempts: 2, last: Failure::Truncated }), 500),
+            (Some(AnswerError::GaveUp { attempts: 2, last: refused() }), 0),
+            (Some(AnswerError::Refused(refused())), 0),
+            (Some(AnswerError::OutOfBudget { message: String::new() }), 0),
+        ];
+        for (error, cost) in costs {
+            assert_eq!(cost_of_failure(error.as_ref(), Some(500)), cost, "{error:?}");
+            assert_eq!(cost_of_failure(error.as_ref(), None), 0, "{error:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use belljar_bus::gateway::FromGateway;
-use belljar_model::budget::{BudgetAnswer, BudgetRequest, Slice};
+use belljar_model::budget::{AskSlice, BudgetAnswer, BudgetRequest, ReturnSlices, Slice};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -260,4 +260,63 @@ async fn an_idle_gateway_gives_its_slices_back() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(books.lock().unwrap().leased, 40);
     assert!(gateway.reserve(LIMIT - 40).await.is_ok());
+}
+
+/// A client may go away while its slice is asked for, and a node may answer too late.
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_no_request_waits_for_is_given_back() {
+    let books = Books::new();
+    let (sender, mut events) = mpsc::channel(64);
+    let ledger = Ledger::with(Some(Lessee::new("g".to_owned(), sender)));
+    let account = ledger.open_shared(limit(), "llm", Some("ann"));
+    for patience in [Duration::from_secs(1), Duration::from_secs(60)] {
+        let obtain = ledger.obtain(vec![Arc::clone(&account)], dollars(100));
+        let obtained = tokio::time::timeout(patience, obtain).await;
+        assert!(matches!(obtained, Err(_) | Ok(Err(Refused::NoLease))), "{obtained:?}");
+        for left in [LIMIT / 16, 0] {
+            let event = events.recv().await;
+            let Some(FromGateway::Budget { question, request }) = event else {
+                panic!("{event:?}")
+            };
+            let answer = books.lock().unwrap().answer(request);
+            ledger.lessee().unwrap().answer(question, answer);
+            assert_eq!(books.lock().unwrap().leased, left);
+        }
+    }
+}
+
+/// A gateway that ends has little time, and a node may be slow to answer.
+#[tokio::test(start_paused = true)]
+async fn slices_of_many_accounts_are_given_back_at_the_same_time() {
+    let (sender, mut events) = mpsc::channel(64);
+    let ledger = Ledger::with(Some(Lessee::new("g".to_owned(), sender)));
+    let slow = Arc::downgrade(&ledger);
+    let books: [SharedBooks; 8] = std::array::from_fn(|_| Books::new());
+    let of_tenants = books.clone();
+    tokio::spawn(async move {
+        while let Some(FromGateway::Budget { question, request }) = events.recv().await {
+            let (BudgetRequest::Lease(AskSlice { key, .. })
+            | BudgetRequest::Return(ReturnSlices { key, .. })) = &request;
+            let tenant: usize = key.tenant.as_deref().unwrap().parse().unwrap();
+            let (books, slow) = (Arc::clone(&of_tenants[tenant]), slow.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let answer = books.lock().unwrap().answer(request);
+                if let Some(ledger) = slow.upgrade() {
+                    ledger.lessee().unwrap().answer(question, answer);
+                }
+            });
+        }
+    });
+    let mut accounts = Vec::new();
+    for tenant in 0..books.len() {
+        let account = ledger.open_shared(limit(), "llm", Some(&tenant.to_string()));
+        let reservation = ledger.obtain(vec![Arc::clone(&account)], dollars(100)).await.unwrap();
+        reservation.settle(dollars(100));
+        accounts.push(account);
+    }
+    let began = Instant::now();
+    ledger.return_all().await;
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(books.iter().all(|books| books.lock().unwrap().leased == 100));
 }

@@ -15,6 +15,7 @@ use belljar_bus::gateway::FromGateway;
 use belljar_model::budget::{
     AskSlice, BudgetAnswer, BudgetKey, BudgetRequest, ReturnSlices, Slice,
 };
+use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -31,6 +32,8 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// Attempts to give slices back. After them, they stay spent.
 const RETURN_ATTEMPTS: u32 = 3;
 const RETURN_RETRY: Duration = Duration::from_secs(2);
+/// Accounts whose slices are given back at the same time. Control answers four of a node at once.
+const RETURNS_AT_ONCE: usize = 4;
 /// Slices that one request may lease: others take what it leased.
 const MAX_LEASES: u32 = 100;
 
@@ -66,7 +69,15 @@ pub(crate) struct Lessee {
 #[derive(Debug, Default)]
 struct Questions {
     next: u64,
-    waiting: HashMap<u64, oneshot::Sender<BudgetAnswer>>,
+    waiting: HashMap<u64, Question>,
+}
+
+/// A question to the node. It stays here until the node answers, even if no request waits for
+/// the answer any more.
+#[derive(Debug)]
+struct Question {
+    request: BudgetRequest,
+    sender: oneshot::Sender<BudgetAnswer>,
 }
 
 impl Lessee {
@@ -78,33 +89,43 @@ impl Lessee {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node's answer; one that comes too late is forgotten, and its slice stays spent.
-    pub(crate) fn answer(&self, question: u64, answer: BudgetAnswer) {
-        if let Some(sender) = self.questions().waiting.remove(&question) {
-            let _ = sender.send(answer);
+    /// The node's answer. A slice that no request waits for any more is given back.
+    pub(crate) fn answer(&self, number: u64, answer: BudgetAnswer) {
+        let Some(Question { request, sender }) = self.questions().waiting.remove(&number) else {
+            return;
+        };
+        if let Err(answer) = sender.send(answer)
+            && let Some(back) = request.return_of(&answer)
+        {
+            let question = self.next_question();
+            let events = self.events.clone();
+            tokio::spawn(async move {
+                let request = BudgetRequest::Return(back);
+                let _ = events.send(FromGateway::Budget { question, request }).await;
+            });
         }
+    }
+
+    fn next_question(&self) -> u64 {
+        let mut questions = self.questions();
+        questions.next += 1;
+        questions.next
     }
 
     async fn ask(&self, request: BudgetRequest) -> BudgetAnswer {
         let away = |why: &str| BudgetAnswer::Away { why: why.to_owned() };
-        let (sender, answer) = oneshot::channel();
-        let question = {
-            let mut questions = self.questions();
-            let question = questions.next;
-            questions.next += 1;
-            questions.waiting.insert(question, sender);
-            question
-        };
+        let (sender, mut answer) = oneshot::channel();
+        let question = self.next_question();
+        let noted = Question { request: request.clone(), sender };
+        self.questions().waiting.insert(question, noted);
         if self.events.send(FromGateway::Budget { question, request }).await.is_err() {
             return away("the node is gone");
         }
-        match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) | Err(_) => {
-                self.questions().waiting.remove(&question);
-                away("the node did not answer in time")
-            }
-        }
+        let answered = tokio::time::timeout(ANSWER_TIMEOUT, &mut answer).await;
+        // An answer that was sent just now counts; a later one finds the channel closed.
+        answer.close();
+        let answered = answered.ok().and_then(Result::ok).or_else(|| answer.try_recv().ok());
+        answered.unwrap_or_else(|| away("the node did not answer in time"))
     }
 
     async fn give_back(&self, slices: &ReturnSlices, attempts: u32) {
@@ -255,9 +276,8 @@ impl Ledger {
             let taken = states.values_mut().map(|state| state.take_unused(&lessee.gateway, before));
             taken.flatten().collect()
         };
-        for slices in &unused {
-            lessee.give_back(slices, attempts).await;
-        }
+        let giving = |slices| async move { lessee.give_back(&slices, attempts).await };
+        futures_util::stream::iter(unused).for_each_concurrent(RETURNS_AT_ONCE, giving).await;
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! A gateway that dies forfeits what it holds. The node counts that.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use belljar_bus::gateway::ToGateway;
 use belljar_model::budget::{BudgetAnswer, BudgetRequest};
@@ -23,26 +24,37 @@ pub trait BudgetLessor: Debug + Send + Sync {
     fn forfeited(&self, slices: usize);
 }
 
-/// Slices that the gateway process of now holds.
+/// Slices that the gateway process of now holds, and the ends of their windows; none: no end.
 #[derive(Debug, Default)]
-pub(super) struct HeldSlices(Mutex<HashSet<i64>>);
+pub(super) struct HeldSlices(Mutex<HashMap<i64, Option<Instant>>>);
 
 impl HeldSlices {
-    /// Empties it, and returns the number of slices.
+    /// Empties it, and returns the number of slices whose windows have not ended.
     pub(super) fn forfeit(&self) -> usize {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).len()
+        let held = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let now = Instant::now();
+        held.into_values().filter(|ends| has_time(*ends, now)).count()
     }
 
     fn note(&self, returned: &[i64], answer: &BudgetAnswer) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             BudgetAnswer::Granted(slice) => {
-                held.insert(slice.id);
+                let now = Instant::now();
+                held.retain(|_, ends| has_time(*ends, now));
+                let left = slice.ends_in_ms.map(Duration::from_millis);
+                // An end that no clock reaches is none.
+                held.insert(slice.id, left.and_then(|left| now.checked_add(left)));
             }
-            BudgetAnswer::Returned { .. } => held.retain(|id| !returned.contains(id)),
+            BudgetAnswer::Returned { .. } => held.retain(|id, _| !returned.contains(id)),
             BudgetAnswer::Exhausted { .. } | BudgetAnswer::Away { .. } => {}
         }
     }
+}
+
+/// Returns true if a window has not ended.
+fn has_time(ends: Option<Instant>, now: Instant) -> bool {
+    ends.is_none_or(|ends| now < ends)
 }
 
 /// Answers a request of the gateway process that runs now.
@@ -57,13 +69,41 @@ pub(super) fn answer(shared: &Arc<Shared>, question: u64, request: BudgetRequest
             BudgetRequest::Return(slices) => slices.slices.iter().map(|slice| slice.id).collect(),
             BudgetRequest::Lease(_) => Vec::new(),
         };
-        let answer = lessor.answer(request).await;
+        let answer = lessor.answer(request.clone()).await;
         if shared.line().pid != pid {
-            // The process that asked is gone: its next one must not spend this.
-            lessor.forfeited(usize::from(matches!(answer, BudgetAnswer::Granted(_))));
+            // The process that asked is gone, and has spent nothing of this: its next one must not
+            // spend it either.
+            if let Some(back) = request.return_of(&answer) {
+                let answer = lessor.answer(BudgetRequest::Return(back)).await;
+                let is_back = matches!(answer, BudgetAnswer::Returned { .. });
+                lessor.forfeited(usize::from(!is_back));
+            }
             return;
         }
         shared.held_slices.note(&returned, &answer);
         shared.say(&ToGateway::Budget { question, answer });
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_model::budget::{BudgetAmount, Slice};
+
+    use super::*;
+
+    #[test]
+    fn slices_of_windows_that_ended_are_not_kept() {
+        let held = HeldSlices::default();
+        let granted = |id, ends_in_ms| {
+            BudgetAnswer::Granted(Slice { id, amount: BudgetAmount::default(), ends_in_ms })
+        };
+        (0..100).for_each(|id| held.note(&[], &granted(id, Some(0))));
+        assert_eq!(held.0.lock().unwrap().len(), 1);
+        held.note(&[], &granted(100, Some(3_600_000)));
+        held.note(&[], &granted(101, None));
+        held.note(&[], &granted(102, Some(u64::MAX)));
+        held.note(&[101], &BudgetAnswer::Returned { accepted: 1 });
+        assert_eq!(held.forfeit(), 2);
+        assert_eq!(held.forfeit(), 0);
+    }
 }

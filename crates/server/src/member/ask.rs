@@ -115,8 +115,8 @@ impl Control {
         self.ask_within(ROWS_TIMEOUT, ROWS, rows, |_| false).await
     }
 
-    /// Leases slices of budgets, or gives them back. A replica that was asked and did not answer
-    /// may have handed out a slice: it stays spent.
+    /// Leases slices of budgets, or gives them back. A replica that does not answer in
+    /// time takes back what it hands out; an answer that is lost on its way stays spent.
     pub(super) async fn budget(&self, asked: &AskBudget) -> Result<BudgetAnswer, AskError> {
         let is_away = |answer: &BudgetAnswer| matches!(answer, BudgetAnswer::Away { .. });
         self.ask(BUDGETS, asked, is_away).await

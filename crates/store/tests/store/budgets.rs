@@ -1,11 +1,14 @@
+use std::time::Duration;
+
 use belljar_model::NodeNumber;
 use belljar_model::budget::{
     AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetLimit, BudgetRequest, ReturnSlices,
     Slice, UnusedSlice,
 };
 use belljar_store::Store;
+use belljar_testkit::Postgres;
 
-use super::{LEASE, id, made, node, store};
+use super::{LEASE, id, made, node, store, store_at};
 
 const LIMIT: u64 = 10_000;
 
@@ -132,8 +135,45 @@ async fn a_window_that_ends_frees_what_was_forfeited() {
     let (store, key) = (store().await, key(None, 1));
     let slice = answer(&store, None, &asked("dead", &key, LIMIT)).await.unwrap();
     assert!(slice.ends_in_ms.unwrap() <= 1000);
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
     assert!(answer(&store, None, &asked("g", &key, LIMIT)).await.is_some());
     // A slice of the window that was frees nothing in this one.
     assert_eq!(accepted(&store, None, &back("dead", &key, slice.id, LIMIT)).await, 0);
+}
+
+/// The caller asks another replica then: what this one grants must not be lost.
+#[tokio::test]
+async fn a_slice_that_is_granted_too_late_is_taken_back() {
+    let url = Postgres::shared().schema();
+    let (store, key) = (store_at(&url).await, key(None, 0));
+    let first = answer(&store, None, &asked("g", &key, 1)).await.unwrap();
+    let schema = url.rsplit('=').next().unwrap().to_owned();
+    let slow =
+        format!("set search_path = {schema}; begin; lock table budget; select pg_sleep(2); commit");
+    let locking = tokio::task::spawn_blocking(move || Postgres::shared().run(&slow));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let patience = Duration::from_millis(200);
+    let late = store.answer_budget_within(patience, None, asked("g", &key, 1), ()).await;
+    assert!(late.is_none(), "{late:?}");
+    locking.await.unwrap().unwrap();
+    let rest = LIMIT - first.amount.nano_dollars;
+    for _ in 0..50 {
+        if let Some(slice) = answer(&store, None, &asked("h", &key, rest)).await {
+            return assert_eq!(slice.amount, dollars(rest));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the slice did not come back");
+}
+
+#[tokio::test]
+async fn numbers_that_no_budget_has_are_refused() {
+    let store = store().await;
+    let asked = |every_seconds, at_least| asked("g", &key(None, every_seconds), at_least);
+    for request in [asked(0, u64::MAX), asked(u64::MAX, 1)] {
+        let answer = store.answer_budget(None, &request).await.unwrap();
+        assert!(matches!(answer, BudgetAnswer::Away { .. }), "{answer:?}");
+    }
+    assert_eq!(answer(&store, None, &asked(0, LIMIT + 1)).await, None);
+    assert!(answer(&store, None, &asked(0, LIMIT)).await.is_some());
 }

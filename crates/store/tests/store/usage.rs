@@ -3,7 +3,7 @@ use belljar_journal::{
 };
 use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
 use belljar_model::rows::{AttributedRow, ConnectionRow, RowBody};
-use belljar_model::{Attribution, EndReason, RunId, SandboxId};
+use belljar_model::{Attribution, EndReason, NodeNumber, RunId, SandboxId};
 use belljar_store::Store;
 use time::{Duration, OffsetDateTime};
 
@@ -172,6 +172,7 @@ async fn time_of_a_runs_sandbox_is_charged_to_the_run() {
     let node = super::node(&store, "one", super::LEASE).await.number;
     let unknown = RunId::from_bits([9; 16]);
     let keys = [format!("run-{}-1", run.run), format!("run-{unknown}-1"), "other".to_owned()];
+    let mut ending = OffsetDateTime::UNIX_EPOCH;
     for (number, key) in (1_u8..).zip(&keys) {
         let id = id(number);
         let new = belljar_store::NewSandbox {
@@ -183,10 +184,34 @@ async fn time_of_a_runs_sandbox_is_charged_to_the_run() {
         let epoch = store.place("ann", &id, made.epoch, &id, node).await.unwrap().unwrap();
         store.started("ann", &id, epoch, super::LIFE).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        ending = OffsetDateTime::now_utc();
         store.end("ann", &id, None, EndReason::Killed).await.unwrap();
     }
     let page = usage(&store, query(Some("ann"), &[UsageKey::Run])).await;
     let seen: Vec<_> = page.groups.iter().map(|it| (it.name.run.clone(), it.charges)).collect();
     assert_eq!(seen, [(None, 2), (Some(run.run.to_string()), 1)]);
     assert!(page.groups.iter().all(|it| it.amounts.sandbox_ms > 0));
+    // Each counts at its end.
+    let last = usage(&store, UsageQuery { from: ending, ..query(Some("ann"), &[]) }).await;
+    assert_eq!(last.total.charges, 1);
+}
+
+/// The clock of a node is believed within a day, so its charges count in no other period.
+#[tokio::test]
+async fn charges_of_a_node_count_within_a_day_of_now() {
+    let store = store().await;
+    let node = super::node(&store, "one", super::LEASE).await;
+    let number = NodeNumber::new(node.number).unwrap();
+    super::running(&store, "ann", 1, node).await;
+    let at = |began, row| AttributedRow { began, ..row };
+    let rows = [
+        at(DAY, row("a", &id(1), connection(0, answer("m", 1, 5)))),
+        at(40_000 * DAY, row("b", &id(1), connection(0, answer("m", 1, 5)))),
+        at(DAY, row("c", &id(1), connection(100, None))),
+    ];
+    assert_eq!(store.rows().put_of_node(number, &rows).await.unwrap().charged.models, 10);
+    let now = OffsetDateTime::now_utc();
+    let (from, to) = (now - Duration::hours(25), now + Duration::hours(25));
+    let near = usage(&store, UsageQuery { from, to, ..query(Some("ann"), &[]) }).await;
+    assert_eq!((near.total.charges, near.total.amounts.egress_bytes), (3, 100));
 }

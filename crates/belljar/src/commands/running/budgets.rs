@@ -19,14 +19,10 @@ impl StoreBudgets {
     }
 
     async fn ask(&self, request: BudgetRequest) -> BudgetAnswer {
-        // On a task of its own: a statement that is dropped on its way costs its connection.
-        let store = self.0.clone();
-        let asked = tokio::spawn(async move { store.answer_budget(None, &request).await });
-        let why = match tokio::time::timeout(TIMEOUT, asked).await {
-            Ok(Ok(Ok(answer))) => return answer,
-            Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the database does not respond".to_owned(),
+        let why = match self.0.answer_budget_within(TIMEOUT, None, request, ()).await {
+            Some(Ok(answer)) => return answer,
+            Some(Err(error)) => error.to_string(),
+            None => "the database does not respond".to_owned(),
         };
         BudgetAnswer::Away { why }
     }
