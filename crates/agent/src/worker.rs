@@ -129,6 +129,8 @@ pub enum WorkError {
     Data(#[from] DataError),
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    #[error("cannot prepare the sandbox for its cassette")]
+    Tape(#[source] belljar_client::Error),
     #[error("the run began with a prompt that this version does not have")]
     Prompt,
     #[error("the run's log does not say how it began")]

@@ -231,6 +231,18 @@ impl Appended {
             Self::Fresh(seq) | Self::Repeated(seq) => seq,
         }
     }
+
+    /// The last event for a writer that had seen everything up to `seen` before this one. Fails if
+    /// another event came before this one, which was there already.
+    pub fn head_after(self, seen: Sequence) -> Result<Sequence, AppendError> {
+        match self {
+            Self::Fresh(seq) => Ok(seq),
+            Self::Repeated(seq) if seq <= seen => Ok(seen),
+            // An earlier attempt of the same writer came so far.
+            Self::Repeated(seq) if seq == seen.next() => Ok(seq),
+            Self::Repeated(head) => Err(AppendError::Unseen { head }),
+        }
+    }
 }
 
 /// Several events, and contents that they name.
@@ -342,11 +354,12 @@ pub trait Journal: fmt::Debug + Send + Sync {
             for content in batch.blobs {
                 self.put_blob(&lease.address, content).await?;
             }
-            let mut last = seen.unwrap_or_default();
-            for (place, event) in batch.events.into_iter().enumerate() {
-                let first = seen.filter(|_| place == 0);
-                let event = NewEvent { seen: event.seen.or(first), ..event };
-                last = self.append(lease, event).await?.seq();
+            let (mut last, mut seen) = (seen.unwrap_or_default(), seen);
+            for event in batch.events {
+                let event = NewEvent { seen: event.seen.or(seen), ..event };
+                let appended = self.append(lease, event).await?;
+                last = appended.seq();
+                seen = seen.map(|seen| appended.head_after(seen)).transpose()?;
             }
             Ok(AppendedAll { last, events: None })
         })
@@ -403,5 +416,20 @@ pub async fn read_all(journal: &dyn Journal, run: &Address) -> Result<Vec<Event>
         if is_last {
             return Ok(events);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_event_is_where_the_writer_would_have_put_it() {
+        let seen = Sequence(5);
+        let after = |appended: Appended| appended.head_after(seen).ok();
+        assert_eq!(after(Appended::Fresh(Sequence(6))), Some(Sequence(6)));
+        assert_eq!(after(Appended::Repeated(Sequence(3))), Some(seen));
+        assert_eq!(after(Appended::Repeated(Sequence(6))), Some(Sequence(6)));
+        assert_eq!(after(Appended::Repeated(Sequence(7))), None);
     }
 }

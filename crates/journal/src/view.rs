@@ -70,6 +70,8 @@ pub struct RunView {
     pub recording: Option<BlobRef>,
     /// The cassette beside the recording.
     pub cassette: Option<BlobRef>,
+    /// The reason why the cassette is not whole.
+    pub recording_incomplete: Option<String>,
     /// Parameters that were not in force as they were chosen, and why.
     pub deviations: BTreeSet<(String, DeviationCause)>,
     /// Of the last lease, and whose it was.
@@ -264,6 +266,7 @@ impl RunView {
             Body::RecordingMade(made) => {
                 self.recording = Some(made.recording);
                 self.cassette = made.cassette;
+                self.recording_incomplete = made.incomplete.clone();
             }
             Body::ParameterDeviated(deviated) => {
                 self.deviations.insert((deviated.parameter.clone(), deviated.cause));
@@ -284,6 +287,7 @@ impl RunView {
         self.sandbox = None;
         self.recording = None;
         self.cassette = None;
+        self.recording_incomplete = None;
         self.deviations.clear();
         self.sandboxes = 0;
         self.given = None;

@@ -33,7 +33,7 @@ impl Work<'_> {
             return self.close(closing).await;
         }
         if let Err(error) = self.insert_tape(&made.id).await {
-            let closing = Closing::failed(ErrorCategory::Sandbox, &chain(&error));
+            let closing = Closing::failed(ErrorCategory::Sandbox, &chain(&error.lasting()?));
             return self.close(closing).await;
         }
         let attached = SandboxAttached {

@@ -199,6 +199,8 @@ impl Work<'_> {
         let mut outputs = Vec::new();
         let mut shown = shorten(&text, MOST_SHOWN, None);
         if shown.is_cut() {
+            // The sandbox may let us wait.
+            self.flush().await?;
             let path = self.leave(call, &text).await;
             shown = shorten(&text, MOST_SHOWN, path.as_deref());
             let content =

@@ -4,6 +4,7 @@ use belljar_journal::NewEvent;
 use belljar_journal::event::{ErrorCategory, Finished, Outcome};
 
 use super::call::{RESULT, read};
+use super::outbox::MOST_GATHERED_BYTES;
 use super::{Work, WorkError};
 use crate::decide::Closing;
 use crate::recording::unrecorded;
@@ -13,16 +14,23 @@ const MOST_RESULT: usize = 1 << 20;
 
 impl Work<'_> {
     pub(super) async fn close(&mut self, closing: Closing) -> Result<(), WorkError> {
+        if closing.result.as_deref().is_none_or(is_long) || self.recording_name().is_some() {
+            // This end takes its time. An answer that is not written by then is paid for again
+            // after a crash.
+            let known = self.written_events;
+            self.flush().await?;
+            self.catch_up().await?;
+            if self.has_foreign_event(known) {
+                // It may be a request: the next round decides with it.
+                return Ok(());
+            }
+        }
         // The last calls of a replay are not followed by a turn that would tell.
         let divergence = self.recording.as_ref().and_then(|_| unrecorded(&self.events));
         let closing = match divergence.filter(|_| closing.outcome == Outcome::Answered) {
             Some(divergence) => Closing::failed(ErrorCategory::Replay, &divergence.to_string()),
             None => closing,
         };
-        // What is there is asked of the sandbox, which may take long.
-        if closing.result.is_none() {
-            self.flush().await?;
-        }
         let result = match &closing.result {
             Some(result) => result.clone(),
             None => self.what_there_is(&closing).await,
@@ -31,9 +39,10 @@ impl Work<'_> {
         if !has_result {
             let text = format!("{}\n", result.trim_end());
             self.keep(None, RESULT.to_owned(), "text/markdown", text.into_bytes()).await?;
-            self.catch_up().await?;
         }
         self.record().await?;
+        // All of it is one batch, and is written only if nothing has come in between.
+        self.catch_up().await?;
         let Closing { outcome, error, message, .. } = closing;
         let finished = Finished { outcome, error, message, result: Some(result) };
         self.append(NewEvent::new(finished).seen(self.story.view.head)).await?;
@@ -44,6 +53,12 @@ impl Work<'_> {
             let _ = self.worker.rooms.at(id, self.lease.generation).end().await;
         }
         seen
+    }
+
+    /// Returns true if another writer's event is among those after the first `known`.
+    fn has_foreign_event(&self, known: usize) -> bool {
+        let own = Some(self.lease.generation);
+        self.events.iter().skip(known).any(|event| event.lease != own)
     }
 
     /// A run that was not answered still has what it came to: the file that it was
@@ -64,4 +79,9 @@ impl Work<'_> {
             None => format!("No answer was given: {why}."),
         }
     }
+}
+
+/// Returns true if a result is kept by itself, before the event that names it.
+fn is_long(result: &str) -> bool {
+    result.len() >= MOST_GATHERED_BYTES
 }

@@ -26,6 +26,8 @@ const MAX_VAIN_QUERIES: u32 = 3;
 /// Rows of one page, and pages of one call. What is left is counted with the next call.
 const PAGE_ROWS: u64 = 1000;
 const MAX_PAGES: usize = 20;
+/// Time for all pages of one call.
+const ROWS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The last token that a sandbox was given, and when.
 #[derive(Debug, Default)]
@@ -103,6 +105,8 @@ impl Work<'_> {
         if let Some(before) = self.network_uses().find(|used| used.call == *call) {
             return Ok(network::told(before, access));
         }
+        // The gateway may let us wait.
+        self.flush().await?;
         let rows = self.new_rows().await;
         let Some(used) = network::used(call, &rows) else { return Ok(None) };
         let told = network::told(&used, access);
@@ -130,20 +134,35 @@ impl Work<'_> {
             })
             .max();
         let mut rows: Vec<Connection> = Vec::new();
-        for _ in 0..MAX_VAIN_QUERIES {
-            tokio::time::sleep(ROW_DELAY).await;
-            let before = rows.len();
-            if let Err(error) = add_rows(&sandbox, &mut counted, &mut rows).await {
+        let reading = add_all_rows(&sandbox, &mut counted, &mut rows);
+        let run = &self.lease.address.run;
+        match tokio::time::timeout(ROWS_TIMEOUT, reading).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::debug!(error, run.id = %self.lease.address.run, "connections not read");
-                break;
+                tracing::debug!(error, run.id = %run, "connections not read");
             }
-            if before > 0 && rows.len() == before {
-                break;
-            }
+            Err(_) => tracing::debug!(run.id = %run, "connections not read in time"),
         }
         rows
     }
+}
+
+/// Reads rows until no more come.
+async fn add_all_rows(
+    sandbox: &Sandbox,
+    counted: &mut Option<u64>,
+    rows: &mut Vec<Connection>,
+) -> Result<(), Error> {
+    for _ in 0..MAX_VAIN_QUERIES {
+        tokio::time::sleep(ROW_DELAY).await;
+        let before = rows.len();
+        add_rows(sandbox, counted, rows).await?;
+        if before > 0 && rows.len() == before {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if no call can be made in the sandbox after this error.

@@ -21,7 +21,7 @@ use time::OffsetDateTime;
 use super::{PART, Work, WorkError};
 
 /// A longer blob is kept by itself, before the event that names it.
-const MOST_GATHERED_BYTES: usize = 64 << 10;
+pub(super) const MOST_GATHERED_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox(Mutex<Inner>);
@@ -93,9 +93,9 @@ fn is_outcome(body: &Body) -> bool {
         | Body::ToolFinished(_)
         | Body::GuardReported(_)
         | Body::NetworkUsed(_)
-        | Body::ArtifactAdded(_)
-        | Body::RecordingMade(_)
         | Body::ParameterDeviated(_) => true,
+        // Without a call it is the result of the end that was decided on, as is a recording.
+        Body::ArtifactAdded(added) => added.call.is_some(),
         Body::InjectedMessage(message) => message.kind == Injected::Restored,
         _ => false,
     }
@@ -122,6 +122,7 @@ impl Work<'_> {
     /// Keeps what an event names that comes next: with it, unless it is long.
     pub(super) async fn keep_blob(&self, content: Vec<u8>) -> Result<BlobRef, WorkError> {
         if content.len() > MOST_GATHERED_BYTES {
+            self.flush().await?;
             return Ok(self.worker.journal.put_blob(&self.lease.address, content).await?);
         }
         let blob = BlobRef::of(&content);
@@ -214,7 +215,7 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_journal::event::Cancelled;
+    use belljar_journal::event::{Artifact, ArtifactAdded, CallRef, Cancelled};
 
     use super::*;
 
@@ -253,5 +254,14 @@ mod tests {
         assert!(!is_outcome(&event(1).body));
         assert!(is_outcome(&restored(Injected::Restored).into()));
         assert!(!is_outcome(&restored(Injected::Final).into()));
+        let added = |call| {
+            let name = "result.md".to_owned();
+            let content = BlobRef::of(b"1");
+            let artifact = Artifact { name, media_type: "text/markdown".to_owned(), content };
+            Body::from(ArtifactAdded { artifact, call })
+        };
+        // The result of an end that is decided anew may be another one.
+        assert!(!is_outcome(&added(None)));
+        assert!(is_outcome(&added(Some(CallRef { turn: 1, id: "c1".to_owned() }))));
     }
 }

@@ -1,11 +1,10 @@
 //! Recordings of runs: made at the end of one, and answering instead of a model in another.
 
-use std::io::Write as _;
-
-use belljar_journal::event::{ErrorCategory, LlmRequested, RecordingMade, RunCreated};
+use belljar_journal::event::{ErrorCategory, LlmRequested, RecordingMade};
 use belljar_journal::{BlobRef, NewEvent};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::tape::{KeptCassette, writer};
 use super::{Work, WorkError, Worker};
 use crate::data::DataError;
 use crate::decide::Closing;
@@ -61,25 +60,31 @@ impl Work<'_> {
     /// Keeps a recording of the run, if its owner wants one.
     pub(super) async fn record(&mut self) -> Result<(), WorkError> {
         let Some(created) = self.story.view.created.clone() else { return Ok(()) };
-        let Some(name) = recording_name(&created) else { return Ok(()) };
-        if self.story.view.recording.is_some() {
-            return Ok(());
-        }
-        let cassette = self.keep_cassette().await;
+        let Some(name) = self.recording_name() else { return Ok(()) };
+        let KeptCassette { cassette, incomplete } = self.keep_cassette().await;
         let (run, events) = (self.lease.address.run.clone(), self.events.clone());
         let bytes = Recording::make(run, created, events, self.facts.clone(), cassette).await?;
         let depot = &self.worker.rooms.depot;
         let object = item(BlobRef::of(&bytes)).name;
-        let mut file = depot.fresh(&object)?;
-        let written = file.write_all(&bytes);
+        let file = depot.fresh(&object)?;
+        let written = async {
+            let mut writer = writer(&file)?;
+            writer.write_all(&bytes).await?;
+            writer.flush().await
+        };
+        let written = written.await;
         written.map_err(|source| DataError::Write { name: object.clone(), source })?;
         let kept = depot.take(&object, file).await?;
         let recording = BlobRef { sha256: kept.fingerprint, bytes: kept.bytes };
-        self.append(NewEvent::new(RecordingMade { name, recording, cassette })).await?;
-        self.catch_up().await
+        // With the end of the run: if that is decided anew, more has to be recorded.
+        let made = RecordingMade { name, recording, cassette, incomplete };
+        self.append(NewEvent::new(made).waiting()).await.map(drop)
     }
-}
 
-fn recording_name(created: &RunCreated) -> Option<String> {
-    created.wish.as_ref()?.brief.record.clone()
+    /// The name of the recording that is still to be made.
+    pub(super) fn recording_name(&self) -> Option<String> {
+        let view = &self.story.view;
+        let wish = view.created.as_ref()?.wish.as_ref()?;
+        wish.brief.record.clone().filter(|_| view.recording.is_none())
+    }
 }

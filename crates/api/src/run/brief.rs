@@ -134,6 +134,10 @@ pub struct RunRecording {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(equal = 64))]
     pub cassette: Option<String>,
+    /// The reason why requests of the run's code are missing on the cassette; a replay diverges
+    /// there. Absent if none is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 #[cfg(test)]

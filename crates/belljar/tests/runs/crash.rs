@@ -10,21 +10,15 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use belljar_agent::Left;
-use belljar_journal::event::ControlRequested;
-use belljar_journal::{
-    Address, AppendError, Appended, Bells, BlobError, BlobRef, ClaimError, CreateError, Created,
-    Directory, Event, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun,
-    ReadError, RequestError, RunRow, essence, read_all,
-};
-use belljar_model::Sequence;
+use belljar_journal::{Address, Directory, Event, Journal, NewEvent, essence, read_all};
 use belljar_scripted::{Model, Options, Script};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::hooked::{Hook, Hooked};
 use crate::world::{self, World, finished, turns};
 
 /// The argument that makes this executable a worker.
@@ -68,10 +62,9 @@ enum When {
     After,
 }
 
-/// A journal that kills its process at one of its appends.
+/// Kills its process at one of its appends.
 #[derive(Debug)]
 struct Deadly {
-    inner: Directory,
     left: AtomicU32,
     when: When,
 }
@@ -85,96 +78,21 @@ impl Deadly {
     }
 }
 
-impl Journal for Deadly {
-    fn append<'a>(
+impl Hook for Deadly {
+    fn before<'a>(
         &'a self,
-        lease: &'a Lease,
-        event: NewEvent,
-    ) -> BoxFuture<'a, Result<Appended, AppendError>> {
-        Box::pin(async move {
-            self.strike(When::Before);
-            let appended = self.inner.append(lease, event).await;
-            self.strike(When::After);
-            let _ = self
-                .left
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-            appended
-        })
+        _: &'a Directory,
+        _: &'a Address,
+        _: &'a NewEvent,
+    ) -> BoxFuture<'a, ()> {
+        self.strike(When::Before);
+        Box::pin(std::future::ready(()))
     }
 
-    fn create<'a>(&'a self, new: &'a NewRun) -> BoxFuture<'a, Result<Created, CreateError>> {
-        self.inner.create(new)
-    }
-
-    fn find<'a>(&'a self, run: &'a Address) -> BoxFuture<'a, Result<RunRow, ReadError>> {
-        self.inner.find(run)
-    }
-
-    fn list<'a>(&'a self, query: ListQuery<'a>) -> BoxFuture<'a, Result<Listed, ReadError>> {
-        self.inner.list(query)
-    }
-
-    fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
-        self.inner.claimable(most)
-    }
-
-    fn claim<'a>(
-        &'a self,
-        run: &'a Address,
-        owner: &'a str,
-        time: Duration,
-    ) -> BoxFuture<'a, Result<Lease, ClaimError>> {
-        self.inner.claim(run, owner, time)
-    }
-
-    fn renew<'a>(
-        &'a self,
-        lease: &'a Lease,
-        time: Duration,
-    ) -> BoxFuture<'a, Result<(), LeaseError>> {
-        self.inner.renew(lease, time)
-    }
-
-    fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), LeaseError>> {
-        self.inner.release(lease)
-    }
-
-    fn request<'a>(
-        &'a self,
-        run: &'a Address,
-        request: ControlRequested,
-        key: Option<Key>,
-    ) -> BoxFuture<'a, Result<Appended, RequestError>> {
-        self.inner.request(run, request, key)
-    }
-
-    fn read<'a>(
-        &'a self,
-        run: &'a Address,
-        from: Sequence,
-        most: usize,
-    ) -> BoxFuture<'a, Result<Vec<Event>, ReadError>> {
-        self.inner.read(run, from, most)
-    }
-
-    fn put_blob<'a>(
-        &'a self,
-        run: &'a Address,
-        content: Vec<u8>,
-    ) -> BoxFuture<'a, Result<BlobRef, BlobError>> {
-        self.inner.put_blob(run, content)
-    }
-
-    fn get_blob<'a>(
-        &'a self,
-        run: &'a Address,
-        blob: &'a BlobRef,
-    ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>> {
-        self.inner.get_blob(run, blob)
-    }
-
-    fn bells(&self) -> &Bells {
-        self.inner.bells()
+    fn after(&self) {
+        self.strike(When::After);
+        let _ =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
     }
 }
 
@@ -182,11 +100,11 @@ impl Journal for Deadly {
 pub(crate) async fn worker(arguments: &[String]) {
     let [directory, run, server, model, number, when] = arguments else { panic!("{arguments:?}") };
     let directory = Path::new(directory);
-    let journal = Deadly {
-        inner: Directory::open(directory).unwrap(),
+    let hook = Deadly {
         left: AtomicU32::new(number.parse().unwrap()),
         when: if when == "before" { When::Before } else { When::After },
     };
+    let journal = Hooked { inner: Directory::open(directory).unwrap(), hook };
     let address = Address { tenant: "one".into(), run: run.parse().unwrap() };
     let (server, model) = (server.parse().unwrap(), model.parse().unwrap());
     let worker = world::worker(Arc::new(journal), server, model, &directory.join("shelf"));

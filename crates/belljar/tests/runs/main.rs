@@ -14,6 +14,7 @@ mod again;
 mod api;
 mod ask;
 mod brief;
+mod closing;
 mod crash;
 mod described;
 mod ends;
@@ -21,6 +22,7 @@ mod environment;
 mod figures;
 mod fit;
 mod forms;
+mod hooked;
 mod inside;
 mod limits;
 mod money;
@@ -145,6 +147,8 @@ const CASES: &[(&str, Case)] = cases![
     mounted::a_tenant_mounts_its_own_files_alone,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
+    closing::an_answer_is_written_before_the_run_is_recorded,
+    closing::a_request_that_comes_while_a_run_ends_is_obeyed,
 ];
 
 /// No case takes longer; one that does hangs.

@@ -96,7 +96,7 @@ pub(crate) async fn create(journal: &dyn Journal, budget: Budget) -> Address {
 }
 
 /// Makes a run of the tenant whose key the workers have.
-async fn begin(journal: &dyn Journal, created: RunCreated) -> Address {
+pub(crate) async fn begin(journal: &dyn Journal, created: RunCreated) -> Address {
     let mut bits = [0; 16];
     let mut random = std::fs::File::open("/dev/urandom").unwrap();
     std::io::Read::read_exact(&mut random, &mut bits).unwrap();

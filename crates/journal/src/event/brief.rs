@@ -57,6 +57,9 @@ pub struct RecordingMade {
     /// The requests of the run's code to the gateway, with their answers; none: it could ask nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette: Option<BlobRef>,
+    /// The reason why requests of the run's code are missing; none: all are on the cassette.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 /// The part of Belljar or beyond that changed a parameter.

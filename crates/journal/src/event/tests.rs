@@ -187,7 +187,7 @@ fn recorded_bodies() -> Vec<Body> {
         result: None,
     };
     let recording = crate::BlobRef::of(b"{}");
-    let made = RecordingMade { name: "q3".into(), recording, cassette: None };
+    let made = RecordingMade { name: "q3".into(), recording, cassette: None, incomplete: None };
     vec![made.into(), deviated.into(), finished.into()]
 }
 

@@ -70,11 +70,12 @@ impl Runs {
         for content in batch.blobs {
             self.put(address, content).await?;
         }
-        let mut last = Sequence::ZERO;
-        for (place, (event, stored)) in batch.events.into_iter().zip(&stored).enumerate() {
-            let first = seen.filter(|_| place == 0);
-            let event = NewEvent { seen: event.seen.or(first), ..event };
-            last = self.write(address, generation, &event, stored).await?.seq();
+        let (mut last, mut seen) = (Sequence::ZERO, seen);
+        for (event, stored) in batch.events.into_iter().zip(&stored) {
+            let event = NewEvent { seen: event.seen.or(seen), ..event };
+            let appended = self.write(address, generation, &event, stored).await?;
+            last = appended.seq();
+            seen = seen.map(|seen| appended.head_after(seen)).transpose()?;
         }
         Ok(AppendedAll { last, events: None })
     }

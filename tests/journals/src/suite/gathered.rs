@@ -58,9 +58,24 @@ pub async fn several_events_are_not_written_after_one_that_was_not_seen(
     let unseen = journal.append_all(&lease, two.into(), Some(Sequence(2))).await;
     assert!(matches!(unseen, Err(AppendError::Unseen { head: Sequence(3) })), "{unseen:?}");
     assert_eq!(all(&journal, address).await?.len(), 3);
+    // Nor after one that is there already.
+    let pause = Some(Sequence(3));
+    journal.append(&lease, build::said("known").keyed("known")).await?;
+    journal.request(address, build::want(Request::Pause), None).await?;
+    let known = || vec![build::said("known").keyed("known"), build::said("c")];
+    for seen in [pause, Some(Sequence(4))] {
+        let unseen = journal.append_all(&lease, known().into(), seen).await;
+        assert!(matches!(unseen, Err(AppendError::Unseen { .. })), "{unseen:?}");
+    }
+    assert_eq!(all(&journal, address).await?.len(), 5);
+    // An earlier attempt came as far as the first of them.
+    let again = || vec![build::said("d").keyed("d"), build::said("e").keyed("e")];
+    journal.append(&lease, build::said("d").keyed("d").seen(Sequence(5))).await?;
+    let done = journal.append_all(&lease, again().into(), Some(Sequence(5))).await?;
+    assert_eq!(done.last, Sequence(7));
     // The last of them says what it wants to have seen.
     let ends = |seen| vec![build::said("a"), build::finished(Sequence(seen))];
-    let blind = journal.append_all(&lease, ends(9).into(), Some(Sequence(3))).await;
+    let blind = journal.append_all(&lease, ends(99).into(), Some(Sequence(7))).await;
     assert!(matches!(blind, Err(AppendError::Unseen { .. })), "{blind:?}");
     let head = journal.find(address).await?.head;
     let end = journal.append_all(&lease, ends(head.0 + 1).into(), Some(head)).await?;

@@ -138,7 +138,10 @@ impl Teller {
                     money(spent.nano_dollars),
                 )
             }
-            Body::RecordingMade(made) => format!("  recorded as {}", made.name),
+            Body::RecordingMade(made) => match &made.incomplete {
+                Some(why) => format!("  recorded as {}, incomplete: {why}", made.name),
+                None => format!("  recorded as {}", made.name),
+            },
             Body::ParameterDeviated(deviated) => {
                 let applied = deviated.applied.as_deref().unwrap_or("another value");
                 let (parameter, asked) = (&deviated.parameter, &deviated.asked);

@@ -57,13 +57,16 @@ pub(super) fn unsupported(error: &UnsupportedBrief) -> Problem {
         .hint("leave the field out, or choose another operation")
 }
 
+/// The recording that was made of a run.
+pub(super) struct ShownRecording {
+    pub(super) recording: Option<BlobRef>,
+    pub(super) cassette: Option<BlobRef>,
+    pub(super) incomplete: Option<String>,
+}
+
 /// Adds the brief to the answer for a run.
-pub(super) fn show(
-    run: &mut api::Run,
-    brief: Brief,
-    recording: Option<BlobRef>,
-    cassette: Option<BlobRef>,
-) {
+pub(super) fn show(run: &mut api::Run, brief: Brief, made: ShownRecording) {
+    let ShownRecording { recording, cassette, incomplete } = made;
     let Brief { parameters, instructions, skills, record, replay } = brief;
     run.parameters = parameters.into();
     run.instructions = instructions;
@@ -75,6 +78,6 @@ pub(super) fn show(
     run.skills = skills.collect();
     let digest = |blob: BlobRef| blob.sha256.to_string();
     let (sha256, cassette) = (recording.map(digest), cassette.map(digest));
-    run.recording = record.map(|name| api::RunRecording { name, sha256, cassette });
+    run.recording = record.map(|name| api::RunRecording { name, sha256, cassette, incomplete });
     run.replay = replay.map(|replay| replay.run.to_string());
 }

@@ -79,7 +79,12 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         files: view.artifacts.iter().map(file).collect(),
         end: view.finished.map(end),
     };
-    brief::show(&mut run, brief, view.recording, view.cassette);
+    let made = brief::ShownRecording {
+        recording: view.recording,
+        cassette: view.cassette,
+        incomplete: view.recording_incomplete,
+    };
+    brief::show(&mut run, brief, made);
     Ok(run)
 }
 

@@ -1,9 +1,11 @@
 //! The measurement: runs come, are all alive, lose a replica and a node, and end.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_journal::{Journal, State};
+use belljar_model::SandboxId;
 use belljar_store::{Activity, Runs};
 use serde::Serialize;
 use tokio::task::JoinHandle;
@@ -14,7 +16,8 @@ use super::load::{self, Client, CreatedRun};
 use super::meter::{Meter, RoleCpu};
 use super::model::Model;
 use super::rig::{CONTROLS, Rig, node_name};
-use super::verify::{Verdict, verify};
+use super::script::Script;
+use super::verify::{Expected, Verdict, verify};
 use crate::cli::BenchRuns;
 use crate::config::Config;
 use crate::output::Printer;
@@ -102,8 +105,8 @@ pub(super) async fn measure(
     let all_after = began.elapsed();
     let (created, creating_took) = creating.await.context("the load generator panicked")??;
     memory.peak(&rig);
-    let killed = match options.no_kills {
-        true => Vec::new(),
+    let Kills { names: killed, sandboxes } = match options.no_kills {
+        true => Kills::default(),
         false => kill(&mut rig, &mut meter, printer).await?,
     };
     model.release()?;
@@ -114,7 +117,8 @@ pub(super) async fn measure(
     let after = rig.store.activity().await?;
     let activity = idle.less(&before, &after, began.elapsed(), observer.asked);
     let times = model.finish()?;
-    let verdict = verify(&observer.runs, TENANT, &created, &times).await?;
+    let expected = Expected { script: Script::of(options), lost: sandboxes };
+    let verdict = verify(&observer.runs, TENANT, &created, &times, &expected).await?;
     rig.look()?;
     rig.stop().await;
     let alive = Alive {
@@ -233,10 +237,24 @@ async fn come(
     }
 }
 
+/// Processes that were killed.
+#[derive(Debug, Default)]
+struct Kills {
+    names: Vec<String>,
+    /// Sandboxes that were on the node.
+    sandboxes: BTreeSet<SandboxId>,
+}
+
 /// Kills a replica and a node, and starts each again.
-async fn kill(rig: &mut Rig, meter: &mut Meter, printer: &Printer) -> anyhow::Result<Vec<String>> {
-    let names = vec![CONTROLS[1].to_owned(), node_name(2)];
+async fn kill(rig: &mut Rig, meter: &mut Meter, printer: &Printer) -> anyhow::Result<Kills> {
+    let node = node_name(2);
+    let names = vec![CONTROLS[1].to_owned(), node.clone()];
+    let mut sandboxes = BTreeSet::new();
     for name in &names {
+        if *name == node {
+            let rows = rig.store.all_sandboxes(Some(name), Some(TENANT), u32::MAX).await?;
+            sandboxes.extend(rows.into_iter().map(|row| row.id));
+        }
         printer.note(format_args!("killing {name}"));
         meter.retire(rig, name);
         rig.kill(name).await?;
@@ -245,7 +263,7 @@ async fn kill(rig: &mut Rig, meter: &mut Meter, printer: &Printer) -> anyhow::Re
     }
     rig.await_controls().await?;
     rig.await_nodes().await?;
-    Ok(names)
+    Ok(Kills { names, sandboxes })
 }
 
 /// Waits until all runs are over, for as long as there is patience.

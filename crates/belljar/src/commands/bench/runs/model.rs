@@ -116,7 +116,7 @@ pub(super) async fn serve(options: &BenchRuns, printer: &Printer) -> anyhow::Res
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     printer.data(listener.local_addr()?)?;
     let (release, is_released) = watch::channel(false);
-    let script = Script { turns: options.turns, calls: options.calls };
+    let script = Script::of(options);
     let times = Mutex::default();
     let server = Arc::new(Server { script, seed: options.seed, is_released, times });
     let accepting = tokio::spawn(accept(listener, server.clone()));

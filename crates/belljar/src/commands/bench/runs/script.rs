@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::BenchRuns;
+
 /// The shape of every run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Script {
@@ -13,7 +15,16 @@ pub(super) struct Script {
 /// Raises a counter in the sandbox, so that a call that is executed twice shows.
 const CODE: &str = "count = globals().get('count', 0) + 1\nprint('counted', count)";
 
+/// The counter that a call printed.
+pub(super) fn counter(shown: &str) -> Option<u32> {
+    shown.lines().find_map(|line| line.trim().strip_prefix("counted ")?.parse().ok())
+}
+
 impl Script {
+    pub(super) fn of(options: &BenchRuns) -> Self {
+        Self { turns: options.turns, calls: options.calls }
+    }
+
     /// The turn whose answer is held back until all runs are alive: after the first call.
     pub(super) fn held_turn(self) -> u32 {
         1
