@@ -78,7 +78,7 @@ pub use logs::{Level, LogLine, LogQuery};
 pub use member::OnBehalf;
 pub use network::{
     Ceiling, Following as Connections, Network, NetworkWish, Networks, RowQuery, TokenWish,
-    UnknownCeiling, capped, unknown_operation,
+    Transfer, UnknownCeiling, capped, unknown_operation,
 };
 pub use once::{Amount, Asked, Heard, Listening, OnceCommand, Said, Told};
 pub use problem::{Kind, Problem};

@@ -15,6 +15,7 @@ mod connections;
 mod indexes;
 mod operations;
 mod rows;
+mod transfers;
 mod way;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub use connections::{Following, TokenWish};
 pub use operations::{capped, unknown_operation};
 pub use rows::RowQuery;
 pub(crate) use rows::Rows;
+pub use transfers::Transfer;
+pub(crate) use transfers::Transfers;
 pub(crate) use way::Ways;
 
 /// How far sandboxes of this server may reach.

@@ -19,7 +19,7 @@ use crate::events::{EventKind, Events};
 use crate::journal::{Ended, Journal, RECORD_VERSION, Written, outlives_the_server};
 use crate::keys::{Keys, Tenant};
 use crate::member::News;
-use crate::network::{Rows, Ways};
+use crate::network::{Rows, Transfers, Ways};
 use crate::once::Once;
 use crate::problem::{Kind, Problem};
 use crate::registry::Registry;
@@ -63,6 +63,7 @@ struct Inner {
     secrets: Secrets,
     shelves: Shelves,
     ways: Ways,
+    transfers: Transfers,
     draining: AtomicBool,
     /// Tiers that are offered and that this host has what it takes for, once that is known.
     startable: OnceLock<Vec<Tier>>,
@@ -102,6 +103,7 @@ impl Actions {
             secrets,
             shelves,
             ways: Ways::default(),
+            transfers: Transfers::default(),
             draining: AtomicBool::new(false),
             startable: OnceLock::new(),
             config,
@@ -300,6 +302,10 @@ impl Actions {
 
     pub(crate) fn ways(&self) -> &Ways {
         &self.0.ways
+    }
+
+    pub(crate) fn transfers(&self) -> &Transfers {
+        &self.0.transfers
     }
 
     /// Where rows of a sandbox's traffic go.

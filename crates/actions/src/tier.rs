@@ -294,6 +294,12 @@ pub(crate) fn not_made(error: &NodeError) -> Problem {
         return Problem::new(Kind::Unsupported, "limit_unenforceable", message)
             .hint(WITH_WEAK_LIMITS);
     }
+    if let NodeError::Start(saved @ (StartError::SavedAsRoot | StartError::SavedWithoutRoot)) =
+        error
+    {
+        return Problem::new(Kind::Conflict, "files_of_other_rights", saved.to_string())
+            .hint("restore it on a server that runs with the same rights");
+    }
     let NodeError::Start(StartError::Unsupported { tier, why }) = error else {
         return Problem::internal("create a sandbox", error);
     };

@@ -1,6 +1,6 @@
 //! How much is kept.
 
-/// Bounds of one cassette. Sizes are those of plain content, so that what
+/// Bounds of cassettes. Sizes are those of plain content, so that what
 /// compresses well is not a way around them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -13,6 +13,8 @@ pub struct Limits {
     pub memory_bytes: u64,
     pub cassette_bytes: u64,
     pub exchanges: u64,
+    /// Of the disk, for all cassettes of a tenant: an import beyond it is refused.
+    pub tenant_bytes: u64,
 }
 
 impl Default for Limits {
@@ -23,6 +25,7 @@ impl Default for Limits {
             memory_bytes: 512 << 20,
             cassette_bytes: 16 << 30,
             exchanges: 200_000,
+            tenant_bytes: 32 << 30,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!   <store>/<tenant's digest>/lock                      shared while in use
 //!                            /blobs/ab/cdef….zst        content, once
-//!                            /unfinished/               blobs on their way
+//!                            /unfinished/               blobs and imports on their way
+//!                            /unswept                   a sweep is due
 //!                            /cassettes/<name>/index.jsonl
 //!                                             /lock     held by its recorder
 //! ```
@@ -48,6 +49,9 @@ pub enum StoreError {
     Index { name: CassetteId, source: IndexError },
 }
 
+/// A tenant's mark that blobs may be there which no cassette names.
+const UNSWEPT: &str = "unswept";
+
 /// One cassette, from afar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
@@ -80,6 +84,20 @@ impl Store {
     pub fn tenant(&self, name: &str) -> Tenant {
         let folder = self.folder.join(Digest::of(name.as_bytes()).to_string());
         Tenant { blobs: Blobs::new(&folder), folder, limits: self.limits }
+    }
+
+    /// Sweeps what could not be swept when it was due: something of its tenant was in use. Returns
+    /// how many blobs were removed. A tenant whose cassettes cannot be read is left alone.
+    pub fn sweep_overdue(&self) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.folder).map_err(at("list", &self.folder))? {
+            let folder = entry.map_err(at("list", &self.folder))?.path();
+            if folder.join(UNSWEPT).exists() {
+                let tenant = Tenant { blobs: Blobs::new(&folder), folder, limits: self.limits };
+                removed += tenant.sweep().ok().flatten().unwrap_or(0);
+            }
+        }
+        Ok(removed)
     }
 }
 
@@ -116,9 +134,9 @@ impl Tenant {
         self.read(name).map(|index| index.entries)
     }
 
-    /// Whether there was one. What no other cassette needs goes with it, unless
-    /// something of this tenant is in use or cannot be read; then
-    /// [`sweep`](Self::sweep) later.
+    /// Whether there was one. What no other cassette needs goes with it. While something of this
+    /// tenant is in use, it goes with the next [`Store::sweep_overdue`]; if something cannot be
+    /// read, with the next [`sweep`](Self::sweep) that can.
     pub fn remove(&self, name: &CassetteId) -> Result<bool, StoreError> {
         let folder = self.cassette(name);
         if !folder.exists() {
@@ -131,14 +149,26 @@ impl Tenant {
         Ok(true)
     }
 
-    /// Removes blobs that no cassette names. None: something of this tenant is
-    /// in use, and nothing was done.
+    /// Removes blobs that no cassette names. None: something of this tenant is in use, and it is
+    /// noted that a sweep is due.
     pub fn sweep(&self) -> Result<Option<usize>, StoreError> {
         let lock = self.folder_lock()?;
         match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::WouldBlock) => {
+                let mark = self.folder.join(UNSWEPT);
+                fs::write(&mark, []).map_err(at("write", &mark))?;
+                return Ok(None);
+            }
             Err(TryLockError::Error(error)) => return Err(at("lock", &self.folder)(error)),
             Ok(()) => {}
+        }
+        // Before anything is read: what becomes due meanwhile is noted again.
+        let mark = self.folder.join(UNSWEPT);
+        match fs::remove_file(&mark) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(at("remove", &mark)(error));
+            }
+            _ => {}
         }
         let mut needed = HashSet::new();
         for name in self.names()? {
@@ -165,6 +195,11 @@ impl Tenant {
             removed += 1;
         }
         Ok(Some(removed))
+    }
+
+    /// Bytes of the disk that all of this tenant takes, with what is on its way.
+    pub(crate) fn stored_bytes(&self) -> Result<u64, StoreError> {
+        bytes_below(&self.folder).map_err(at("list", &self.folder))
     }
 
     pub(crate) fn names(&self) -> Result<Vec<CassetteId>, StoreError> {
@@ -228,6 +263,27 @@ impl Tenant {
             _ => Err(StoreError::Busy(name.clone())),
         }
     }
+}
+
+/// What goes away meanwhile is not counted.
+fn bytes_below(folder: &Path) -> io::Result<u64> {
+    let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let entries = match fs::read_dir(folder) {
+        Err(error) if is_gone(&error) => return Ok(0),
+        entries => entries?,
+    };
+    let mut bytes = 0_u64;
+    for entry in entries {
+        let entry = entry?;
+        let more = match entry.metadata() {
+            Err(error) if is_gone(&error) => 0,
+            Err(error) => return Err(error),
+            Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path())?,
+            Ok(metadata) => metadata.len(),
+        };
+        bytes = bytes.saturating_add(more);
+    }
+    Ok(bytes)
 }
 
 fn open_lock(path: &Path) -> Result<File, StoreError> {

@@ -4,15 +4,17 @@
 //! The same cassette always makes the same archive. One that comes in is not
 //! believed: only the names above, only plain files, every blob hashed before
 //! it is kept, every line of the index checked, all sizes bounded as they are
-//! when recording, and nothing can be named that the archive does not bring.
+//! when recording, and nothing can be named that the archive does not bring. It is unpacked
+//! beside the cassettes, and becomes one when all of it is checked.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs;
 use std::io::{self, Read, Write};
 
 use belljar_model::network::CassetteId;
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::blob::BlobError;
+use crate::blob::{BlobError, Blobs, make_folder};
 use crate::index::{Entry, Index};
 use crate::limits::{INDEX_BYTES, TIMING_BYTES};
 use crate::store::{Summary, Tenant, at};
@@ -34,6 +36,8 @@ pub enum TransferError {
     Name(String),
     #[error("the archive is larger than a cassette may be")]
     TooLarge,
+    #[error("the tenant's cassettes take all the space that they may; remove some")]
+    TenantFull,
     #[error("the archive's index is damaged")]
     Index(#[source] IndexError),
     #[error("the archive has no index, or not all that it names, or more")]
@@ -47,6 +51,22 @@ const BLOBS: &str = "blobs/";
 const LEVEL: i32 = 6;
 /// What unpacking may take of memory, as a power of two.
 const WINDOW: u32 = 25;
+
+/// What becomes of an import whose name is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfTaken {
+    Refuse,
+    Replace,
+}
+
+/// An archive that was unpacked and checked, and is no cassette yet.
+struct Staged {
+    /// Removed with all that is left in it.
+    _folder: tempfile::TempDir,
+    blobs: Blobs,
+    brought: BTreeMap<Digest, Blob>,
+    entries: Vec<Entry>,
+}
 
 impl Tenant {
     /// Writes a cassette as one file. It may be empty, and may be recorded meanwhile.
@@ -82,20 +102,87 @@ impl Tenant {
     /// Reads a cassette from one file, under a name that is not taken. Secrets
     /// are not looked for: whoever made the archive has taken them out.
     pub fn import(&self, name: &CassetteId, input: impl Read) -> Result<Summary, TransferError> {
-        let imported = self.try_import(name, input);
-        if imported.is_err() {
-            // Best effort: what is left is found by the next sweep as well.
-            let _ = self.sweep();
-        }
-        imported
+        self.bring(name, input, IfTaken::Refuse)
     }
 
-    fn try_import(&self, name: &CassetteId, input: impl Read) -> Result<Summary, TransferError> {
-        let _tenant = self.hold()?;
-        if self.index(name).exists() {
+    /// Reads a cassette from one file, in the place of the one of that name if there is one. That
+    /// one stays if the archive is refused.
+    pub fn replace(&self, name: &CassetteId, input: impl Read) -> Result<Summary, TransferError> {
+        let replaced = self.bring(name, input, IfTaken::Replace)?;
+        // The cassette is there, whatever becomes of the content of the one before.
+        let _ = self.sweep();
+        Ok(replaced)
+    }
+
+    fn bring(
+        &self,
+        name: &CassetteId,
+        input: impl Read,
+        if_taken: IfTaken,
+    ) -> Result<Summary, TransferError> {
+        let tenant = self.hold()?;
+        if if_taken == IfTaken::Refuse && self.index(name).exists() {
             return Err(TransferError::Exists(name.clone()));
         }
-        let _cassette = self.lock(name)?;
+        let was_there = self.has(name);
+        let cassette = self.lock(name)?;
+        let staged = match self.stage(input) {
+            Ok(staged) => staged,
+            Err(error) => {
+                if !was_there {
+                    // It has nothing but its lock, which is held.
+                    let _ = fs::remove_dir_all(self.cassette(name));
+                }
+                return Err(error);
+            }
+        };
+        let kept = self.keep(name, &staged);
+        if kept.is_err() {
+            drop((staged, cassette, tenant));
+            // Some of it may be among the blobs already.
+            let _ = self.sweep();
+        }
+        kept
+    }
+
+    /// Unpacks and checks an archive in a directory of its own: whatever is wrong with it, nothing
+    /// of it stays.
+    fn stage(&self, input: impl Read) -> Result<Staged, TransferError> {
+        let used = self.stored_bytes()?;
+        let unfinished = self.blobs.unfinished();
+        make_folder(unfinished).map_err(at("make", unfinished))?;
+        let folder = tempfile::Builder::new().prefix("import").tempdir_in(unfinished);
+        let folder = folder.map_err(at("make a directory in", unfinished))?;
+        let blobs = Blobs::new(folder.path());
+        let mut staging = self.clone();
+        staging.blobs = blobs.clone();
+        let left = self.limits.tenant_bytes.saturating_sub(used);
+        let (brought, entries) = staging.unpack(input, left)?;
+        staging.check(&entries, &brought)?;
+        Ok(Staged { _folder: folder, blobs, brought, entries })
+    }
+
+    /// Puts what was staged among the blobs, and then its index into the place of the one before.
+    fn keep(&self, name: &CassetteId, staged: &Staged) -> Result<Summary, TransferError> {
+        for digest in staged.brought.keys() {
+            let (from, to) = (staged.blobs.path(digest), self.blobs.path(digest));
+            if let Some(parent) = to.parent() {
+                make_folder(parent).map_err(at("make", parent))?;
+            }
+            fs::rename(&from, &to).map_err(at("rename to", &to))?;
+        }
+        let entries = &staged.entries;
+        self.write_index(name, entries)?;
+        let bytes = entries.iter().map(Entry::bytes).fold(0, u64::saturating_add);
+        Ok(Summary { name: name.clone(), exchanges: entries.len(), bytes })
+    }
+
+    /// Reads all of an archive. It may take `left` bytes.
+    fn unpack(
+        &self,
+        input: impl Read,
+        mut left: u64,
+    ) -> Result<(BTreeMap<Digest, Blob>, Vec<Entry>), TransferError> {
         let mut decoder = zstd::Decoder::new(input).map_err(TransferError::Read)?;
         decoder.window_log_max(WINDOW).map_err(TransferError::Read)?;
         let mut archive = Archive::new(decoder);
@@ -119,12 +206,14 @@ impl Tenant {
                     if size > most || number > self.limits.exchanges {
                         return Err(TransferError::TooLarge);
                     }
+                    left = left.checked_sub(size).ok_or(TransferError::TenantFull)?;
                     brought.insert(digest, self.take_blob(digest, &mut file)?);
                 }
                 None if path == INDEX => {
                     if size > INDEX_BYTES {
                         return Err(TransferError::TooLarge);
                     }
+                    left = left.checked_sub(size).ok_or(TransferError::TenantFull)?;
                     let most = usize::try_from(self.limits.exchanges).unwrap_or(usize::MAX);
                     let index = Index::from_reader(&mut file, path.as_ref(), most);
                     let index = index.map_err(|error| match error {
@@ -141,11 +230,7 @@ impl Tenant {
                 _ => return Err(TransferError::Name(path)),
             }
         }
-        let entries = entries.ok_or(TransferError::Incomplete)?;
-        self.check(&entries, &brought)?;
-        self.write_index(name, &entries)?;
-        let bytes = entries.iter().map(Entry::bytes).fold(0, u64::saturating_add);
-        Ok(Summary { name: name.clone(), exchanges: entries.len(), bytes })
+        Ok((brought, entries.ok_or(TransferError::Incomplete)?))
     }
 
     fn take_blob(&self, digest: Digest, content: &mut impl Read) -> Result<Blob, TransferError> {

@@ -3,15 +3,19 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Weak;
+use std::time::Duration;
 
 use belljar_bus::gateway::FromGateway;
 use belljar_cassette::{Limits, StoreError, Tenant, TransferError};
 use belljar_model::network::CassetteId;
 
-use crate::shared::Gateway;
+use crate::shared::{Gateway, Shared};
 
 /// Plain bytes of a cassette that is moved.
 const MAX_MOVED_BYTES: u64 = 1 << 30;
+/// Content of cassettes in use is looked at again after so long.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A cassette that is moved, or removed.
 #[derive(Debug)]
@@ -58,13 +62,28 @@ impl Gateway {
     }
 }
 
+/// Removes what no cassette needs and could not be removed when it was due, again and again.
+pub(crate) async fn sweep_again(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        let Some(store) = shared.upgrade().map(|shared| shared.live().cassettes.clone()) else {
+            return;
+        };
+        let Some(store) = store else { continue };
+        let swept = tokio::task::spawn_blocking(move || store.sweep_overdue()).await;
+        if let Ok(Err(error)) = swept {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot sweep cassettes");
+        }
+    }
+}
+
 impl Move {
     fn carry_out(self, tenant: &Tenant) -> Result<(), MoveError> {
         match self {
             Self::Save { cassette, file } => tenant.export(&cassette, File::from(file))?,
             Self::Load { cassette, file } => {
-                tenant.remove(&cassette)?;
-                tenant.import(&cassette, File::from(file))?;
+                tenant.replace(&cassette, File::from(file))?;
             }
             Self::Remove { cassette } => drop(tenant.remove(&cassette)?),
         }
@@ -106,5 +125,6 @@ mod tests {
         file.rewind().unwrap();
         let load = Move::Load { cassette: cassette.clone(), file: to(&file) };
         assert!(matches!(load.carry_out(&other), Err(MoveError::Transfer(_))));
+        assert!(!other.has(&cassette), "nothing is left of it");
     }
 }

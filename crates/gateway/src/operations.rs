@@ -44,7 +44,8 @@ pub(crate) use config::Table;
 pub(crate) use desk::Desk;
 pub use mint::MintError;
 pub(crate) use mint::mint;
-pub(crate) use serve::{HEALTH, is_authorised, refuse, serve};
+pub(crate) use otlp::accepted;
+pub(crate) use serve::{HEALTH, is_authorised, refuse, serve, takes_telemetry};
 
 use config::Name;
 use operation::{Does, InvalidOperation, Operation};

@@ -29,7 +29,7 @@ use crate::operations::{Desk, InvalidOperations, MintError, Operations};
 use crate::session::Session;
 use crate::trust::{self, TrustError};
 use crate::whose::Questions;
-use crate::{listen, operations, packages, resolve};
+use crate::{listen, moving, operations, packages, resolve};
 
 /// What the gateway says unasked: rows, and questions whose a connection is.
 pub type Events = mpsc::Receiver<FromGateway>;
@@ -154,7 +154,9 @@ impl Gateway {
         let packages = packages::Keeper::default();
         let shared =
             Shared { live, sessions, log, events: sender, questions, desk, packages, lanes };
-        Ok((Self { shared: Arc::new(shared) }, events))
+        let shared = Arc::new(shared);
+        tokio::spawn(moving::sweep_again(Arc::downgrade(&shared)));
+        Ok((Self { shared }, events))
     }
 
     /// Takes over new settings; when they cannot be used, the old ones stay.

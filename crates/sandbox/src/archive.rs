@@ -15,6 +15,7 @@
 //!
 //! ```text
 //! archive:  record length (u32) · record · bytes, if it is `Data` …
+//!           the first record is the `Layout`
 //! ```
 
 mod pack;
@@ -29,7 +30,7 @@ use crate::jail::parent::IDS;
 use crate::plan::USER_UID;
 
 pub(crate) use pack::{in_memory, pack_scratch, write_scratch};
-pub(crate) use unpack::{FromStart, unpack_descriptor};
+pub(crate) use unpack::{FromStart, layout_of, unpack_descriptor};
 
 #[cfg(test)]
 use {
@@ -68,6 +69,24 @@ enum Record {
     Whiteout {
         name: Vec<u8>,
     },
+    /// The first record. Archives of older versions have none.
+    Layout(Layout),
+}
+
+/// The place of the user's home and the temporary directories. Each layout is of no use in the
+/// other: what is laid out there would be hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Layout {
+    /// In the writable layer, of a server that runs as root.
+    Layer,
+    /// Beside that layer, of a server without root.
+    OwnPlaces,
+}
+
+impl Layout {
+    pub(crate) fn of(is_root: bool) -> Self {
+        if is_root { Self::Layer } else { Self::OwnPlaces }
+    }
 }
 
 impl Record {
@@ -122,6 +141,10 @@ impl HostIds {
     pub(crate) fn own() -> Self {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         Self::One { uid: uid.as_raw(), gid: gid.as_raw() }
+    }
+
+    fn layout(self) -> Layout {
+        Layout::of(matches!(self, Self::From(_)))
     }
 
     /// The ids inside; [`NOBODY`] for those that the sandbox does not have.

@@ -96,6 +96,10 @@ pub enum StartError {
     Unwatched(#[source] io::Error),
     #[error("cannot keep the limit `{}`: {}", .0.limit.as_str(), .0.why)]
     Weak(WeakLimit),
+    #[error("the files were saved by a server that runs as root, and this one does not")]
+    SavedAsRoot,
+    #[error("the files were saved by a server that does not run as root, and this one does")]
+    SavedWithoutRoot,
 }
 
 impl From<Failure> for StartError {
@@ -517,6 +521,9 @@ impl Engine {
             Some(Warm { zygote, files, fork }) => (zygote, files, fork),
             None => (None, saved.as_ref(), None),
         };
+        if let Some(files) = files {
+            files.check_layout(self.connection.facts.privileged)?;
+        }
         let number = zygote.as_ref().map(|zygote| zygote.number());
         let pending = forking.as_ref().map(|_| Pending::new()).transpose()?;
         let request = ToSpawner::Create {

@@ -11,7 +11,9 @@ use belljar_model::{Limits, SandboxId, Spec, Tier};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-use crate::archive::{FromStart, HostIds, in_memory, pack_scratch, write_scratch};
+use crate::archive::{
+    FromStart, HostIds, Layout, in_memory, layout_of, pack_scratch, write_scratch,
+};
 use crate::cgroup::{CallGroup, SandboxGroup};
 use crate::confinement::Confinement;
 use crate::defence::Weakened;
@@ -77,6 +79,19 @@ impl Files {
     /// Files that were written out, where they lie.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { archive: std::fs::File::open(path)?.into() })
+    }
+
+    /// Returns an error for files that would be out of sight in a sandbox of this server.
+    pub(crate) fn check_layout(&self, is_root: bool) -> Result<(), StartError> {
+        match layout_of(&self.archive) {
+            Ok(Some(saved)) if saved != Layout::of(is_root) => Err(match saved {
+                Layout::Layer => StartError::SavedAsRoot,
+                Layout::OwnPlaces => StartError::SavedWithoutRoot,
+            }),
+            // Those of an older version do not say it, and damaged ones are refused where they
+            // are laid out.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Another handle on the same files.

@@ -333,9 +333,9 @@ impl Watch {
             if new.is_empty() {
                 break;
             }
-            for (pid, started) in new {
-                self.population.signal(pid, Signal::STOP);
-                stopped.insert((pid, started));
+            for key in new {
+                self.population.signal(key, Signal::STOP);
+                stopped.insert(key);
             }
             if Instant::now() > deadline {
                 break;
@@ -343,7 +343,7 @@ impl Watch {
         }
         // What is about to die does not count any more, however long it takes.
         lock(&self.tally).killed.extend(&stopped);
-        stopped.iter().for_each(|&(pid, _)| self.population.signal(pid, Signal::KILL));
+        stopped.iter().for_each(|&key| self.population.signal(key, Signal::KILL));
         let are_dead = || {
             let alive = self.alive()?;
             let is_left = alive.iter().any(|process| stopped.contains(&process.key()));

@@ -19,7 +19,7 @@ const MAX_ADDRESSES: usize = 16;
 #[derive(Debug, Clone, Default)]
 pub struct Reach {
     openings: Openings,
-    allows_http: bool,
+    opened: Vec<Block>,
 }
 
 /// The URL is not one that webhooks can have, or leads to a refused address.
@@ -51,15 +51,10 @@ pub(crate) struct Target {
 }
 
 impl Reach {
-    /// `opened` are the ranges that the operator allows although they are not public. With a
-    /// range of loopback, loopback addresses may also be reached without TLS.
+    /// `opened` are the ranges that the operator allows although they are not public. Loopback
+    /// addresses in them may also be reached without TLS.
     pub fn new(opened: Vec<Block>) -> Self {
-        let is_loopback = |block: &Block| {
-            let loopback = [IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()];
-            loopback.iter().any(|address| block.contains(*address))
-        };
-        let allows_http = opened.iter().any(is_loopback);
-        Self { openings: Openings::of(opened), allows_http }
+        Self { openings: Openings::of(opened.clone()), opened }
     }
 
     /// Reads a URL. An address in it is vetted here; a name, when it is resolved.
@@ -79,8 +74,10 @@ impl Reach {
             _ => return Err(TargetError::Form),
         };
         let address = host.parse::<IpAddr>().ok();
-        let is_local = address.is_some_and(|it| it.to_canonical().is_loopback());
-        let may_be_plain = self.allows_http && is_local;
+        let may_be_plain = address.is_some_and(|address| {
+            let address = address.to_canonical();
+            address.is_loopback() && self.opened.iter().any(|block| block.contains(address))
+        });
         if !is_tls && !may_be_plain {
             return Err(TargetError::NoTls);
         }

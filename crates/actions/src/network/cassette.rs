@@ -11,6 +11,7 @@ use belljar_model::SandboxId;
 use belljar_model::network::{CassetteId, Tape};
 use belljar_node::GatewayError;
 
+use super::transfers::Transfer;
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::sandbox::Sandbox;
@@ -26,6 +27,45 @@ impl Actions {
         made.map_err(|error| Problem::internal("make a file for the cassette", &error))
     }
 
+    /// Begins to move the sandbox's own cassette out: before anything is written for it.
+    pub async fn begin_cassette_read(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+    ) -> Result<Transfer, Problem> {
+        let sandbox = self.registry().find(tenant, id)?;
+        Self::recorded_name(&sandbox)?;
+        self.transfers().begin(tenant).await
+    }
+
+    /// Begins to move a cassette in: before anything of it is taken. A sandbox without a network
+    /// plays nothing.
+    pub async fn begin_cassette_write(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+    ) -> Result<Transfer, Problem> {
+        let sandbox = self.registry().find(tenant, id)?;
+        if !sandbox.network().needs_gateway() {
+            let message = "the sandbox has no network and no operations, so it plays no cassette";
+            return Err(Problem::new(Kind::Invalid, "cassette_refused", message)
+                .hint("set a policy, or create the sandbox with operations"));
+        }
+        self.transfers().begin(tenant).await
+    }
+
+    /// The name of the cassette that the sandbox records or plays, if it is its own.
+    fn recorded_name(sandbox: &Sandbox) -> Result<CassetteId, Problem> {
+        let own = own_name(sandbox.id())?;
+        let network = sandbox.network();
+        match &network.wish.policy.tape {
+            Tape::Record { cassette } | Tape::Replay { cassette, .. } if *cassette == own => {
+                Ok(own)
+            }
+            _ => Err(no_cassette()),
+        }
+    }
+
     /// Writes the sandbox's own cassette to a file.
     pub async fn read_cassette(
         &self,
@@ -34,15 +74,7 @@ impl Actions {
         archive: File,
     ) -> Result<(), Problem> {
         let sandbox = self.registry().find(tenant, id)?;
-        let own = own_name(sandbox.id())?;
-        let network = sandbox.network();
-        let (Tape::Record { cassette } | Tape::Replay { cassette, .. }) = &network.wish.policy.tape
-        else {
-            return Err(no_cassette());
-        };
-        if *cassette != own {
-            return Err(no_cassette());
-        }
+        let own = Self::recorded_name(&sandbox)?;
         let gateway = self.gateway().await;
         let gateway = gateway.map_err(|error| Problem::internal("start the gateway", &error))?;
         let saved = gateway.save_cassette(tenant.as_str().to_owned(), own, OwnedFd::from(archive));

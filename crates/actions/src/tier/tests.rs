@@ -142,6 +142,9 @@ fn a_tier_that_the_host_lacks_is_told_without_what_is_the_hosts() {
     assert!(problem.message.contains("`oci/runsc`"), "{}", problem.message);
     assert!(!problem.message.contains("/usr/bin"), "{}", problem.message);
     assert_eq!(not_made(&NodeError::Start(StartError::SpawnerGone)).code, "internal");
+    for saved in [StartError::SavedAsRoot, StartError::SavedWithoutRoot] {
+        assert_eq!(not_made(&NodeError::Start(saved)).code, "files_of_other_rights");
+    }
 }
 
 #[test]

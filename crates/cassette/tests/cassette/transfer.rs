@@ -212,3 +212,86 @@ fn a_line_without_end_is_not_read_to_its_end() {
     let outcome = World::new().tenant().import(&id("b"), bomb.as_slice());
     let Err(TransferError::Index(IndexError::Line(1))) = outcome else { panic!("{outcome:?}") };
 }
+
+/// A failed import takes its own content along, also while another cassette is in use, and takes
+/// nothing of other cassettes.
+#[test]
+fn a_failed_import_leaves_nothing_beside_a_recorder() {
+    let world = World::new();
+    let tenant = world.tenant();
+    tenant.import(&id("b"), exported().as_slice()).unwrap();
+    let recorder = world.recorder();
+    let before = size_of(world.folder.path());
+    let whole = exported();
+    for _ in 0..3 {
+        assert!(tenant.import(&id("c"), &whole[..whole.len() - 5]).is_err());
+        assert!(!tenant.has(&id("c")));
+    }
+    // All that it names is there, and the archive has more.
+    let mut more = files();
+    more.insert(0, (format!("blobs/{}", Digest::of(b"x")), EntryType::Regular, b"x".to_vec()));
+    let more: Vec<_> = more.iter().map(|(n, k, c)| (n.as_str(), *k, c.as_slice())).collect();
+    let outcome = tenant.import(&id("c"), archive(&more).as_slice());
+    assert!(matches!(outcome, Err(TransferError::Incomplete)), "{outcome:?}");
+    assert_eq!(size_of(world.folder.path()), before);
+    assert_eq!(tenant.verify(&id("b")).unwrap().problems, []);
+    drop(recorder);
+}
+
+#[test]
+fn a_cassette_that_is_replaced_stays_if_the_archive_is_refused() {
+    let world = World::new();
+    let recorder = world.recorder();
+    get("https://a.org/old").gets(&recorder, "text/plain", b"old");
+    drop(recorder);
+    let tenant = world.tenant();
+    assert!(tenant.replace(&id("a"), b"no archive".as_slice()).is_err());
+    assert_eq!(get("https://a.org/old").heard(&world.player()), "old");
+    // What is being recorded is not replaced.
+    let recorder = world.recorder();
+    assert!(tenant.replace(&id("a"), exported().as_slice()).is_err());
+    drop(recorder);
+    let player = world.player();
+    assert_eq!(tenant.replace(&id("a"), exported().as_slice()).unwrap().exchanges, 3);
+    // The one before is played to its end.
+    assert_eq!(get("https://a.org/old").heard(&player), "old");
+    drop(player);
+    assert_eq!(get("https://a.org/f").heard(&world.player()), "content");
+}
+
+/// What was removed while something of its tenant was in use goes as soon as nothing is.
+#[test]
+fn what_could_not_be_swept_is_swept_later() {
+    let world = World::new();
+    let tenant = world.tenant();
+    tenant.import(&id("b"), exported().as_slice()).unwrap();
+    let recorder = world.recorder();
+    assert!(tenant.remove(&id("b")).unwrap());
+    assert_eq!(world.store.sweep_overdue().unwrap(), 0, "a recorder is there");
+    drop(recorder);
+    assert!(world.store.sweep_overdue().unwrap() > 0);
+    assert_eq!(world.store.sweep_overdue().unwrap(), 0);
+    assert_eq!(tenant.sweep().unwrap(), Some(0));
+}
+
+#[test]
+fn the_disk_of_a_tenant_is_bounded() {
+    let world = World::with(Limits { tenant_bytes: 8000, ..Limits::default() });
+    let tenant = world.tenant();
+    let mut outcomes = (0..100)
+        .map(|number| tenant.import(&id(&format!("c{number}")), exported().as_slice()).map(drop));
+    let refused = outcomes.find_map(Result::err);
+    assert!(matches!(refused, Some(TransferError::TenantFull)), "{refused:?}");
+    assert!(size_of(world.folder.path()) <= 8000);
+    // Another tenant has room.
+    world.store.tenant("other").import(&id("a"), exported().as_slice()).unwrap();
+}
+
+fn size_of(folder: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let size = |entry: std::fs::DirEntry| match entry.metadata().unwrap() {
+        metadata if metadata.is_dir() => size_of(&entry.path()),
+        metadata => metadata.len(),
+    };
+    entries.map(size).sum()
+}

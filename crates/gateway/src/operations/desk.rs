@@ -16,12 +16,16 @@ use crate::tokens::{Owner, Token, Tokens};
 /// comes when there is no room is told to come back.
 const ROOM: usize = 1 << 20;
 
+/// Bodies that are taken apart at the same time. As values they take many times their bytes.
+const REWRITES: usize = 4;
+
 /// One for the whole gateway.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) tokens: Tokens,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) room: Arc<Semaphore>,
+    pub(super) rewrites: Arc<Semaphore>,
     accounts: Mutex<HashMap<Whose, Arc<Account>>>,
     epochs: AtomicU64,
 }
@@ -39,6 +43,7 @@ impl Desk {
             tokens: Tokens::default(),
             ledger: Ledger::with(lessee),
             room: Arc::new(Semaphore::new(ROOM)),
+            rewrites: Arc::new(Semaphore::new(REWRITES)),
             accounts: Mutex::default(),
             epochs: AtomicU64::new(0),
         }

@@ -16,6 +16,7 @@ use ::http::{Method, Request};
 use belljar_model::network::Subject;
 use bytes::Bytes;
 use http_body_util::Full;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::config::{Name, Settings, TenantCollector};
@@ -25,7 +26,7 @@ use super::read::Held;
 use super::refuse::Refusal;
 use super::serve::Asked;
 use super::{Desk, headers};
-use crate::body::{Answer, Inner};
+use crate::body::{Answer, Inner, whole};
 use crate::budget::Amount;
 
 /// Resources of one request. Each gets our attributes, so they bound how much longer it becomes.
@@ -80,7 +81,7 @@ enum Malformed {
     Field,
     #[error("the body has more than {MAX_RESOURCES} resources")]
     Resources,
-    #[error("the body has too many values")]
+    #[error("the body has more than {} values", json::MAX_VALUES)]
     Values,
 }
 
@@ -118,11 +119,7 @@ pub(super) async fn ask(
     rest: String,
     request: Request<Inner>,
 ) -> Result<Answer, Refusal> {
-    let signal = Signal::of(&rest).ok_or(Refusal::Path)?;
-    if request.method() != Method::POST {
-        return Err(Refusal::Method);
-    }
-    let form = Form::of(request.headers())?;
+    let (signal, form) = read_head(request.method(), &rest, request.headers())?;
     let Does::Otlp(otlp) = &asked.operation.does else { return Err(Refusal::NotFound) };
     let tenant = asked.session.subject.tenant.clone();
     let own = otlp.by_tenant.get(&tenant).cloned();
@@ -135,14 +132,19 @@ pub(super) async fn ask(
             row.port = Some(own.upstream.port);
         }
     }
+    let (head, body) = request.into_parts();
+    let Held { bytes, room } = body_of(asked, body).await?;
+    // Of the operation that was asked for, whichever collector takes it.
+    let mut reservation = reserve(asked, Amount { requests: 1, ..Amount::default() }).await?;
     if let Some(own) = own {
         asked.operation = own;
     }
-    let (head, body) = request.into_parts();
-    let Held { bytes, room } = body_of(asked, body).await?;
-    let attributed = attributed(signal, form, bytes, attributes(&subject)).await?;
+    // To read a body costs the gateway something, so one that cannot be read counts as well.
+    reservation.dispatch();
+    let permit = Arc::clone(&asked.session.shared.desk.rewrites).acquire_owned().await;
+    let permit = permit.map_err(|_| Refusal::NoRoom)?;
+    let attributed = attributed(signal, form, bytes, attributes(&subject), permit).await?;
     let held = Held { bytes: attributed, room };
-    let reservation = reserve(asked, Amount { requests: 1, ..Amount::default() }).await?;
     let uri = asked.operation.upstream.uri(&rest, None).map_err(|_| Refusal::Path)?;
     let mut upstream = Request::new(Full::new(held.bytes.clone()));
     *upstream.method_mut() = Method::POST;
@@ -154,17 +156,49 @@ pub(super) async fn ask(
     forward(asked, upstream, held, reservation, None).await
 }
 
+/// Returns an error for a request that is not one of OpenTelemetry's, whatever its body is.
+pub(super) fn check(method: &Method, rest: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+    read_head(method, rest, headers).map(drop)
+}
+
+fn read_head(method: &Method, rest: &str, headers: &HeaderMap) -> Result<(Signal, Form), Refusal> {
+    let signal = Signal::of(rest).ok_or(Refusal::Path)?;
+    if method != Method::POST {
+        return Err(Refusal::Method);
+    }
+    Ok((signal, Form::of(headers)?))
+}
+
+/// The answer of a collector that took everything.
+pub(crate) fn accepted(headers: &HeaderMap) -> Answer {
+    let form = Form::of(headers).unwrap_or(Form::Json);
+    // A response of OpenTelemetry's in protobuf without any field is empty.
+    let empty = match form {
+        Form::Protobuf => "",
+        Form::Json => "{}",
+    };
+    let mut answer = Answer::new(whole(empty));
+    let media_type = HeaderValue::from_static(form.media_type());
+    answer.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    answer
+}
+
 /// The body with our attributes. One that takes long to read is read beside the connections.
+/// `permit` is for as long as it is in memory as values.
 async fn attributed(
     signal: Signal,
     form: Form,
     body: Bytes,
     own: Vec<Attribute>,
+    permit: OwnedSemaphorePermit,
 ) -> Result<Bytes, Refusal> {
     let is_large = body.len() > LARGE;
-    let rewrite = move || match form {
-        Form::Protobuf => protobuf::attributed(signal, &body, &own),
-        Form::Json => json::attributed(signal, &body, &own),
+    let rewrite = move || {
+        let _permit = permit;
+        match form {
+            Form::Protobuf => protobuf::attributed(signal, &body, &own),
+            Form::Json => json::attributed(signal, &body, &own),
+        }
     };
     let written = if is_large {
         tokio::task::spawn_blocking(rewrite).await.map_err(|_| Refusal::NoRoom)?

@@ -77,6 +77,13 @@ pub(crate) fn refuse(
     Some(refused(&refusal, shape, Some(entry)))
 }
 
+/// Returns true if a request is for an operation that takes telemetry, and its token allows that.
+pub(crate) fn takes_telemetry(session: &Arc<Session>, request: &::http::Request<Inner>) -> bool {
+    let found = authorise(session, request.headers());
+    let found = found.and_then(|token| find(session, &token, request));
+    found.is_ok_and(|(operation, _)| matches!(operation.does, Does::Otlp(_)))
+}
+
 /// The first questions of [`handle`], and for an operation that is no model its last one.
 fn permitted(
     session: &Arc<Session>,
@@ -87,11 +94,12 @@ fn permitted(
         find(session, &token, request)
     });
     let (operation, rest) = found.map_err(|refusal| (refusal, None))?;
-    if let Does::Http(http) = &operation.does {
-        let checked = http::check(http, request.method(), &rest);
-        return checked.map_err(|refusal| (refusal, Some(Arc::clone(&operation))));
-    }
-    Ok(())
+    let checked = match &operation.does {
+        Does::Http(http) => http::check(http, request.method(), &rest),
+        Does::Otlp(_) => otlp::check(request.method(), &rest, request.headers()),
+        Does::Model(_) => Ok(()),
+    };
+    checked.map_err(|refusal| (refusal, Some(operation)))
 }
 
 /// Notes the operation in the row.

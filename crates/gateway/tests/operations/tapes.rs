@@ -3,9 +3,11 @@
 //! Requirements: N5
 
 use belljar_model::network::{Decision, Miss, Policy, Reason, Tape};
-use http::StatusCode;
+use http::{Method, StatusCode};
+use serde_json::json;
 
-use crate::world::{HELLO, STREAMED, World, messages};
+use crate::plain::upstream;
+use crate::world::{HELLO, STREAMED, World, messages, request};
 
 const SCRIPT: &str = "[[turn]]\nsay = \"hello\"\n";
 
@@ -76,4 +78,50 @@ async fn a_judged_replay_refuses_as_the_recording_did() {
     }
     assert_eq!(told[0], told[1]);
     assert_eq!(world.model.record().total(), 1, "the model is not asked again");
+}
+
+/// Telemetry goes out while a cassette is recorded, is not on it, and goes nowhere in a replay.
+#[tokio::test]
+async fn telemetry_is_on_no_tape() {
+    let folder = tempfile::tempdir().unwrap();
+    let (collector, seen) = upstream().await;
+    let settings = format!(
+        "[gateway]\ncassettes = {:?}\n[operations.other]\nkind = \"otlp\"\nplaintext = true\n\
+         upstream = \"http://{collector}\"\n",
+        folder.path()
+    );
+    let world = World::start(SCRIPT, &settings).await;
+    let cassette: belljar_model::network::CassetteId = "spans".parse().unwrap();
+    let tapes = [
+        Tape::Record { cassette: cassette.clone() },
+        Tape::Replay { cassette: cassette.clone(), miss: Miss::Judged },
+        Tape::Replay { cassette, miss: Miss::Strict },
+    ];
+    let mut span = 0;
+    for tape in tapes {
+        let is_sealed = tape.is_sealed();
+        let sandbox = world.sandbox("a");
+        world.gateway.change(&sandbox.id, Policy { tape, ..Policy::default() }).unwrap();
+        let token = world.token_for(&sandbox, &["other"], 300, None);
+        for nth in 0..2 {
+            span += 1;
+            let spans = json!([{ "spans": [{ "spanId": format!("{span:016x}") }] }]);
+            let body = json!({ "resourceSpans": [{ "scopeSpans": spans }] }).to_string();
+            let path = "/operations/other/v1/traces";
+            let answer = sandbox.ask(request(Method::POST, path, &token, &body)).await;
+            assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+            let row = world.rows(&sandbox, nth + 1).await.remove(nth);
+            let decision = if is_sealed { Decision::Played } else { Decision::Allowed };
+            assert_eq!((row.decision, row.reason), (decision, Reason::Operation), "{row:?}");
+            assert_eq!(row.operation.as_deref(), Some("other"));
+            if is_sealed {
+                assert_eq!(answer.json(), json!({}));
+            }
+        }
+        // What was refused is refused in a replay.
+        let wrong = request(Method::POST, "/operations/other/v1/profiles", &token, "{}");
+        assert_eq!(sandbox.ask(wrong).await.status, StatusCode::FORBIDDEN);
+        world.gateway.close(&sandbox.id).unwrap();
+    }
+    assert_eq!(seen.lock().unwrap().len(), 2, "only the recording goes out");
 }

@@ -19,6 +19,11 @@ struct Collectors {
 
 /// A collector for all, and one of the tenant `b`.
 async fn collectors() -> Collectors {
+    collectors_with("").await
+}
+
+/// `more` is of the operation.
+async fn collectors_with(more: &str) -> Collectors {
     let ((usual, seen), (own, of_b)) = (upstream().await, upstream().await);
     let folder = tempfile::tempdir().unwrap();
     let (key, own_key) = (folder.path().join("key"), folder.path().join("own"));
@@ -27,7 +32,7 @@ async fn collectors() -> Collectors {
     let settings = format!(
         "[operations.other]\nkind = \"otlp\"\nplaintext = true\nupstream = \"http://{usual}/all\"\n\
          credential = {{ file = {key:?}, as = \"bearer\" }}\nmax_body = 10000\n\
-         tenant_budget = {{ requests = 3 }}\n\
+         tenant_budget = {{ requests = 3 }}\n{more}\
          [operations.other.tenants.b]\nplaintext = true\nupstream = \"http://{own}\"\n\
          credential = {{ file = {own_key:?}, header = \"x-team\" }}\n\
          [operations.other.tenants.c]\nplaintext = true\nupstream = \"http://{own}\"\n"
@@ -120,4 +125,35 @@ async fn requests_count_against_the_budget() {
         }
     }
     assert_eq!(usual.lock().unwrap().len(), 3);
+}
+
+/// A tenant with a collector of its own draws on the budgets of the operation, like all others.
+#[tokio::test]
+async fn a_tenants_own_collector_has_no_budget_of_its_own() {
+    let Collectors { world, usual, of_b } = collectors_with("budget = { requests = 4 }\n").await;
+    let (a, b) = (world.sandbox("a"), world.sandbox("b"));
+    let spans = spans().to_string();
+    for nth in 0..4 {
+        let answer = post(&world, &b, "/v1/traces", &spans).await;
+        let want = if nth < 3 { StatusCode::OK } else { StatusCode::PAYMENT_REQUIRED };
+        assert_eq!(answer.status, want, "{nth}: {answer:?}");
+    }
+    // The operation has one left for all.
+    assert_eq!(post(&world, &a, "/v1/traces", &spans).await.status, StatusCode::OK);
+    let answer = post(&world, &a, "/v1/traces", &spans).await;
+    assert_eq!(answer.status, StatusCode::PAYMENT_REQUIRED, "{answer:?}");
+    assert_eq!((of_b.lock().unwrap().len(), usual.lock().unwrap().len()), (3, 1));
+}
+
+/// To read a body costs something, so it is put aside before.
+#[tokio::test]
+async fn bodies_that_cannot_be_read_count_against_the_budget() {
+    let Collectors { world, usual, .. } = collectors().await;
+    let sandbox = world.sandbox("a");
+    for nth in 0..4 {
+        let answer = post(&world, &sandbox, "/v1/traces", "{").await;
+        let want = if nth < 3 { StatusCode::BAD_REQUEST } else { StatusCode::PAYMENT_REQUIRED };
+        assert_eq!(answer.status, want, "{nth}: {answer:?}");
+    }
+    assert!(usual.lock().unwrap().is_empty());
 }

@@ -66,6 +66,7 @@ pub(super) fn pack(
     out: impl Write,
 ) -> io::Result<()> {
     let mut packer = Packer { out, ids, left: most };
+    packer.record(&Record::Layout(ids.layout()))?;
     for top in tops {
         let found = rustix::fs::statat(dir, *top, AtFlags::SYMLINK_NOFOLLOW);
         if found.err() == Some(Errno::NOENT) {

@@ -123,3 +123,33 @@ fn names_do_not_lead_out() {
     }
     fs::remove_dir_all(dir).unwrap();
 }
+
+/// Files that were saved with root are not where a sandbox without root looks for them.
+#[test]
+fn files_of_a_server_with_other_rights_are_refused() {
+    use std::io::Write;
+
+    use crate::engine::StartError;
+    use crate::machine::Files;
+
+    let dir = scratch("rights");
+    let files = |ids| {
+        let handle = fs::File::open(&dir).unwrap();
+        let archive = in_memory(|file| pack(handle.as_fd(), &["u"], ids, 4096, file));
+        Files { archive: archive.unwrap() }
+    };
+    let as_root = files(HostIds::From(100_000));
+    assert!(as_root.check_layout(true).is_ok());
+    assert!(matches!(as_root.check_layout(false), Err(StartError::SavedAsRoot)));
+    let without = files(HostIds::own());
+    assert!(without.check_layout(false).is_ok());
+    assert!(matches!(without.check_layout(true), Err(StartError::SavedWithoutRoot)));
+    // An older version did not write it, and what is no archive is refused later.
+    for older in [&b""[..], b"no archive"] {
+        let archive = in_memory(|mut file| file.write_all(older)).unwrap();
+        assert!(Files { archive }.check_layout(true).is_ok());
+    }
+    assert!(check(&Record::Layout(Layout::Layer), 0).is_ok());
+    assert!(check(&Record::Layout(Layout::Layer), 1).is_err());
+    fs::remove_dir_all(dir).unwrap();
+}

@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{About, DEEPEST, LONGEST_RECORD, PIECE, Record, TOPS, is_kept, is_plain};
+use super::{About, DEEPEST, LONGEST_RECORD, Layout, PIECE, Record, TOPS, is_kept, is_plain};
 
 struct Level {
     dir: OwnedFd,
@@ -38,6 +38,14 @@ impl Read for FromStart<'_> {
         let count = rustix::io::pread(self.archive, buffer, self.at)?;
         self.at += count as u64;
         Ok(count)
+    }
+}
+
+/// The layout that an archive was saved in. None: it does not say so.
+pub(crate) fn layout_of(archive: &OwnedFd) -> io::Result<Option<Layout>> {
+    match next(&mut FromStart::new(archive))? {
+        Some(Record::Layout(layout)) => Ok(Some(layout)),
+        _ => Ok(None),
     }
 }
 
@@ -100,6 +108,8 @@ pub(super) fn unpack(mut input: impl Read, first: u32) -> io::Result<()> {
                 rustix::fs::mknodat(parent, &name[..], FileType::Fifo, mode, 0)?;
                 settle_at(parent, &name, &about)?;
             }
+            // It was compared before the sandbox was made.
+            Record::Layout(_) => {}
             Record::Whiteout { name } => {
                 let mode = Mode::empty();
                 rustix::fs::mknodat(parent, &name[..], FileType::CharacterDevice, mode, 0)?;
@@ -125,7 +135,8 @@ pub(super) fn check(record: &Record, depth: usize) -> io::Result<()> {
         Record::Symlink { name, .. } | Record::Fifo { name, .. } | Record::Whiteout { name } => {
             (name, None)
         }
-        Record::Leave | Record::Data { .. } => return Ok(()),
+        Record::Layout(_) if depth > 0 => return Err(io::ErrorKind::InvalidData.into()),
+        Record::Leave | Record::Data { .. } | Record::Layout(_) => return Ok(()),
     };
     let is_top = || TOPS.iter().any(|top| top.as_bytes() == name);
     let placed = match record {

@@ -122,10 +122,14 @@ impl Population {
         }
     }
 
-    /// Signals a process. One that is gone already is no error.
-    pub(super) fn signal(&self, pid: u32, signal: Signal) {
-        // A directory of procfs stands for its process, whatever its number is on the host.
-        if let Ok(process) = open_directory(self.proc(), &pid.to_string()) {
+    /// Signals a process. One that is gone already is no error, and one that has its pid since
+    /// then is not signalled.
+    pub(super) fn signal(&self, (pid, started): ProcessKey, signal: Signal) {
+        // A directory of procfs stands for its process, whatever its number is on the host: what
+        // is read in it is of the process that gets the signal.
+        let Ok(process) = open_directory(self.proc(), &pid.to_string()) else { return };
+        let found = read(&process, "stat").ok().and_then(|text| parse_stat(pid, &text));
+        if found.is_some_and(|found| found.started == started) {
             let _ = pidfd_send_signal(process, signal);
         }
     }
@@ -254,7 +258,12 @@ mod tests {
         assert!(pids.contains(&child.id()) && pids.contains(&std::process::id()), "{pids:?}");
         let (private, _) = found.proportional(std::process::id()).unwrap();
         assert!(private > 0);
-        found.signal(child.id(), Signal::KILL);
+        let key = found.process(child.id()).unwrap().key();
+        // Another process that had this pid before.
+        found.signal((key.0, key.1 + 1), Signal::KILL);
+        let ended = crate::wait::until(std::time::Duration::from_millis(50), || child.try_wait());
+        assert!(ended.is_err(), "another process was killed");
+        found.signal(key, Signal::KILL);
         assert!(!child.wait().unwrap().success());
     }
 

@@ -194,7 +194,7 @@ impl Sender {
             let sent = timeout(left.unwrap_or(PATIENCE), self.send(body.clone())).await;
             let Err(error) = sent.unwrap_or(Err(SendError::Late)) else { return Ok(()) };
             let wait = error.retry_after().unwrap_or_else(|| jittered(backoff));
-            let is_late = Instant::now() + wait > deadline;
+            let is_late = is_beyond(wait, deadline);
             if self.until.is_some() || is_late || !error.is_retryable() {
                 return Err(error);
             }
@@ -259,6 +259,12 @@ fn seconds(value: &HeaderValue) -> Option<Duration> {
     value.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
+/// Returns true if a wait from now on ends after `deadline`. The receiver names the wait, so no
+/// sum is made with it.
+fn is_beyond(wait: Duration, deadline: Instant) -> bool {
+    wait > deadline.saturating_duration_since(Instant::now())
+}
+
 /// Between half and all of it, so that processes do not come back together.
 fn jittered(backoff: Duration) -> Duration {
     let part = u32::try_from(context::random() % 1000).unwrap_or(0);
@@ -280,4 +286,19 @@ async fn gather(waiting: &mut mpsc::Receiver<Finished>, batch: &mut Vec<Finished
         }
     }
     batch.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_may_name_any_wait() {
+        let wait = seconds(&HeaderValue::from_static("18446744073709551615")).unwrap();
+        let deadline = Instant::now() + RETRY_WINDOW;
+        assert!(is_beyond(wait, deadline));
+        assert!(!is_beyond(FIRST_BACKOFF, deadline));
+        assert!(is_beyond(Duration::from_millis(1), Instant::now()), "the deadline is over");
+        assert_eq!(seconds(&HeaderValue::from_static("18446744073709551616")), None);
+    }
 }

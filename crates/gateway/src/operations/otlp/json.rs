@@ -4,8 +4,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Attribute, MAX_RESOURCES, Malformed, Signal, Value, is_reserved};
 
-/// Values of one body. In memory a value takes many times its bytes.
-const MAX_VALUES: usize = 1 << 18;
+/// Values of one body: each member and each element. In memory a value takes many times its
+/// bytes, an object with one member some 700.
+pub(super) const MAX_VALUES: usize = 1 << 15;
 
 /// The request, with our attributes in each resource and nowhere else.
 pub(super) fn attributed(
@@ -39,7 +40,8 @@ pub(super) fn attributed(
     serde_json::to_vec(&body).map_err(|_| Malformed::Json)
 }
 
-/// No fewer than the values in a text: what separates or opens them, outside of strings.
+/// No fewer than the members and elements in a text: what separates or opens them, outside of
+/// strings.
 fn values(text: &[u8]) -> usize {
     let (mut count, mut in_string, mut is_escaped) = (0, false, false);
     for byte in text {
@@ -47,7 +49,7 @@ fn values(text: &[u8]) -> usize {
             _ if is_escaped => is_escaped = false,
             b'\\' if in_string => is_escaped = true,
             b'"' => in_string = !in_string,
-            b',' | b'[' | b'{' | b':' if !in_string => count += 1,
+            b',' | b'[' | b'{' if !in_string => count += 1,
             _ => {}
         }
     }
@@ -70,10 +72,14 @@ fn strip(value: &mut Json) -> Result<(), Malformed> {
         Json::Array(all) => all.iter_mut().try_for_each(strip),
         Json::Object(members) => {
             for (name, value) in members {
-                if let (true, Json::Array(all)) = (has_attributes(name), &mut *value) {
+                if has_attributes(name) {
+                    let all = value.as_array_mut().ok_or(Malformed::Json)?;
                     let mut kept = Vec::with_capacity(all.len());
                     for one in all.drain(..) {
-                        let key = one.get("key").and_then(Json::as_str).ok_or(Malformed::Json)?;
+                        let pair = one.as_object().ok_or(Malformed::Json)?;
+                        // A reader that takes `Key` for `key` would find another name.
+                        has_only(pair, &["key", "value"])?;
+                        let key = pair.get("key").and_then(Json::as_str).ok_or(Malformed::Json)?;
                         if !is_reserved(key) {
                             kept.push(one);
                         }
@@ -143,6 +149,26 @@ mod tests {
         assert_eq!(point[0]["attributes"], json!([kept]));
     }
 
+    /// A request with these attributes far below.
+    fn in_link(attributes: Json) -> Json {
+        let span = json!({ "links": [{ "attributes": attributes }] });
+        json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] })
+    }
+
+    #[test]
+    fn the_usual_batch_of_an_exporter_fits() {
+        let attribute = json!({ "key": "http.route", "value": { "stringValue": "/" } });
+        let span = json!({
+            "traceId": "0", "spanId": "0", "parentSpanId": "0", "flags": 257, "name": "get",
+            "kind": 2, "startTimeUnixNano": "0", "endTimeUnixNano": "1", "status": {},
+            "droppedAttributesCount": 0, "droppedEventsCount": 0, "droppedLinksCount": 0,
+            "events": [], "links": [], "attributes": vec![attribute; 10],
+        });
+        let spans = vec![span; 512];
+        let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
+        assert!(of(Signal::Traces, &body).is_ok());
+    }
+
     #[test]
     fn other_bodies_are_refused() {
         for (body, why) in [
@@ -155,13 +181,19 @@ mod tests {
             (json!({ "resourceSpans": [{ "resource": null }] }), Malformed::Json),
             (json!({ "resourceSpans": [{ "resource": { "attributes": [1] } }] }), Malformed::Json),
             (json!({ "resourceSpans": vec![json!({}); 257] }), Malformed::Resources),
+            (in_link(json!([{ "key": "x", "Key": "belljar.tenant" }])), Malformed::Field),
+            (in_link(json!([{ "key": "x", "value": {}, "keyRef": 1 }])), Malformed::Field),
+            (in_link(json!({ "key": "belljar.tenant" })), Malformed::Json),
+            (in_link(json!("x")), Malformed::Json),
+            (in_link(Json::Null), Malformed::Json),
         ] {
             assert_eq!(of(Signal::Traces, &body), Err(why), "{body}");
         }
         let many = format!(r#"{{"resourceSpans":[{}]}}"#, vec!["[]"; MAX_VALUES].join(","));
         assert_eq!(attributed(Signal::Traces, many.as_bytes(), &own()), Err(Malformed::Values));
         assert_eq!(attributed(Signal::Traces, b"{", &own()), Err(Malformed::Json));
-        assert_eq!(values(br#"{"a,[\"":1}"#), 2);
+        assert_eq!(values(br#"{"a,[\"":1}"#), 1);
+        assert_eq!(values(br#"[{"a":1},{"b":[2,3]},{}]"#), 8);
         assert_eq!(of(Signal::Traces, &json!({})), Ok(json!({})));
     }
 }
