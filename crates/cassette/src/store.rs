@@ -134,8 +134,8 @@ impl Tenant {
         self.read(name).map(|index| index.entries)
     }
 
-    /// Whether there was one. What no other cassette needs goes with it. While something of this
-    /// tenant is in use, it goes with the next [`Store::sweep_overdue`]; if something cannot be
+    /// Returns false if there was none. Content that no other cassette needs goes with it. While
+    /// something of this tenant is in use, it goes with the next [`Store::sweep_overdue`]; if something cannot be
     /// read, with the next [`sweep`](Self::sweep) that can.
     pub fn remove(&self, name: &CassetteId) -> Result<bool, StoreError> {
         let folder = self.cassette(name);
@@ -265,7 +265,7 @@ impl Tenant {
     }
 }
 
-/// What goes away meanwhile is not counted.
+/// Files that go away meanwhile are not counted.
 fn bytes_below(folder: &Path) -> io::Result<u64> {
     let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {

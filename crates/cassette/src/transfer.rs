@@ -52,7 +52,7 @@ const LEVEL: i32 = 6;
 /// What unpacking may take of memory, as a power of two.
 const WINDOW: u32 = 25;
 
-/// What becomes of an import whose name is taken.
+/// The treatment of an import whose name is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IfTaken {
     Refuse,

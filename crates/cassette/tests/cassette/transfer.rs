@@ -259,7 +259,7 @@ fn a_cassette_that_is_replaced_stays_if_the_archive_is_refused() {
     assert_eq!(get("https://a.org/f").heard(&world.player()), "content");
 }
 
-/// What was removed while something of its tenant was in use goes as soon as nothing is.
+/// A cassette that was removed while something of its tenant was in use goes as soon as nothing is.
 #[test]
 fn what_could_not_be_swept_is_swept_later() {
     let world = World::new();
