@@ -2,7 +2,7 @@
 //! that of docs/design/0039:
 //!
 //! ```text
-//! cargo test --release -p belljar-control --test budgets -- --ignored --nocapture
+//! cargo test -p belljar-control --test budgets -- --ignored --nocapture
 //! ```
 #![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 #![expect(clippy::print_stdout, reason = "its output is its product")]
