@@ -98,7 +98,7 @@ async fn three_ways_to_count_a_budget() {
     })
     .await;
 
-    // What a key-value store of NATS is made of: the last message of a subject.
+    // A key-value store of NATS is made of the last message of each subject.
     measure("compare-and-set on NATS for each request", move |_| {
         let (context, stream) = (context.clone(), Arc::clone(&stream));
         async move {

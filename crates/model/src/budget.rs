@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(limit.slice(dollars(1601), dollars(0)), None);
         let large = BudgetLimit { nano_dollars: Some(u64::MAX), ..BudgetLimit::default() };
         assert_eq!(large.slice(dollars(0), dollars(1)), Some(dollars(MAX_SLICE.nano_dollars)));
-        // What is not bounded takes nothing.
+        // A quantity without a bound takes nothing.
         assert_eq!(BudgetLimit::default().slice(dollars(9), dollars(9)), Some(dollars(0)));
     }
 }

@@ -147,7 +147,7 @@ impl HostIds {
         Layout::of(matches!(self, Self::From(_)))
     }
 
-    /// The ids inside; [`NOBODY`] for those that the sandbox does not have.
+    /// The ids inside; [`OVERFLOW_ID`] for those that the sandbox does not have.
     fn inside(self, uid: u32, gid: u32) -> (u32, u32) {
         let from = |first: u32, id: u32| id.checked_sub(first).filter(|&id| id < IDS);
         let one = |own: u32, id: u32| (id == own).then_some(USER_UID);
@@ -155,12 +155,12 @@ impl HostIds {
             Self::From(first) => (from(first, uid), from(first, gid)),
             Self::One { uid: own_uid, gid: own_gid } => (one(own_uid, uid), one(own_gid, gid)),
         };
-        (uid.unwrap_or(NOBODY), gid.unwrap_or(NOBODY))
+        (uid.unwrap_or(OVERFLOW_ID), gid.unwrap_or(OVERFLOW_ID))
     }
 }
 
 /// The id inside of users that the sandbox does not have.
-const NOBODY: u32 = 65_534;
+const OVERFLOW_ID: u32 = 65_534;
 
 /// Whether a name stands for something in the directory that it is in.
 fn is_plain(name: &[u8]) -> bool {

@@ -1,4 +1,7 @@
 //! The engine: makes sandboxes by way of the spawner and hands them out.
+//!
+//! This file is long: all that shares the connection to the spawner is here, because the fields of
+//! that connection are private to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;

@@ -341,7 +341,7 @@ impl Watch {
                 break;
             }
         }
-        // What is about to die does not count any more, however long it takes.
+        // A process that is about to die does not count any more, however long it takes.
         lock(&self.tally).killed.extend(&stopped);
         stopped.iter().for_each(|&key| self.population.signal(key, Signal::KILL));
         let are_dead = || {

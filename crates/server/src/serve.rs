@@ -94,7 +94,7 @@ impl Server {
         doors.close().await;
         after.abort();
         self.actions.stop().await;
-        // What has not been sent is sent by the next server.
+        // Messages that were not sent are sent by the next server.
         if let Some(delivering) = delivering {
             delivering.abort();
         }

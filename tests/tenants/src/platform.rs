@@ -143,7 +143,7 @@ impl Platform {
         let directory = tempfile::tempdir()?;
         let working = offer_runs(&replica, &store, directory.path(), models);
         let hooks = webhooks(Arc::new(store.webhooks()))?;
-        let surface = Inside::of_webhooks(hooks, Tenant::new("nobody"));
+        let surface = Inside::of_webhooks(hooks, Tenant::new("unused"));
         replica.offer_webhooks(move |tenant, request| {
             let surface = surface.of(Tenant::new(tenant));
             async move { surface.pass(request).await }

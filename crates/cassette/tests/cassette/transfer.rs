@@ -247,7 +247,7 @@ fn a_cassette_that_is_replaced_stays_if_the_archive_is_refused() {
     let tenant = world.tenant();
     assert!(tenant.replace(&id("a"), b"no archive".as_slice()).is_err());
     assert_eq!(get("https://a.org/old").heard(&world.player()), "old");
-    // What is being recorded is not replaced.
+    // A cassette that is being recorded is not replaced.
     let recorder = world.recorder();
     assert!(tenant.replace(&id("a"), exported().as_slice()).is_err());
     drop(recorder);

@@ -129,7 +129,7 @@ impl State {
             UnusedSlice { id: slice.id, unused }
         });
         let slices = slices.collect();
-        // What an upstream charged beyond its word is still owed.
+        // An amount that an upstream charged beyond its word is still owed.
         self.spent = self.spent.minus(holding.granted);
         holding.granted = Amount::default();
         Some(ReturnSlices { gateway: gateway.to_owned(), key: holding.key.clone(), slices })

@@ -134,7 +134,7 @@ pub(super) async fn ask(
     }
     let (head, body) = request.into_parts();
     let Held { bytes, room } = body_of(asked, body).await?;
-    // Of the operation that was asked for, whichever collector takes it.
+    // The budget is that of the requested operation, also if a tenant's own collector takes it.
     let mut reservation = reserve(asked, Amount { requests: 1, ..Amount::default() }).await?;
     if let Some(own) = own {
         asked.operation = own;

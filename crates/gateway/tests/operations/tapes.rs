@@ -118,7 +118,7 @@ async fn telemetry_is_on_no_tape() {
                 assert_eq!(answer.json(), json!({}));
             }
         }
-        // What was refused is refused in a replay.
+        // A request that was refused is refused in a replay.
         let wrong = request(Method::POST, "/operations/other/v1/profiles", &token, "{}");
         assert_eq!(sandbox.ask(wrong).await.status, StatusCode::FORBIDDEN);
         world.gateway.close(&sandbox.id).unwrap();

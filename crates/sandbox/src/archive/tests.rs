@@ -46,10 +46,10 @@ fn records_name_what_is_there_and_keep_holes() {
 fn ids_of_the_host_are_counted_as_the_sandbox_counts_them() {
     let range = HostIds::From(100_000);
     assert_eq!(range.inside(100_000, 101_000), (0, 1000));
-    assert_eq!(range.inside(99_999, 100_000 + IDS), (NOBODY, NOBODY));
+    assert_eq!(range.inside(99_999, 100_000 + IDS), (OVERFLOW_ID, OVERFLOW_ID));
     let one = HostIds::One { uid: 4242, gid: 4343 };
     assert_eq!(one.inside(4242, 4343), (USER_UID, USER_UID));
-    assert_eq!(one.inside(0, 4242), (NOBODY, NOBODY));
+    assert_eq!(one.inside(0, 4242), (OVERFLOW_ID, OVERFLOW_ID));
 }
 
 #[test]

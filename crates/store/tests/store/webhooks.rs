@@ -208,7 +208,7 @@ async fn a_delete_in_progress_does_not_delay_a_change() {
     deleting.await.unwrap();
     store.end("ann", &id(1), None, EndReason::Killed).await.unwrap();
     assert!(claim(&store, LEASE).await.is_empty());
-    // What was queued for a webhook that is gone is removed.
+    // Messages for a webhook that is gone are removed.
     store.webhooks().forget(LIFE).await.unwrap();
     store.webhooks().add(&hook).await.unwrap().unwrap();
     assert!(store.webhooks().deliveries("ann", &hook.id, 9).await.unwrap().unwrap().is_empty());

@@ -200,7 +200,7 @@ impl Sender {
             }
             backoff = backoff.saturating_mul(2);
             tokio::select! {
-                // What waits is tried once more.
+                // A batch that waits is tried once more.
                 _ = &mut self.stopped => self.until = Some(Instant::now() + LAST_PATIENCE),
                 () = tokio::time::sleep(wait) => {}
             }

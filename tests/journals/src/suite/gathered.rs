@@ -36,7 +36,7 @@ pub async fn several_events_are_written_in_order(place: &impl Place) -> anyhow::
     journal.append_all(&lease, twins.into(), None).await?;
     let events = all(&journal, address).await?;
     assert_eq!(bodies(&events[6..]), [build::said("e").body]);
-    // What they name comes with them, also where one is there already.
+    // Objects that they name come with them, also where one is there already.
     for (content, key) in [("new", "g"), ("newer", "e")] {
         let blob = BlobRef::of(content.as_bytes());
         let blobs = vec![content.as_bytes().to_vec()];
