@@ -269,7 +269,11 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     ),
     always("runs-alive", &["just runs-alive --alive 200 --rate 8 --commits-of-run 16"]),
     always("bench", &["just bench", "just bench-warm"]),
-    always("v2", &["just v2"]),
+    always("v2-sdk", &["just v2 --part probe --part sdk --part ask"]),
+    always("v2-user", &["just v2 --part user"]),
+    always("v2-stages", &["just v2 --part stages"]),
+    always("v2-attacks", &["just v2 --part attacks"]),
+    always("v2-conformance", &["just v2 --part conformance"]),
     always("planted", &[".ci/planted"]),
 ];
 

@@ -68,6 +68,7 @@ fn attempt(root: &Path, only: Option<&EndedTest>) -> Result<Vec<EndedTest>> {
     let _ = fs::remove_file(&report);
     let mut command = Command::new("cargo");
     command.args(["nextest", "run", "--locked", "--workspace", "--profile", "gate"]);
+    command.args(["--test-threads", &threads().to_string()]);
     command.current_dir(root);
     if let Some(only) = only {
         command.args(["--filterset", &only.filter()]);
@@ -80,6 +81,12 @@ fn attempt(root: &Path, only: Option<&EndedTest>) -> Result<Vec<EndedTest>> {
         bail!("cargo nextest failed, and no test did: {status}");
     }
     Ok(ended)
+}
+
+/// Half as many again as the cores: many tests wait for a disk, a timer or a server.
+fn threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores.div_ceil(2)
 }
 
 /// All unit tests are one suite in the log, so that the slowest of them all are shown.
