@@ -3,10 +3,12 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use belljar_journal::event::{ErrorCategory, Injected};
-use belljar_journal::{Address, Body, Next, RunView, essence};
+use belljar_journal::{Address, Body, Journal, Next, RunView, essence};
+use futures_util::StreamExt as _;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{all, make, run};
@@ -18,6 +20,8 @@ use crate::place::Place;
 pub static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 const TURNS: u32 = 10;
+/// Deaths that are tried beside each other: most of their time is waiting for a disk.
+const AT_ONCE: usize = 4;
 
 /// Another process, which ends with this one's patience at the latest.
 #[derive(Debug)]
@@ -120,25 +124,49 @@ pub async fn death_at_any_event_changes_nothing(place: &impl Place) -> anyhow::R
     let appends = u32::try_from(events.len() - 2)?;
     let before = (0..appends).map(|count| ("before", count));
     let after = (1..=appends).map(|count| ("after", count));
-    for (when, count) in before.chain(after) {
-        let address = make(&journal, build::new("ann")).await?;
-        let world = TempDir::new()?;
-        let first = Process::work(place, &address, world.path(), TURNS, Some((when, count)))?;
-        assert!(!first.wait()?.success(), "it dies {when} {count}");
-        Process::work(place, &address, world.path(), TURNS, None)?.done()?;
-        let events = all(&journal, &address).await?;
-        assert_eq!(essence(&events), expected, "{when} {count}");
-        let mut executions = World::new(world.path())?.executions();
-        let count_of_all = executions.len();
-        executions.sort();
-        executions.dedup();
-        assert_eq!((count_of_all, executions.len()), (calls, calls), "{when} {count}");
-        let said = |kind| {
-            let is = |e: &&belljar_journal::Event| matches!(&e.body, Body::InjectedMessage(message) if message.kind == kind);
-            events.iter().filter(is).count()
-        };
-        assert_eq!((said(Injected::TurnsLeft3), said(Injected::TurnsLeft1)), (1, 1));
+    let points = before.chain(after).map(|(when, count)| {
+        let (journal, expected) = (&journal, &expected);
+        async move { dies_once(place, journal, expected, calls, (when, count)).await }
+    });
+    let mut deaths = futures_util::stream::iter(points).buffer_unordered(AT_ONCE);
+    while let Some(death) = deaths.next().await {
+        death?;
     }
+    Ok(())
+}
+
+/// Waits without keeping the other deaths from going on.
+async fn ended(process: Process) -> anyhow::Result<ExitStatus> {
+    tokio::task::spawn_blocking(move || process.wait()).await?
+}
+
+/// One worker dies at one point; the next one ends the run as if nothing had happened.
+async fn dies_once(
+    place: &impl Place,
+    journal: &Arc<dyn Journal>,
+    expected: &[Value],
+    calls: usize,
+    (when, count): (&str, u32),
+) -> anyhow::Result<()> {
+    let address = make(journal, build::new("ann")).await?;
+    let world = TempDir::new()?;
+    let first = Process::work(place, &address, world.path(), TURNS, Some((when, count)))?;
+    assert!(!ended(first).await?.success(), "it dies {when} {count}");
+    let second = Process::work(place, &address, world.path(), TURNS, None)?;
+    let status = ended(second).await?;
+    anyhow::ensure!(status.success(), "the second process, {when} {count}: {status}");
+    let events = all(journal, &address).await?;
+    assert_eq!(essence(&events), expected, "{when} {count}");
+    let mut executions = World::new(world.path())?.executions();
+    let count_of_all = executions.len();
+    executions.sort();
+    executions.dedup();
+    assert_eq!((count_of_all, executions.len()), (calls, calls), "{when} {count}");
+    let said = |kind| {
+        let is = |e: &&belljar_journal::Event| matches!(&e.body, Body::InjectedMessage(message) if message.kind == kind);
+        events.iter().filter(is).count()
+    };
+    assert_eq!((said(Injected::TurnsLeft3), said(Injected::TurnsLeft1)), (1, 1));
     Ok(())
 }
 
