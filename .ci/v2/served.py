@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 REPOSITORY, BELLJAR = map(pathlib.Path, sys.argv[1:3])
-sys.path.insert(0, str(REPOSITORY / "tests" / "sdk"))
+sys.path[:0] = [str(REPOSITORY / "tests" / "sdk"), str(REPOSITORY / "tests")]
 
 import server  # noqa: E402
 
