@@ -256,13 +256,17 @@ impl Hierarchies {
         }
     }
 
-    /// Whether groups can be made here at all.
+    /// Whether groups can be made here at all. A group that is made to find out is removed.
     pub fn is_writable(&self) -> bool {
         self.all_sites().next().is_some()
             && self.all_sites().all(|site| {
                 let ours = site.root.join(&self.ours);
-                fs::create_dir_all(&ours).is_ok()
-                    && rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK).is_ok()
+                let is_new = fs::create_dir(&ours).is_ok();
+                let is_writable = rustix::fs::access(&ours, rustix::fs::Access::WRITE_OK).is_ok();
+                if is_new {
+                    let _ = fs::remove_dir(&ours);
+                }
+                is_writable
             })
     }
 }
@@ -315,6 +319,21 @@ mod tests {
         assert_eq!(found.devices.as_deref(), Some(Path::new("/sys/fs/cgroup/devices")));
         assert!(!found.unified.as_ref().unwrap().has_controllers());
         assert!(!found.site("memory").unwrap().v2);
+    }
+
+    #[test]
+    fn a_probe_leaves_no_group() {
+        let place = tempfile::tempdir().unwrap();
+        let mut found = Hierarchies::parse(UNIFIED, |_| "cpu memory pids".to_owned());
+        found.unified.as_mut().unwrap().root = place.path().to_owned();
+        assert!(found.is_writable());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        // The group of an engine that runs here stays.
+        fs::create_dir(place.path().join(OURS)).unwrap();
+        assert!(found.is_writable());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        found.unified.as_mut().unwrap().root = place.path().join("missing");
+        assert!(!found.is_writable());
     }
 
     #[test]
