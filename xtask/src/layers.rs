@@ -323,6 +323,7 @@ pub(crate) const TABLE: &[Row] = &[
     tests("journals", "behaviour that every journal must show, and crashes in the middle of it"),
     tests("faults", "breaks one part at a time, and looks whether the platform keeps its promises"),
     tests("warmed", "the warm template that the suites test with"),
+    tests("v2-probe", "version 2 of cgroups, checked against its files from outside"),
     tests("scripted", "stands in for what cannot be here: model providers, hostile servers"),
     row(Layer::Tools, "xtask", "house rules and chores", &[]),
 ];

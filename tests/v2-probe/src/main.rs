@@ -1,12 +1,14 @@
 //! What sandboxes owe to version 2 of cgroups, checked against the files of
 //! `/sys/fs/cgroup` from outside. Run by `.ci/v2/run` in a machine of its own.
 
+#![expect(clippy::print_stdout, reason = "`.ci/v2/run` reads the lines")]
+
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use belljar_model::{Bind, EndReason, Limits, RootFs, Spec, Tier};
+use belljar_model::{Bind, EndReason, Limits, Owners, RootFs, Spec, Tier};
 use belljar_node::{Command, Event, Finished, Leftovers, Node, Sandbox, hook};
 use tokio::time::{sleep, timeout};
 
@@ -95,7 +97,7 @@ async fn all(layer: &Path) {
 }
 
 fn spec(layer: &Path, tier: Tier, change: fn(&mut Limits)) -> Spec {
-    let usr = Bind { source: "/usr".into(), target: "/usr".into() };
+    let usr = Bind { source: "/usr".into(), target: "/usr".into(), owners: Owners::default() };
     let mut spec = Spec::new(tier, RootFs { layers: vec![layer.to_owned()], binds: vec![usr] });
     change(&mut spec.limits);
     spec
@@ -356,13 +358,13 @@ async fn pause(sandbox: Sandbox) -> Checked {
     let mut call = sandbox.start(&command).await.map_err(|error| told(&error))?;
     let first = call.next().await;
     ensure!(matches!(first, Event::Stdout(_)), "{first:?}");
-    sandbox.pause().map_err(|error| error.to_string())?;
+    sandbox.pause().await.map_err(|error| error.to_string())?;
     until("the group is frozen", || read(group.join("cgroup.events")).contains("frozen 1")).await?;
     // What was on its way still comes.
     while timeout(Duration::from_millis(300), call.next()).await.is_ok() {}
     let silent = timeout(Duration::from_millis(800), call.next()).await;
     ensure!(silent.is_err(), "it went on: {silent:?}");
-    sandbox.resume().map_err(|error| error.to_string())?;
+    sandbox.resume().await.map_err(|error| error.to_string())?;
     let next = timeout(Duration::from_secs(5), call.next()).await;
     ensure!(matches!(next, Ok(Event::Stdout(_))), "after the pause: {next:?}");
     end(sandbox).await?;
@@ -374,7 +376,7 @@ async fn frozen_end(sandbox: Sandbox) -> Checked {
     let mut call = sandbox.start(&command).await.map_err(|error| told(&error))?;
     let first = call.next().await;
     ensure!(matches!(first, Event::Stdout(_)), "{first:?}");
-    sandbox.pause().map_err(|error| error.to_string())?;
+    sandbox.pause().await.map_err(|error| error.to_string())?;
     end(sandbox).await?;
     Ok(String::new())
 }
