@@ -272,6 +272,7 @@ mod tests {
             path: None,
             status: None,
             operation: None,
+            charge_id: None,
             charge: None,
             bytes: Bytes::default(),
             began: 0,

@@ -17,6 +17,7 @@
 mod attribution;
 mod budgets;
 pub mod builds;
+mod charges;
 mod clock;
 mod config;
 mod contexts;
@@ -61,6 +62,7 @@ mod watchers;
 pub use belljar_bus::gateway::{Budget, Minted, PORT as GATEWAY_PORT};
 pub use belljar_objects::{Digest, InvalidDigest};
 pub use budgets::{BudgetFile, counted_budgets};
+pub use charges::{CHARGE_LOG_FOLDER, settle_charges};
 pub use clock::{Moment, now};
 pub use config::{BuildDisks, BuildLimits, Config, Quota};
 pub use contexts::{

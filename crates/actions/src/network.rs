@@ -59,6 +59,8 @@ pub struct Networks {
     pub environment: Variables,
     /// The books of operations' budgets. None: a file among those of the gateway.
     pub budgets: Option<Arc<dyn BudgetLessor>>,
+    /// The charge log of the gateway. None: below its data. It is kept only where rows are.
+    pub charges: Option<PathBuf>,
 }
 
 impl Default for Networks {
@@ -70,6 +72,7 @@ impl Default for Networks {
             most: Ceiling::Open,
             environment: Variables::default(),
             budgets: None,
+            charges: None,
         }
     }
 }

@@ -6,9 +6,11 @@
 //!
 //! The queue is bounded. When the store is away for too long, rows are dropped and counted: the
 //! oldest ones of the sandbox that has most in the queue, so that no sandbox takes the place of
-//! others. A row keeps its id until it is stored, so a batch that is sent twice is stored once.
+//! others. A row keeps its id until it is stored, so a batch that is sent twice is stored once. The
+//! row of a charge comes with its id. One that comes again while it waits is dropped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +35,19 @@ struct Inner {
     writer: String,
     waiting: Mutex<Waiting>,
     pushed: Notify,
+    observers: DoneObservers,
+}
+
+/// Told of rows that came with their id and are done.
+#[derive(Default)]
+struct DoneObservers(Mutex<Vec<DoneObserver>>);
+
+type DoneObserver = Box<dyn Fn(&[String]) + Send + Sync>;
+
+impl fmt::Debug for DoneObservers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DoneObservers")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +56,8 @@ struct Waiting {
     rows: BTreeMap<u64, Queued>,
     /// Numbers of the rows of each sandbox.
     by_sandbox: BTreeMap<SandboxId, VecDeque<u64>>,
+    /// Ids that rows came with.
+    given: HashSet<String>,
     last: u64,
 }
 
@@ -59,6 +76,7 @@ impl Waiting {
 
     fn remove(&mut self, number: u64) {
         let Some(Queued { row, .. }) = self.rows.remove(&number) else { return };
+        self.given.remove(&row.id);
         let Some(numbers) = self.by_sandbox.get_mut(&row.sandbox) else { return };
         // Nearly always the first.
         if let Some(index) = numbers.iter().position(|of_row| *of_row == number) {
@@ -104,20 +122,35 @@ impl RowQueue {
         let mut bits = [0; 16];
         io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bits)?;
         let (writer, waiting) = (hex::encode(bits), Mutex::default());
-        Ok(Self(Arc::new(Inner { writer, waiting, pushed: Notify::new() })))
+        let observers = DoneObservers::default();
+        Ok(Self(Arc::new(Inner { writer, waiting, pushed: Notify::new(), observers })))
     }
 
-    /// Adds a row and gives it its id.
+    /// Calls `observer` with the ids of rows that are done, of those that came with an id.
+    pub fn on_done(&self, observer: impl Fn(&[String]) + Send + Sync + 'static) {
+        self.observers().push(Box::new(observer));
+    }
+
+    /// Adds a row, and gives it an id if it has none.
     pub fn push(&self, mut row: AttributedRow) {
         let mut waiting = self.waiting();
+        if waiting.given.contains(&row.id) {
+            return;
+        }
         waiting.last += 1;
         let number = waiting.last;
-        row.id = format!("{}-{number}", self.0.writer);
+        let is_given = !row.id.is_empty();
+        if !is_given {
+            row.id = format!("{}-{number}", self.0.writer);
+        }
         // A row that no store would read is not kept.
         let Some(bytes) = length(&row).filter(|bytes| *bytes <= MAX_BATCH_BYTES) else {
             metrics().rows_dropped("too_large", 1);
             return;
         };
+        if is_given {
+            waiting.given.insert(row.id.clone());
+        }
         waiting.add(number, Queued { row, bytes });
         if waiting.rows.len() > MAX_QUEUED_ROWS {
             waiting.drop_one();
@@ -151,6 +184,17 @@ impl RowQueue {
     pub fn done(&self, batch: &RowBatch) {
         let mut waiting = self.waiting();
         batch.numbers.iter().for_each(|number| waiting.remove(*number));
+        drop(waiting);
+        let is_given = |id: &&String| !id.starts_with(&self.0.writer);
+        let given: Vec<_> =
+            batch.rows.iter().map(|row| &row.id).filter(is_given).cloned().collect();
+        if !given.is_empty() {
+            self.observers().iter().for_each(|observer| observer(&given));
+        }
+    }
+
+    fn observers(&self) -> MutexGuard<'_, Vec<DoneObserver>> {
+        self.0.observers.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -216,6 +260,25 @@ mod tests {
         let ids: BTreeSet<_> = again.rows.iter().map(|row| &row.id).collect();
         assert_eq!(ids.len(), 4);
         assert_ne!(RowQueue::new().unwrap().0.writer, queue.0.writer);
+    }
+
+    #[test]
+    fn a_row_that_comes_with_its_id_waits_once_and_its_writer_hears_of_its_end() {
+        let queue = RowQueue::new().unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hearing = heard.clone();
+        queue.on_done(move |ids| hearing.lock().unwrap().extend_from_slice(ids));
+        let charged = |id: &str| AttributedRow { id: id.to_owned(), ..row(1) };
+        ["a-1", "a-1", "a-2"].iter().for_each(|id| queue.push(charged(id)));
+        queue.push(row(2));
+        let batch = queue.batch().unwrap();
+        assert_eq!(batch.rows.len(), 3);
+        assert_eq!(heard.lock().unwrap().len(), 0);
+        queue.done(&batch);
+        assert_eq!(*heard.lock().unwrap(), ["a-1", "a-2"]);
+        // It was stored; one that comes now is stored again, under the same id.
+        queue.push(charged("a-1"));
+        assert_eq!(queue.batch().unwrap().rows[0].id, "a-1");
     }
 
     #[test]

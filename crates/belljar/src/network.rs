@@ -119,6 +119,8 @@ impl Network {
         let start = GatewayOptions {
             config: options.gateway.clone().unwrap_or_default(),
             data: config.data.join("gateway"),
+            // There is no ledger.
+            charges: PathBuf::new(),
             environment: config.environment.clone(),
             // A budget in the file is that of one command.
             lessor: None,
@@ -140,7 +142,8 @@ impl Network {
         };
         let file = options.connections.as_deref().map(open_file).transpose()?;
         let rows = tokio::spawn(watch(gateway.rows(), file));
-        let session = Session { subject, policy, operations: options.operation.clone() };
+        let session =
+            Session { subject, policy, operations: options.operation.clone(), charged: None };
         let grant = (!options.operation.is_empty()).then(|| {
             let operations = options.operation.clone();
             let Terms { agent, budget } = options.terms.clone();

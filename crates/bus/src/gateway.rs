@@ -11,13 +11,16 @@
 //!    │ SaveCassette, LoadCassette + file ──► │
 //!    │ ◄───────────────────────────── Rows   │  what became of everything
 //!    │ ◄─────────────────────────── Budget   │  leases and returns slices of budgets
+//!    │ Replay ─────────────────────────────► │  rows of gateways that were killed
+//!    │ Charged (ids of stored rows) ───────► │  forgets them in its charge log
+//!    │ ◄──────────────────────── ChargeLog   │  what its charge log did
 //! ```
 //!
 //! Both ends are our own processes; nothing of a sandbox speaks this. The node
 //! numbers its requests and the gateway its own; an answer bears its question's.
 //!
 //! The gateway is the node's own executable, started as [`PROCESS`] with the paths
-//! of its configuration and of its data, and [`LEASED_BUDGETS`] or nothing. Its descriptor 0 is a sequenced-packet
+//! of its configuration, of its data and of its charge log, and [`LEASED_BUDGETS`] or nothing. Its descriptor 0 is a sequenced-packet
 //! socket: one message a packet, as [`encode`] writes it. When that socket ends,
 //! so does the gateway.
 
@@ -62,6 +65,11 @@ pub enum ToGateway {
     RemoveCassette { sequence: u64, tenant: String, cassette: CassetteId },
     /// Answers [`FromGateway::Budget`].
     Budget { question: u64, answer: BudgetAnswer },
+    /// Rows are taken from now on: send those of requests that gateways left in their charge logs
+    /// when they were killed.
+    Replay,
+    /// The rows of requests with these ids are stored, or never will be.
+    Charged { ids: Vec<String> },
 }
 
 /// From the gateway.
@@ -103,6 +111,25 @@ pub enum FromGateway {
         question: u64,
         request: BudgetRequest,
     },
+    ChargeLog {
+        report: ChargeLogReport,
+    },
+}
+
+/// The work of a charge log since its last report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ChargeLogReport {
+    /// Its size now.
+    pub bytes: u64,
+    pub appends: u64,
+    pub append_micros: u64,
+    pub syncs: u64,
+    /// Requests of gateways that were killed: those that had ended, and those under way.
+    pub replayed_ended: u64,
+    pub replayed_estimated: u64,
+    pub write_errors: u64,
+    /// Records that were torn or changed.
+    pub unreadable: u64,
 }
 
 /// What the gateway needs to know of a sandbox.
@@ -112,6 +139,9 @@ pub struct Session {
     pub policy: Policy,
     /// Which operations its tokens can be given at most.
     pub operations: Vec<String>,
+    /// The sandbox that is charged, where `subject` has the id of one of its machines.
+    #[serde(default)]
+    pub charged: Option<SandboxId>,
 }
 
 /// What inside has to know.
@@ -184,7 +214,7 @@ impl std::fmt::Debug for Minted {
 /// What the gateway is called, as `argv[0]`.
 pub const PROCESS: &str = "belljar-gateway";
 
-/// The third argument of a gateway that leases slices of its budgets from the node. Without it,
+/// The fourth argument of a gateway that leases slices of its budgets from the node. Without it,
 /// its budgets are in its own memory.
 pub const LEASED_BUDGETS: &str = "leased-budgets";
 
@@ -252,6 +282,7 @@ mod tests {
             path: None,
             status: Some(403),
             operation: None,
+            charge_id: None,
             charge: None,
             bytes: Bytes { out: 1, into: 2 },
             began: 3,

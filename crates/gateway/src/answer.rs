@@ -152,6 +152,7 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         Reason::Scope
         | Reason::Budget
         | Reason::BudgetLease
+        | Reason::ChargeLog
         | Reason::UnknownPrice
         | Reason::Operation => (denied, "the token does not allow this", ""),
         Reason::Foreign => (denied, "this belongs to another sandbox", ""),

@@ -9,6 +9,7 @@ use belljar_egress::Opening;
 use belljar_model::network::Block;
 use serde::Deserialize;
 
+use crate::charge_log::Durability;
 use crate::operations;
 
 /// What the operator decides. Secrets are named here, never written.
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) cassettes: Option<PathBuf>,
     /// Where downloaded packages are kept.
     pub(crate) packages: Option<PathBuf>,
+    /// What records of the charge log outlive.
+    pub(crate) charge_log: Durability,
 }
 
 /// A block, or a block of which only some ports are meant. This host's own

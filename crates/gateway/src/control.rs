@@ -49,9 +49,9 @@ pub fn hook() {
         let socket = fd::inherited(0);
         let node = socket.as_ref().ok().and_then(|socket| socket.try_clone().ok());
         let ran = socket.map_err(RunError::Socket).and_then(|socket| {
-            let (path, data) = (arguments.next(), arguments.next());
+            let paths = [arguments.next(), arguments.next(), arguments.next()];
             let is_leasing = arguments.next().is_some_and(|word| word == LEASED_BUDGETS);
-            run(socket, path, data, is_leasing)
+            run(socket, paths, is_leasing)
         });
         let status = match ran {
             Ok(()) => 0,
@@ -83,26 +83,24 @@ fn report(node: Option<OwnedFd>, error: &RunError) {
     }
 }
 
-fn run(
-    socket: OwnedFd,
-    path: Option<OsString>,
-    data: Option<OsString>,
-    is_leasing: bool,
-) -> Result<(), RunError> {
+/// `paths`: of the settings, of its data, and of the charge log.
+fn run(socket: OwnedFd, paths: [Option<OsString>; 3], is_leasing: bool) -> Result<(), RunError> {
     harden();
     let named = |path: Option<OsString>| path.filter(|path| !path.is_empty()).map(PathBuf::from);
-    let (path, data) = (named(path), named(data));
+    let [path, data, charges] = paths.map(named);
     let mut config = path.as_deref().map(Config::read).transpose()?.unwrap_or_default();
     if let Some(data) = &data {
         config.keep_below(data);
     }
     let lanes = Lanes::start().map_err(RunError::Threads)?;
-    let epoch = is_leasing.then(epoch).transpose().map_err(RunError::Epoch)?;
+    let leases = is_leasing.then(epoch).transpose().map_err(RunError::Epoch)?;
+    let charges = charges.map(|root| Ok((root, epoch()?)));
+    let charges = charges.transpose().map_err(RunError::Epoch)?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(RunError::Threads)?
-        .block_on(serve(socket, config, (lanes, epoch), path, data))
+        .block_on(serve(socket, config, (lanes, leases, charges), path, data))
 }
 
 /// A word that no other process of a gateway has.
@@ -126,11 +124,11 @@ fn harden() {
 async fn serve(
     socket: OwnedFd,
     config: Config,
-    (lanes, epoch): (Lanes, Option<String>),
+    (lanes, leases, charges): (Lanes, Option<String>, Option<(PathBuf, String)>),
     path: Option<PathBuf>,
     data: Option<PathBuf>,
 ) -> Result<(), RunError> {
-    let (gateway, mut events) = Gateway::with(config, lanes, epoch)?;
+    let (gateway, mut events) = Gateway::with(config, lanes, leases, charges)?;
     let socket = Arc::new(Socket::new(socket).map_err(RunError::Socket)?);
     let (answers, mut answered) = mpsc::channel::<FromGateway>(256);
     if let Some(path) = path {
@@ -231,6 +229,14 @@ fn obey(gateway: &Gateway, message: ToGateway, descriptors: Vec<OwnedFd>) -> Opt
         }
         ToGateway::Budget { question, answer } => {
             gateway.answer_budget(question, answer);
+            return None;
+        }
+        ToGateway::Replay => {
+            gateway.replay();
+            return None;
+        }
+        ToGateway::Charged { ids } => {
+            gateway.charged(&ids);
             return None;
         }
     })

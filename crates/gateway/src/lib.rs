@@ -29,6 +29,8 @@ mod answer;
 mod authority;
 mod body;
 mod budget;
+mod charge_log;
+mod charges;
 mod config;
 mod connection;
 mod control;

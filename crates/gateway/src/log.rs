@@ -11,10 +11,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use belljar_bus::gateway::FromGateway;
-use belljar_model::network::{Bytes, Decision, Host, Kind, Reason, Row};
+use belljar_model::network::{Bytes, Charge, Decision, Host, Kind, Reason, Row};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::charge_log::ChargeLogError;
 use crate::connection::Connection;
+use crate::session::Session;
 use crate::wire::Tally;
 
 /// Rows that may wait, or be promised, at the same time.
@@ -86,6 +88,8 @@ pub(crate) struct Entry {
     tally: Option<Arc<Tally>>,
     permit: Option<OwnedSemaphorePermit>,
     began: Instant,
+    /// The last charge in the charge log.
+    ended_with: Option<Charge>,
 }
 
 impl Entry {
@@ -109,6 +113,7 @@ impl Entry {
             path: None,
             status: None,
             operation: None,
+            charge_id: None,
             charge: None,
             bytes: Bytes::default(),
             began: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
@@ -116,7 +121,45 @@ impl Entry {
             micros: 0,
         };
         let connection = Arc::clone(connection);
-        Self { connection, row: Some(row), tally: None, permit, began: Instant::now() }
+        Self {
+            connection,
+            row: Some(row),
+            tally: None,
+            permit,
+            began: Instant::now(),
+            ended_with: None,
+        }
+    }
+
+    /// Writes a request to the charge log, with the most that it can cost. It must not leave before.
+    pub(crate) async fn begin_charge(&mut self, charge: Charge) -> Result<(), ChargeLogError> {
+        let session = Arc::clone(&self.connection.session);
+        let Some(log) = session.charge_log() else { return Ok(()) };
+        // Set at once: if the client leaves meanwhile, the row ends what is in the log.
+        self.row().charge_id = Some(log.next_id());
+        let mut record = record_of(&session, self.row());
+        record.charge = Some(charge);
+        let begun = log.begin(&record).await;
+        if begun.is_err() {
+            self.row().charge_id = None;
+        }
+        begun
+    }
+
+    /// Writes the cost of a whole answer to the charge log, before its last byte goes on.
+    pub(crate) fn end_charge(&mut self, charge: &Charge) {
+        let session = Arc::clone(&self.connection.session);
+        let Some(log) = session.charge_log() else { return };
+        if self.row().charge_id.is_none() || self.ended_with.as_ref() == Some(charge) {
+            return;
+        }
+        let mut record = record_of(&session, self.row());
+        record.decision = Decision::Allowed;
+        record.reason = Reason::Operation;
+        record.charge = Some(charge.clone());
+        record.micros = micros(self.began);
+        log.end(&record);
+        self.ended_with = Some(charge.clone());
     }
 
     /// Has the bytes counted by somebody else.
@@ -164,6 +207,15 @@ impl Entry {
     }
 }
 
+/// A row as the charge log has it. Another process may send it, which knows of no connection.
+fn record_of(session: &Session, row: &Row) -> Row {
+    let mut record = Row { within: None, ..row.clone() };
+    if let Some(charged) = &session.charged {
+        record.subject.sandbox.clone_from(charged);
+    }
+    record
+}
+
 fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
@@ -181,6 +233,14 @@ impl Drop for Entry {
         {
             row.decision = Decision::Failed;
             row.reason = reason;
+        }
+        if row.charge_id.is_some()
+            && let Some(log) = self.connection.session.charge_log()
+        {
+            if row.charge != self.ended_with || row.charge.is_none() {
+                log.end(&record_of(&self.connection.session, &row));
+            }
+            log.sent(&row);
         }
         self.connection.session.write(row, permit);
     }

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_bus::gateway as bus;
+use belljar_model::SandboxId;
 use belljar_model::network::{Policy, Row, Subject, Tape};
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, watch};
 
 use crate::authority::Authority;
+use crate::charge_log::ChargeLog;
 use crate::log::Log;
 use crate::meter::Meter;
 use crate::packages::Access;
@@ -24,6 +26,8 @@ pub(crate) struct Session {
     pub(crate) subject: Subject,
     /// Which operations its tokens can be given at most.
     pub(crate) operations: Vec<String>,
+    /// The sandbox that is charged, if the subject has another id.
+    pub(crate) charged: Option<SandboxId>,
     /// Whose its tokens are: this sandbox, since it was opened.
     pub(crate) owner: Owner,
     pub(crate) meter: Meter,
@@ -53,7 +57,7 @@ impl Session {
         session: bus::Session,
         authority: Authority,
     ) -> Arc<Self> {
-        let bus::Session { subject, policy, operations } = session;
+        let bus::Session { subject, policy, operations, charged } = session;
         let packages = Access::of(&policy, None);
         let state = State { policy: Arc::new(policy), packages, closed: false };
         let owner = shared.desk.owner(subject.sandbox.clone());
@@ -62,6 +66,7 @@ impl Session {
             owner,
             subject,
             operations,
+            charged,
             meter: Meter::new(),
             pool: Pool::default(),
             authority,
@@ -138,6 +143,11 @@ impl Session {
 
     pub(crate) fn log(&self) -> &Log {
         &self.shared.log
+    }
+
+    /// None: charges of this gateway are not logged.
+    pub(crate) fn charge_log(&self) -> Option<&ChargeLog> {
+        self.shared.charges.as_deref()
     }
 
     pub(crate) fn write(&self, mut row: Row, permit: OwnedSemaphorePermit) {

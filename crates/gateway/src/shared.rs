@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::Lessee;
+use crate::charge_log::ChargeLog;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::lanes::Lanes;
@@ -29,7 +31,7 @@ use crate::operations::{Desk, InvalidOperations, MintError, Operations};
 use crate::session::Session;
 use crate::trust::{self, TrustError};
 use crate::whose::Questions;
-use crate::{listen, moving, operations, packages, resolve};
+use crate::{charges, listen, moving, operations, packages, resolve};
 
 /// What the gateway says unasked: rows, and questions whose a connection is.
 pub type Events = mpsc::Receiver<FromGateway>;
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Questions,
     pub(crate) desk: Desk,
     pub(crate) packages: packages::Keeper,
+    /// None: charges are not logged.
+    pub(crate) charges: Option<Arc<ChargeLog>>,
     pub(crate) lanes: Lanes,
 }
 
@@ -75,6 +79,8 @@ pub enum StartError {
     Operations(#[from] InvalidOperations),
     #[error("cannot store cassettes")]
     Cassettes(#[source] StoreError),
+    #[error("cannot create the charge log")]
+    ChargeLog(#[source] io::Error),
 }
 
 /// Why a sandbox is not served.
@@ -130,15 +136,17 @@ impl Gateway {
     /// Must be called within a tokio runtime, in which everything runs.
     /// Its budgets are in its own memory.
     pub fn new(config: Config) -> Result<(Self, Events), StartError> {
-        Self::with(config, Lanes::default(), None)
+        Self::with(config, Lanes::default(), None, None)
     }
 
     /// Connections are served on `lanes`. With the epoch of this process, budgets of operations and
-    /// tenants are leased from the node.
+    /// tenants are leased from the node. `charges`: where the charge log is, and the epoch of its
+    /// records.
     pub(crate) fn with(
         config: Config,
         lanes: Lanes,
         epoch: Option<String>,
+        charges: Option<(PathBuf, String)>,
     ) -> Result<(Self, Events), StartError> {
         let (sender, events) = mpsc::channel(256);
         let (log, deliver) = Log::new(sender.clone());
@@ -148,12 +156,25 @@ impl Gateway {
         if desk.ledger.lessee().is_some() {
             desk.ledger.return_idle();
         }
+        let durability = config.gateway.charge_log;
         let live = RwLock::new(Arc::new(Live::new(config, &desk)?));
+        let charges =
+            charges.map(|(root, epoch)| charges::start(&root, epoch, durability, sender.clone()));
+        let charges = charges.transpose()?;
         let questions = Questions::default();
         let sessions = Mutex::default();
         let packages = packages::Keeper::default();
-        let shared =
-            Shared { live, sessions, log, events: sender, questions, desk, packages, lanes };
+        let shared = Shared {
+            live,
+            sessions,
+            log,
+            events: sender,
+            questions,
+            desk,
+            packages,
+            charges,
+            lanes,
+        };
         let shared = Arc::new(shared);
         tokio::spawn(moving::sweep_again(Arc::downgrade(&shared)));
         Ok((Self { shared }, events))
@@ -161,7 +182,11 @@ impl Gateway {
 
     /// Takes over new settings; when they cannot be used, the old ones stay.
     pub fn reload(&self, config: Config) -> Result<(), StartError> {
+        let durability = config.gateway.charge_log;
         let live = Arc::new(Live::new(config, &self.shared.desk)?);
+        if let Some(log) = &self.shared.charges {
+            log.set_durability(durability);
+        }
         *self.shared.live.write().unwrap_or_else(PoisonError::into_inner) = live;
         for session in self.shared.sessions().values() {
             session.judge_again();
@@ -250,6 +275,10 @@ impl Gateway {
     /// The cassettes of all tenants; none: the gateway has no place for them.
     pub(crate) fn cassettes(&self) -> Option<Store> {
         self.shared.live().cassettes.clone()
+    }
+
+    pub(crate) fn charge_log(&self) -> Option<&Arc<ChargeLog>> {
+        self.shared.charges.as_ref()
     }
 
     /// Takes messages for the node.

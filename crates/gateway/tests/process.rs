@@ -3,11 +3,14 @@
 //! This program is the node and, started again under another name, the gateway.
 #![expect(clippy::unwrap_used, reason = "a test, though with a `main` of its own")]
 
+#[path = "process/charges.rs"]
+mod charges;
+
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,15 +34,22 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
+        Self::start_with("", None)
+    }
+
+    /// With settings, and with a charge log if there is a place for it.
+    fn start_with(settings: &str, charges: Option<&Path>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("gateway.toml");
-        fs::write(&config, "").unwrap();
+        fs::write(&config, settings).unwrap();
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .unwrap();
         let process = Command::new("/proc/self/exe")
             .arg0(PROCESS)
             .arg(&config)
+            .arg("")
+            .arg(charges.unwrap_or(Path::new("")))
             .stdin(Stdio::from(theirs))
             .spawn()
             .unwrap();
@@ -63,6 +73,7 @@ impl Gateway {
         loop {
             match self.receive() {
                 FromGateway::Rows { rows } => self.rows.extend(rows),
+                FromGateway::ChargeLog { .. } => {}
                 FromGateway::Whose { question, .. } => {
                     let belongs = belljar_bus::gateway::Belongs::default();
                     self.send(&ToGateway::Belongs { question, belongs }, &[]);
@@ -107,7 +118,7 @@ fn session(number: u8, policy: Policy) -> Box<Session> {
         call: None,
         process: None,
     };
-    Box::new(Session { subject, policy, operations: vec![] })
+    Box::new(Session { subject, policy, operations: vec![], charged: None })
 }
 
 /// What a client hears that asks for this.
@@ -237,6 +248,10 @@ fn main() -> ExitCode {
         trial("serves_single_connections", serves_single_connections),
         trial("takes_over_new_settings", takes_over_new_settings),
         trial("says_every_row_before_it_is_done", says_every_row_before_it_is_done),
+        Trial::test("charges_what_a_killed_gateway_left", || {
+            charges::of_a_killed_gateway();
+            Ok(())
+        }),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -23,6 +23,7 @@ pub use report::{Report, ToolCall, UpstreamError};
 use crate::dialect::Dialect;
 use crate::json::{Reader, Value};
 use crate::sse::{Event, Splitter};
+use crate::usage::Usage;
 use seen::Seen;
 
 /// More than any provider sends at once.
@@ -157,6 +158,15 @@ impl Tap {
             Input::Stream(_) if self.options.drop_usage || self.options.whole_events => true,
             Input::Stream(splitter) => splitter.rest().is_empty() && !splitter.is_blind(),
             Input::Whole { body, is_blind } => body.is_empty() && !is_blind,
+        }
+    }
+
+    /// The usage of a stream that has come to its own end, as the report will have it. More may
+    /// follow that says nothing new.
+    pub fn settled(&self) -> Option<Usage> {
+        match &self.input {
+            Input::Stream(splitter) if !splitter.is_blind() => self.inner.seen.settled(),
+            Input::Stream(_) | Input::Whole { .. } => None,
         }
     }
 

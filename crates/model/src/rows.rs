@@ -143,10 +143,10 @@ pub struct SandboxRow {
 }
 
 impl AttributedRow {
-    /// The row of a connection; without an id.
+    /// The row of a connection. Its id is that of its charge, if it may have one; else it is empty.
     pub fn of_connection(row: &network::Row) -> Self {
         Self {
-            id: String::new(),
+            id: row.charge_id.clone().unwrap_or_default(),
             tenant: row.subject.tenant.clone(),
             sandbox: row.subject.sandbox.clone(),
             attribution: attribution(&row.subject),

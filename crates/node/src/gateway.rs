@@ -11,6 +11,7 @@
 //! tokens do not come back.
 
 mod budgets;
+mod charges;
 mod desk;
 mod process;
 mod whose;
@@ -97,6 +98,8 @@ pub struct GatewayOptions {
     pub config: PathBuf,
     /// Where it keeps cassettes and packages, unless its configuration says; empty: nowhere.
     pub data: PathBuf,
+    /// Where it keeps its charge log; empty: it keeps none.
+    pub charges: PathBuf,
     /// Its whole environment: nothing of the node's own is in it.
     pub environment: Variables,
     /// The books of its operations' budgets. None: they are in its own memory, and begin anew with
@@ -119,6 +122,7 @@ struct Shared {
     served: Mutex<HashMap<SandboxId, Arc<Served>>>,
     rows: broadcast::Sender<Arc<[Row]>>,
     held_slices: budgets::HeldSlices,
+    charges: charges::Charges,
 }
 
 /// The connection of now, and who waits for answers on it.
@@ -195,6 +199,7 @@ impl Gateway {
             served: Mutex::default(),
             rows: broadcast::Sender::new(ROWS_KEPT),
             held_slices: budgets::HeldSlices::default(),
+            charges: charges::Charges::default(),
         });
         process::keep(&shared).await?;
         Ok(Self { shared })

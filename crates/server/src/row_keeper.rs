@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_actions::{RowBatch, RowQueue};
+use belljar_actions::{RowBatch, RowQueue, settle_charges};
 use belljar_journal::{Failure, RowStore};
+use belljar_model::network::Row;
 use belljar_model::rows::AttributedRow;
 use belljar_node::Gateway;
 use belljar_telemetry::metrics;
@@ -49,15 +50,18 @@ impl RowKeeper {
     }
 }
 
-/// Passes rows of model requests on to a queue, from a gateway that serves no sandbox.
+/// Passes rows of model requests on to a queue, from a gateway that serves no sandbox: those of
+/// runs, and those that its charge log has.
 pub fn forward_rows(gateway: &Gateway, queue: RowQueue) {
     let mut rows = gateway.rows();
+    settle_charges(gateway, &queue);
     tokio::spawn(async move {
         loop {
             match rows.recv().await {
                 Ok(batch) => {
-                    let of_runs = batch.iter().filter(|row| row.subject.run.is_some());
-                    of_runs.for_each(|row| queue.push(AttributedRow::of_connection(row)));
+                    let is_kept = |row: &&Row| row.subject.run.is_some() || row.charge_id.is_some();
+                    let kept = batch.iter().filter(is_kept);
+                    kept.for_each(|row| queue.push(AttributedRow::of_connection(row)));
                 }
                 Err(RecvError::Lagged(missed)) => metrics().rows_missed(missed),
                 Err(RecvError::Closed) => return,

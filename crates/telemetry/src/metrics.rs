@@ -4,6 +4,7 @@
 //! from short lists of ours: routes as patterns, never paths; no ids, no
 //! tenants. What only some roles have is not shown by others.
 
+mod charge_log;
 mod family;
 mod listen;
 mod process;
@@ -20,6 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use charge_log::ChargeLogMetrics;
 use family::{Metric, Seconds, SecondsSpent};
 
 pub use family::Described;
@@ -61,6 +63,7 @@ pub struct Metrics {
     charged_nano_dollars: Metric<1, Counter>,
     budget_leases: Metric<1, Counter>,
     budget_slices_forfeited: Metric<0, Counter>,
+    charge_log: ChargeLogMetrics,
     records_unreadable: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
     spent_dollars: Metric<0, SecondsSpent>,
@@ -254,6 +257,7 @@ impl Metrics {
                 "Slices of budgets that a gateway held when it died",
                 &[],
             ),
+            charge_log: ChargeLogMetrics::new(),
             records_unreadable: Metric::new(
                 "records_unreadable",
                 "Records that could not be read at startup, by kind",
@@ -319,6 +323,7 @@ impl Metrics {
             charged_nano_dollars,
             budget_leases,
             budget_slices_forfeited,
+            charge_log,
             records_unreadable,
             tokens,
             spent_dollars,
@@ -372,6 +377,7 @@ impl Metrics {
             spans_dropped.enter(registry),
             log_lines.enter(registry),
         ];
+        all.extend(charge_log.enter(registry));
         all.extend(runs.enter(registry));
         all.extend(webhooks.enter(registry));
         all

@@ -80,12 +80,22 @@ impl Rows {
         Self { sandbox, path: None, state, attributor: Attributor::default(), count }
     }
 
+    /// The sandbox whose rows these are.
+    pub(crate) fn sandbox(&self) -> &SandboxId {
+        &self.sandbox
+    }
+
     pub(crate) fn attributor(&self) -> &Attributor {
         &self.attributor
     }
 
     pub(crate) fn push(&self, mut row: Row) {
         let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.has_charge_of(&row) {
+            // It is here already, and may not be stored.
+            row.subject.sandbox.clone_from(&self.sandbox);
+            return self.attributor.connection(&mut row);
+        }
         if let Err(error) = self.open(&mut kept) {
             tracing::warn!(path = %self.shown(), %error, "cannot open connection log");
         }
@@ -153,6 +163,14 @@ impl Rows {
 }
 
 impl Kept {
+    /// Returns true for a row that the gateway sends from its charge log, and that came before. One
+    /// from the log belongs to no connection.
+    fn has_charge_of(&self, row: &Row) -> bool {
+        row.within.is_none()
+            && row.charge_id.is_some()
+            && self.latest.iter().any(|known| known.charge_id == row.charge_id)
+    }
+
     fn number(&mut self, row: &mut Row) {
         if self.came_with.is_some_and(|last| row.sequence <= last) {
             self.base = self.last;
@@ -227,12 +245,26 @@ mod tests {
             path: None,
             status: None,
             operation: None,
+            charge_id: None,
             charge: None,
             bytes: Bytes { out: 1, into: 2 },
             began: 3,
             first_byte_micros: None,
             micros: 4,
         }
+    }
+
+    #[test]
+    fn a_row_that_comes_again_from_the_charge_log_is_shown_once() {
+        let rows = Rows::in_memory(SandboxId::from_random([7; 16]));
+        let charged = |within| Row { within, charge_id: Some("a-1".to_owned()), ..row(0, 1) };
+        rows.push(charged(Some(3)));
+        rows.push(charged(None));
+        let other = Row { charge_id: Some("a-2".to_owned()), ..charged(None) };
+        rows.push(other.clone());
+        rows.push(other);
+        let all = RowQuery { limit: usize::MAX, ..RowQuery::default() };
+        assert_eq!(sequences(&rows.find(&all).unwrap()), [1, 2]);
     }
 
     #[test]

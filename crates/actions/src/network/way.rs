@@ -18,6 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{Network, Rows};
 use crate::budgets::{BudgetFile, counted_budgets};
+use crate::charges::{CHARGE_LOG_FOLDER, settle_charges};
 use crate::keys::Tenant;
 use crate::problem::{Kind, Problem};
 use crate::row_queue::RowQueue;
@@ -62,7 +63,7 @@ impl Actions {
 
     /// Has the gateway say its last rows and give unused parts of budgets back, if it runs. No
     /// sandbox gets out from now on.
-    pub(crate) async fn finish_gateway(&self) {
+    pub async fn finish_gateway(&self) {
         let Some(gateway) = self.ways().gateway.get() else { return };
         if let Err(error) = gateway.finish().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "gateway not finished");
@@ -77,15 +78,23 @@ impl Actions {
             Some(lessor) => lessor.clone(),
             None => Arc::new(BudgetFile::of_gateway(&data)),
         };
+        // Without a queue, nothing would say that a row is stored.
+        let charges = config.rows.as_ref().map(|_| {
+            config.networks.charges.clone().unwrap_or_else(|| data.join(CHARGE_LOG_FOLDER))
+        });
         let gateway = Gateway::start(GatewayOptions {
             config: config.networks.gateway.clone().unwrap_or_default(),
             data,
+            charges: charges.unwrap_or_default(),
             // Credentials may be named by a variable.
             environment: config.networks.environment.clone(),
             lessor: Some(counted_budgets(lessor)),
         })
         .await?;
         tokio::spawn(take(gateway.rows(), self.ways().routes.clone(), config.rows.clone()));
+        if let Some(queue) = &config.rows {
+            settle_charges(&gateway, queue);
+        }
         Ok(gateway)
     }
 
@@ -112,7 +121,8 @@ impl Actions {
             process: None,
         };
         let policy = network.wish.policy.clone();
-        let session = Session { subject, policy, operations: network.operations.clone() };
+        let charged = Some(rows.sandbox().clone());
+        let session = Session { subject, policy, operations: network.operations.clone(), charged };
         let connected = machine.connect_gateway(gateway, session).await;
         connected.map_err(|error| unserved("connect the sandbox", &error))?;
         tell(machine, network).await
@@ -189,7 +199,7 @@ pub(super) fn unserved(attempted: &str, error: &GatewayError) -> Problem {
 }
 
 /// Gives rows to those whose they are, until the gateway is gone. Those of model requests of runs
-/// are no sandbox's.
+/// are no sandbox's. A request that may be charged is, whether its sandbox is still there or not.
 async fn take(mut rows: Receiver<Arc<[Row]>>, routes: Routes, queue: Option<RowQueue>) {
     loop {
         match rows.recv().await {
@@ -198,7 +208,7 @@ async fn take(mut rows: Receiver<Arc<[Row]>>, routes: Routes, queue: Option<RowQ
                 let whose = lock(&routes).get(&row.subject.sandbox).and_then(Weak::upgrade);
                 match (whose, &queue) {
                     (Some(rows), _) => rows.push(row.clone()),
-                    (None, Some(queue)) if row.subject.run.is_some() => {
+                    (None, Some(queue)) if row.subject.run.is_some() || row.charge_id.is_some() => {
                         queue.push(AttributedRow::of_connection(row));
                     }
                     (None, _) => {}

@@ -14,7 +14,7 @@ pub(super) mod model;
 mod place;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
 use belljar_actions::RowQueue;
@@ -22,6 +22,7 @@ use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
 use belljar_journal::event::{Body, Brief, Environment, Finished, NetworkAccess, Outcome};
 use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
 use belljar_model::{RunId, Sequence};
+use belljar_node::Gateway;
 use belljar_objects::Shelf;
 use belljar_runs::TraceRecorder;
 use belljar_server::{KEEP_ROWS, RowKeeper};
@@ -65,6 +66,7 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         Some(name) => Some(Replayed::find(name, &config.data, &*journal, &shelf).await?),
         None => None,
     };
+    let gateways = Mutex::default();
     let asking = Asking {
         options,
         config,
@@ -75,10 +77,16 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
         shelf,
         journal,
         rows: rows.clone(),
+        gateways: &gateways,
     };
     let keeper = RowKeeper::start(rows, Arc::new(runs::rows(config)), KEEP_ROWS);
     let asked = asking.ask(first, &mut interrupt).await;
+    drop(asking);
     keeper.stop().await;
+    for gateway in gateways.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        // It has heard by then of the rows that were stored.
+        let _ = gateway.finish().await;
+    }
     telemetry.stop().await;
     asked
 }
@@ -117,6 +125,8 @@ struct Asking<'a> {
     shelf: Shelf,
     /// Calls and connections on their way to the data directory.
     rows: RowQueue,
+    /// Of models, whose last rows may not be stored yet.
+    gateways: &'a Mutex<Vec<Gateway>>,
 }
 
 /// One run.
@@ -268,7 +278,8 @@ impl Asking<'_> {
         let telling = tell(journal.clone(), address.clone(), before, teller, **printer);
         let telling = tokio::spawn(telling);
         let worked = work(&worker, journal, address, options, printer).await;
-        chosen.close().await;
+        let gateway = chosen.close().await;
+        self.gateways.lock().unwrap_or_else(PoisonError::into_inner).extend(gateway);
         worked?;
         telling.await.context("cannot follow the run")??;
         let events = read_all(&**journal, address).await?;

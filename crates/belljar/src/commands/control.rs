@@ -98,16 +98,22 @@ pub(crate) async fn run(
         printer.note("stopping: waiting for requests in progress; sandboxes keep running");
     };
     control.run(listeners, vec![nodes], bounds, stopped).await;
+    let mut own_gateway = None;
     if let Some((stop, working, gateway)) = working {
         // Runs are given back, so that others take them at once.
         drop(stop);
         working.await.context("the run worker panicked")?;
-        if let Some(gateway) = gateway {
+        if let Some(gateway) = &gateway {
             // A gateway that died has nothing to give back.
             let _ = gateway.finish().await;
         }
+        own_gateway = gateway;
     }
     keeper.stop().await;
+    if let Some(gateway) = own_gateway {
+        // It has heard by then of the rows that were stored.
+        let _ = gateway.finish().await;
+    }
     delivering.abort();
     if let Some((hearing, publishing)) = publishing {
         hearing.abort();

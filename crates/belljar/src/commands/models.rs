@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_actions::counted_budgets;
+use belljar_actions::{CHARGE_LOG_FOLDER, counted_budgets};
 use belljar_agent::Prices;
 use belljar_bus::gateway::{Belongs, Budget as Allowance, Grant, PORT, Session};
 use belljar_journal::event::{Brief, Budget};
@@ -101,6 +101,7 @@ pub(super) async fn start(
     let options = GatewayOptions {
         config: path.to_owned(),
         data: data.to_owned(),
+        charges: data.join(CHARGE_LOG_FOLDER),
         environment: config.environment.clone(),
         lessor: Some(counted_budgets(budgets)),
     };
@@ -289,8 +290,12 @@ impl Counter {
             process: None,
         };
         let operations = vec![self.operation.clone()];
-        let session =
-            Session { subject, policy: Policy::default(), operations: operations.clone() };
+        let session = Session {
+            subject,
+            policy: Policy::default(),
+            operations: operations.clone(),
+            charged: None,
+        };
         let desk = self.gateway.desk(session).await?;
         let agent = Some("run".to_owned());
         let budget = Some(allowed(view));

@@ -101,6 +101,8 @@ pub(crate) async fn run(
         beating.abort();
     }
     Member::leave(&actions, &cluster, &me, &options.control).await;
+    // It has heard by then of the rows that were stored.
+    actions.finish_gateway().await;
     warming.abort();
     telemetry.stop().await;
     ended.hint("start the node again; its sandboxes are lost")?;

@@ -57,6 +57,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let keeper = RowKeeper::start(queue, rows, options.running.keep_rows);
     let runs = running::of_server(&options.running, &actions, data, &hooks).await?;
     let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks.clone()))?;
+    let own = actions.clone();
     let server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
             .with_webhooks(webhooks)
@@ -69,6 +70,8 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     warming.abort();
     hooks.flush().await;
     keeper.stop().await;
+    // It has heard by then of the rows that were stored.
+    own.finish_gateway().await;
     telemetry.stop().await;
     ended.hint("start the server again; `GET /v1/ended` then lists the lost sandboxes")?;
     Ok(0)

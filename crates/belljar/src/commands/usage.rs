@@ -122,7 +122,8 @@ pub(super) fn print(
     }
     let names = query.by.iter().map(|key| key.as_str().to_uppercase()).collect::<Vec<_>>();
     let mut columns: Vec<_> = names.iter().map(|name| (name.as_str(), Align::Left)).collect();
-    let amounts = ["COST", "INPUT", "CACHED", "OUTPUT", "EGRESS BYTES", "SANDBOX TIME"];
+    let amounts =
+        ["COST", "ESTIMATED", "INPUT", "CACHED", "OUTPUT", "EGRESS BYTES", "SANDBOX TIME"];
     columns.extend(amounts.map(|name| (name, Align::Right)));
     let mut grid = Grid::new(&columns);
     for group in &page.groups {
@@ -142,7 +143,7 @@ pub(super) fn print(
     printer.data(format_args!("total {}", runs::dollars(total.nano_dollars)))?;
     if total.estimated_nano_dollars > 0 {
         let part = runs::dollars(total.estimated_nano_dollars);
-        printer.note(format_args!("{part} of this is estimated: no usage was reported"));
+        printer.note(format_args!("{part} of this is estimated: no usage was heard of"));
     }
     Ok(())
 }
@@ -159,10 +160,14 @@ fn cell(key: UsageKey, name: &UsageName) -> String {
     value.as_deref().map_or_else(|| "–".to_owned(), printable)
 }
 
-fn amount_cells(amounts: &Amounts) -> [String; 6] {
+fn amount_cells(amounts: &Amounts) -> [String; 7] {
     let Tokens { input, cache_read, cache_write, output } = amounts.tokens;
     [
         runs::dollars(amounts.nano_dollars),
+        match amounts.estimated_nano_dollars {
+            0 => "–".to_owned(),
+            estimated => runs::dollars(estimated),
+        },
         separated(input.saturating_add(cache_write)),
         separated(cache_read),
         separated(output),

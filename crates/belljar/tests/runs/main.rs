@@ -14,6 +14,7 @@ mod again;
 mod api;
 mod ask;
 mod brief;
+mod charged;
 mod closing;
 mod crash;
 mod described;
@@ -94,6 +95,7 @@ const CASES: &[(&str, Case)] = cases![
     money::a_run_keeps_money_for_its_last_answer_and_never_spends_more,
     money::the_gateway_refuses_what_a_run_may_not_spend,
     money::usage_has_what_runs_and_their_sandboxes_cost,
+    charged::requests_of_a_killed_ask_are_charged_once,
     money::a_lost_answer_costs_what_was_reserved,
     again::a_run_that_was_short_of_turns_goes_on_in_another_with_more,
     again::ask_tries_again_with_more_turns_and_both_runs_say_so,

@@ -87,10 +87,17 @@ pub(super) async fn forward(
 ) -> Result<Answer, Refusal> {
     let operation = Arc::clone(&asked.operation);
     if let Some(entry) = &mut asked.entry {
-        let row = entry.row();
-        row.bytes.out = held.bytes.len() as u64;
+        entry.row().bytes.out = held.bytes.len() as u64;
+        if let Some(metering) = &metering {
+            let logged = entry.begin_charge(metering.estimated()).await;
+            logged.map_err(|error| {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(operation = %operation.name, error, "request not logged; refused");
+                Refusal::NoChargeLog
+            })?;
+        }
         // Whoever leaves now, or whatever breaks, has paid this much.
-        row.charge = metering.as_ref().map(Metering::assumed);
+        entry.row().charge = metering.as_ref().map(Metering::assumed);
     }
     let within = Duration::from_secs(operation.timeouts.answer_seconds);
     reservation.dispatch();

@@ -127,6 +127,19 @@ impl Metering {
         self.reserved.usage.charge(&self.model, self.reserved.nano_dollars, true)
     }
 
+    /// The same, of a request whose gateway ends before it does.
+    pub(super) fn estimated(&self) -> Charge {
+        Charge { assumed: false, estimated: true, ..self.assumed() }
+    }
+
+    /// What a stream cost, once its last usage has come by: a client may hold the answer for whole
+    /// from now on.
+    pub(super) fn settled(&self) -> Option<Charge> {
+        let State::Passing { tap, form: Form::Stream, .. } = &self.state else { return None };
+        let usage = tap.settled()?;
+        Some(usage.charge(&self.model, self.price.cost(&usage), false))
+    }
+
     /// The answer is over: what is left to pass on, and what it cost.
     pub(super) fn finish(self) -> (Bytes, Charge) {
         let (held, usage, assumed) = match self.state {

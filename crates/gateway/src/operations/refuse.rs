@@ -36,6 +36,8 @@ pub(super) enum Refusal {
     Budget(Exhausted),
     /// No slice of the budget can be leased now.
     NoLease,
+    /// The charge log cannot be written, or is full.
+    NoChargeLog,
     Unreachable,
     Upstream,
     UpstreamTimeout,
@@ -86,6 +88,7 @@ impl Refusal {
             Self::UnknownPrice(_) => Reason::UnknownPrice,
             Self::Budget(_) => Reason::Budget,
             Self::NoLease => Reason::BudgetLease,
+            Self::NoChargeLog => Reason::ChargeLog,
             Self::Unreachable => Reason::Unreachable,
             Self::Upstream | Self::UpstreamTimeout | Self::Credential => Reason::Upstream,
             Self::Redirect | Self::BadAnswer => Reason::BadAnswer,
@@ -121,6 +124,7 @@ impl Refusal {
             Self::UnknownPrice(model) => format!("no price is known for the model `{model}`"),
             Self::Budget(exhausted) => exhausted.to_string(),
             Self::NoLease => "the budget cannot be checked now; try again".into(),
+            Self::NoChargeLog => "the request cannot be charged now; try again".into(),
             Self::Unreachable => "the upstream cannot be reached".into(),
             Self::Upstream => "the upstream sent an invalid response".into(),
             Self::UpstreamTimeout => "the upstream did not answer in time".into(),
@@ -134,7 +138,9 @@ impl Refusal {
         match self {
             Self::Token => Kind::Token,
             Self::TooManyTokens => Kind::Limited { retry_after_seconds: 60 },
-            Self::NoRoom | Self::NoLease => Kind::Limited { retry_after_seconds: 1 },
+            Self::NoRoom | Self::NoLease | Self::NoChargeLog => {
+                Kind::Limited { retry_after_seconds: 1 }
+            }
             Self::Host | Self::Scope | Self::Method | Self::Path => Kind::Scope,
             Self::NotFound => Kind::NotFound,
             Self::NoSocket => Kind::Upgrade,
@@ -158,7 +164,9 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Self::Token => StatusCode::UNAUTHORIZED,
-            Self::TooManyTokens | Self::NoRoom | Self::NoLease => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyTokens | Self::NoRoom | Self::NoLease | Self::NoChargeLog => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::Budget(exhausted) if exhausted.retry.is_some() => StatusCode::TOO_MANY_REQUESTS,
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Scope | Self::Path | Self::UnknownPrice(_) => StatusCode::FORBIDDEN,

@@ -97,7 +97,10 @@ impl Stream {
     }
 
     /// Whose row this is. Before, whoever made the stream writes the row.
-    pub(super) fn log_with(&mut self, entry: Entry) {
+    pub(super) fn log_with(&mut self, mut entry: Entry) {
+        if let Some(charge) = &self.account.charge {
+            entry.end_charge(charge);
+        }
         self.account.entry = Some(entry);
     }
 
@@ -168,6 +171,12 @@ impl Stream {
             }
             None => self.go_on(chunk),
         }
+        // Before the chunk goes on: it may be the last that the client waits for.
+        if let (Some(entry), Some(metering)) = (&mut self.account.entry, &self.metering)
+            && let Some(charge) = metering.settled()
+        {
+            entry.end_charge(&charge);
+        }
         Ok(())
     }
 
@@ -193,6 +202,9 @@ impl Stream {
             let (held, charge) = metering.finish();
             if !held.is_empty() {
                 self.ready.push_back(held);
+            }
+            if let Some(entry) = &mut self.account.entry {
+                entry.end_charge(&charge);
             }
             self.account.charge = Some(charge);
         }

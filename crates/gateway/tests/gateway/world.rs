@@ -183,7 +183,7 @@ impl World {
             call: None,
             process: None,
         };
-        let session = Session { subject, policy, operations: vec![] };
+        let session = Session { subject, policy, operations: vec![], charged: None };
         let diagnosis = diagnosed.then(|| belljar_sys::diag::open().unwrap());
         let opened = self.gateway.open(session, Some(listener), diagnosis).unwrap();
         Sandbox { id, address, authority: opened.authority }

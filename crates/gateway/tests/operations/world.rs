@@ -99,7 +99,7 @@ impl World {
             Throttle { connections: 4096, connections_per_second: 4096, ..Throttle::default() };
         let policy = Policy { throttle, ..Policy::default() };
         let operations = ["llm", "plain", "other"].map(str::to_owned).to_vec();
-        let session = Session { subject, policy, operations };
+        let session = Session { subject, policy, operations, charged: None };
         self.gateway.open(session, Some(listener), None).unwrap();
         address
     }

@@ -127,10 +127,15 @@ impl Seen {
         append(&mut call.arguments, text, self.keep);
     }
 
+    /// The usage, once it is final.
+    pub(super) fn settled(&self) -> Option<Usage> {
+        self.report.usage.filter(|_| self.has_ended)
+    }
+
     pub(super) fn report(mut self, is_blind: bool) -> Report {
         self.report.generated_bytes = self.report.generated_bytes.max(self.piece_bytes);
         self.report.unreadable = self.unreadable + u64::from(is_blind);
-        self.report.is_complete = self.has_ended && self.report.usage.is_some();
+        self.report.is_complete = self.settled().is_some();
         self.report
     }
 }

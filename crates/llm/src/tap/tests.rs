@@ -1,5 +1,4 @@
 use super::*;
-use crate::usage::Usage;
 
 /// One answer of one dialect: the stream, the same as a whole, and its usage.
 struct Fixture {
@@ -362,4 +361,23 @@ fn pieces_are_heard_as_a_client_joins_them() {
     tap.push((event("a\\u0062") + &event("c")).as_bytes());
     assert_eq!(tap.hear(<[u8]>::to_vec).unwrap(), b"abc");
     assert_eq!(tap.hear(<[u8]>::to_vec).unwrap(), b"");
+}
+
+#[test]
+fn a_stream_is_settled_by_its_final_usage_before_it_is_over() {
+    let mut tap = Tap::new(Dialect::AnthropicMessages, Form::Stream, Options::default());
+    let start =
+        r#"{"type":"message_start","message":{"usage":{"input_tokens":11,"output_tokens":1}}}"#;
+    let text =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+    let end = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}"#;
+    for (name, data) in [("message_start", start), ("content_block_delta", text)] {
+        tap.push(named(&[(name, data)]).as_bytes());
+        assert_eq!(tap.settled(), None);
+    }
+    tap.push(named(&[("message_delta", end)]).as_bytes());
+    let settled = tap.settled().unwrap();
+    assert_eq!((settled.input, settled.output), (11, 5));
+    let (_, report) = tap.finish();
+    assert_eq!((report.usage, report.is_complete), (Some(settled), true));
 }

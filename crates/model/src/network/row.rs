@@ -95,6 +95,8 @@ pub enum Reason {
     Budget,
     /// No slice of the budget could be leased: its books could not be reached.
     BudgetLease,
+    /// The request could not be written to the charge log.
+    ChargeLog,
     UnknownPrice,
     Recorded,
     Replayed,
@@ -171,6 +173,9 @@ pub struct Row {
     /// The operation's name, for those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
+    /// Names a request that has a price in the gateway's charge log, and its charge in the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge_id: Option<String>,
     /// What it cost, of operations that have a price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,

@@ -105,6 +105,7 @@ async fn start(shared: &Arc<Shared>) -> Result<Running, GatewayError> {
     line.pid = Some(child.pid);
     line.failed = None;
     drop(line);
+    shared.replay_charges();
     Ok(Running { socket, packets, child })
 }
 
@@ -117,6 +118,7 @@ fn spawn(options: &GatewayOptions) -> io::Result<(Arc<UnixStream>, Child)> {
         .arg0(PROCESS)
         .arg(&options.config)
         .arg(&options.data)
+        .arg(&options.charges)
         .args(options.lessor.is_some().then_some(LEASED_BUDGETS))
         .env_clear()
         .envs(options.environment.0.iter().map(|(key, value)| (key, value)))
@@ -215,6 +217,7 @@ impl Shared {
                 let _ = self.rows.send(rows.into());
                 return;
             }
+            FromGateway::ChargeLog { report } => return self.note_charge_log(*report),
             FromGateway::Whose { question, sandbox, socket } => {
                 return whose::answer(self, *question, sandbox, *socket);
             }

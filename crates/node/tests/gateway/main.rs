@@ -360,7 +360,7 @@ fn session() -> Session {
         call: None,
         process: None,
     };
-    Session { subject, policy: Policy::default(), operations: Vec::new() }
+    Session { subject, policy: Policy::default(), operations: Vec::new(), charged: None }
 }
 
 async fn next(rows: &mut broadcast::Receiver<Arc<[Row]>>) -> Row {

@@ -104,6 +104,7 @@ impl StandIn {
                 let _ = asked.send(belongs);
             }
             ToGateway::Budget { .. } => panic!("no slice was asked for"),
+            ToGateway::Replay | ToGateway::Charged { .. } => panic!("there is no charge log"),
         }
     }
 
@@ -168,6 +169,7 @@ impl StandIn {
             path: Some(said.to_owned()),
             status: None,
             operation: None,
+            charge_id: None,
             charge: None,
             bytes: Bytes::default(),
             began: 0,

@@ -199,7 +199,7 @@ impl World {
             process: None,
         };
         let operations = ["model", "plain", "bare", "telemetry"].map(str::to_owned).into();
-        let session = Session { subject, policy, operations };
+        let session = Session { subject, policy, operations, charged: None };
         sandbox.connect_gateway(&self.gateway, session).await.context("no way out")?;
         Ok(())
     }

@@ -31,6 +31,7 @@ const SCRIPT: &str = "
     [[turn]]
     delay-ms = 40
     say = \"hello\"
+    usage = { input = 11, output = 5 }
 ";
 
 const SEED_VARIABLE: &str = "BELLJAR_FAULTS_SEED";
@@ -60,12 +61,26 @@ with concurrent.futures.ThreadPoolExecutor(threads) as pool:
 
 type Statuses = BTreeMap<String, u64>;
 
+/// The charges of answers: those that the provider told the usage of, those that a kill cut, and
+/// those of all kinds whose tokens are not what they must be.
+const CHARGES: &str = "
+    select json_build_object(
+      'told', count(*) filter (where not l.is_estimated),
+      'cut', count(*) filter (where (c.charge ->> 'estimated')::boolean),
+      'all', count(*),
+      'wrong', count(*) filter (where
+        (not l.is_estimated and (l.input_tokens, l.output_tokens) <> (11, 5))
+        or ((c.charge ->> 'estimated')::boolean and l.output_tokens <> 16)))
+    from ledger l left join connection c on l.source = 'row:' || c.id
+    where l.credit = 'models'";
+
 /// The part of the settings that bounds the tenant.
 fn tenant_budget() -> String {
     format!("tenant_budget = {{ requests = {LIMIT}, every_seconds = 31536000 }}\n")
 }
 
-/// F-47: gateways of nodes and replicas of control are killed while a budget is spent.
+/// F-47: gateways of nodes and replicas of control are killed while a budget is spent. What is
+/// spent stays within it, and the ledger has all of it.
 pub(crate) async fn spent_under_kills(case: &mut Case) -> anyhow::Result<String> {
     let seed = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut dice = Dice(seed);
@@ -123,11 +138,35 @@ pub(crate) async fn spent_under_kills(case: &mut Case) -> anyhow::Result<String>
     let leased: u64 = cluster.postgres.sql(leased)?.trim().parse()?;
     ensure!(leased <= LIMIT, "seed {seed}: {leased} of {LIMIT} are leased");
     ensure!(leased >= provider, "seed {seed}: {leased} are leased, {provider} were spent");
+    let charged = charged(case, provider).await.with_context(|| format!("seed {seed}"))?;
+    let of = |key: &str| charged[key].as_u64().unwrap_or_default();
+    // To the token for every answer that was delivered, and with the reservation for what a kill
+    // cut. Nothing is charged twice: no more is charged than could be spent.
+    ensure!(of("wrong") == 0, "seed {seed}: charges have other tokens: {charged}");
+    let told = of("told");
+    ensure!(told >= answered, "seed {seed}: {answered} answers, and {charged}");
+    ensure!(told <= provider, "seed {seed}: {provider} at the provider, and {charged}");
+    ensure!(of("all") <= leased, "seed {seed}: {leased} are leased, and {charged}");
     case.heal(&clients[0]).await?;
     Ok(format!(
         "seed {seed}: {provider} of {LIMIT} requests at the provider, {answered} answered, \
-         {leased} leased; {gateways} gateways and {controls} controls killed; {statuses:?}"
+         {leased} leased; charged: {told} as told, {} cut; \
+         {gateways} gateways and {controls} controls killed; {statuses:?}",
+        of("cut")
     ))
+}
+
+/// The charges, once every request that reached the provider is charged.
+async fn charged(case: &mut Case, provider: u64) -> anyhow::Result<Value> {
+    let began = Instant::now();
+    loop {
+        let said: Value = serde_json::from_str(case.cluster()?.postgres.sql(CHARGES)?.trim())?;
+        if said["all"].as_u64().is_some_and(|all| all >= provider) {
+            return Ok(said);
+        }
+        ensure!(began.elapsed() < HANG_LIMIT, "{provider} reached the provider, charged: {said}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// Sandboxes that may use the model, on every node.

@@ -94,11 +94,13 @@ impl Chosen {
     }
 
     /// Has the gateway say its last rows, and give back what is left of its slices of budgets.
-    pub(super) async fn close(self) {
+    /// Returns it: once the rows are stored, its charge log forgets them.
+    pub(super) async fn close(self) -> Option<Gateway> {
         if let Some(gateway) = &self.gateway {
             // A gateway that died has nothing more to say.
             let _ = gateway.finish().await;
         }
+        self.gateway
     }
 
     async fn of(

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, BudgetFile, Keys, RowQueue, Tenant};
+use belljar_actions::{Actions, BudgetFile, CHARGE_LOG_FOLDER, Keys, RowQueue, Tenant};
 use belljar_agent::Room;
 use belljar_client::{Client, Within};
 use belljar_journal::event::{Brought, Environment, NetworkAccess};
@@ -74,6 +74,8 @@ impl Sandboxes {
         std::fs::create_dir_all(&data)
             .with_context(|| format!("cannot create `{}`", data.display()))?;
         settings.networks.budgets = Some(Arc::new(BudgetFile::of_gateway(&data)));
+        // The state is removed with this process; the next one reads the log.
+        settings.networks.charges = Some(data.join(CHARGE_LOG_FOLDER));
         // One sandbox is made: none has to wait for another.
         settings.pool = PoolSize { least: 0, ..settings.pool };
         settings.warms_on_demand = false;

@@ -43,7 +43,7 @@ pub(super) fn read(options: &Hosting, file: &File, config: &Config) -> anyhow::R
     }
     let gateway = options.gateway.clone().or_else(|| file.gateway.clone());
     let environment = config.environment.clone();
-    Ok(Networks { gateway, default, builds, most, environment, budgets: None })
+    Ok(Networks { gateway, default, builds, most, environment, budgets: None, charges: None })
 }
 
 fn wish(preset: Preset) -> NetworkWish {

@@ -23,8 +23,12 @@ async fn authority(world: &World, sandbox: &Sandbox) -> anyhow::Result<String> {
         call: None,
         process: None,
     };
-    let session =
-        Session { subject, policy: read("allowed.test")?, operations: Default::default() };
+    let session = Session {
+        subject,
+        policy: read("allowed.test")?,
+        operations: Default::default(),
+        charged: None,
+    };
     Ok(sandbox.connect_gateway(&world.gateway, session).await?.authority)
 }
 

@@ -193,7 +193,7 @@ fn session() -> Session {
     let throttle =
         Throttle { connections: 4096, connections_per_second: 4096, ..Throttle::default() };
     let policy = Policy { throttle, ..Policy::default() };
-    Session { subject, policy, operations: vec![OPERATION.to_owned()] }
+    Session { subject, policy, operations: vec![OPERATION.to_owned()], charged: None }
 }
 
 /// Reads everything that the gateway says, to its end.
