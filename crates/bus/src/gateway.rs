@@ -14,6 +14,7 @@
 //!    │ Replay ─────────────────────────────► │  rows of gateways that were killed
 //!    │ Charged (ids of stored rows) ───────► │  forgets them in its charge log
 //!    │ ◄──────────────────────── ChargeLog   │  what its charge log did
+//!    │ ◄───────────────────────── Approval   │  asks a human, or takes that back
 //! ```
 //!
 //! Both ends are our own processes; nothing of a sandbox speaks this. The node
@@ -27,6 +28,7 @@
 use std::collections::BTreeMap;
 
 use belljar_model::SandboxId;
+use belljar_model::approval::{ApprovalAnswer, ApprovalRequest};
 use belljar_model::budget::{BudgetAnswer, BudgetRequest};
 use belljar_model::network::{CallRef, CassetteId, Policy, Process, Row, Subject};
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,8 @@ pub enum ToGateway {
     Replay,
     /// The rows of requests with these ids are stored, or never will be.
     Charged { ids: Vec<String> },
+    /// Answers [`FromGateway::Approval`].
+    Approval { question: u64, answer: ApprovalAnswer },
 }
 
 /// From the gateway.
@@ -114,6 +118,15 @@ pub enum FromGateway {
     ChargeLog {
         report: ChargeLogReport,
     },
+    /// Asks a human whether a request may go on.
+    Approval {
+        question: u64,
+        request: Box<ApprovalRequest>,
+    },
+    /// Takes an [`FromGateway::Approval`] back that has no answer yet.
+    ApprovalOver {
+        question: u64,
+    },
 }
 
 /// The work of a charge log since its last report.
@@ -152,6 +165,18 @@ pub struct Opened {
     pub authority: String,
     /// The path of the first of its operations that takes OpenTelemetry.
     pub otlp: Option<String>,
+    /// The git servers that operations of it stand for.
+    #[serde(default)]
+    pub git: Vec<GitRemote>,
+}
+
+/// A git server, and where inside it is found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitRemote {
+    /// On the listener, with a slash at its end.
+    pub path: String,
+    /// As clients outside write it, with a slash at its end.
+    pub url: String,
 }
 
 /// An inner socket, as the kernel of the host describes it.

@@ -154,6 +154,12 @@ fn explain(reason: Reason) -> (StatusCode, &'static str, &'static str) {
         | Reason::BudgetLease
         | Reason::ChargeLog
         | Reason::UnknownPrice
+        | Reason::Repository
+        | Reason::Branch
+        | Reason::Force
+        | Reason::Deletion
+        | Reason::NotApproved
+        | Reason::Approved
         | Reason::Operation => (denied, "the token does not allow this", ""),
         Reason::Foreign => (denied, "this belongs to another sandbox", ""),
         Reason::Rule

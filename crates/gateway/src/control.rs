@@ -227,6 +227,10 @@ fn obey(gateway: &Gateway, message: ToGateway, descriptors: Vec<OwnedFd>) -> Opt
             gateway.answer(question, belongs);
             return None;
         }
+        ToGateway::Approval { question, answer } => {
+            gateway.answer_approval(question, answer);
+            return None;
+        }
         ToGateway::Budget { question, answer } => {
             gateway.answer_budget(question, answer);
             return None;

@@ -26,6 +26,7 @@
 )]
 
 mod answer;
+mod approvals;
 mod authority;
 mod body;
 mod budget;

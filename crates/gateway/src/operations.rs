@@ -9,7 +9,7 @@
 //!   request ─► serve: token ─► scope ─► operation
 //!                                          │
 //!              model: read, rewrite, price ┤├ http: method, path
-//!                                          │└ otlp: read, attribute
+//!         git: head, pack, approval, forge ┤└ otlp: read, attribute
 //!                                          ▼
 //!              reserve ─► headers, credential ─► connect ─► upstream
 //!                                          │
@@ -22,6 +22,7 @@ mod config;
 mod connect;
 mod desk;
 mod echo;
+mod git;
 mod headers;
 mod http;
 mod metering;
@@ -38,6 +39,7 @@ mod stream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use belljar_bus::gateway::GitRemote;
 use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use config::Table;
@@ -95,6 +97,17 @@ impl Operations {
             self.get(name).is_some_and(|operation| matches!(operation.does, Does::Otlp(_)))
         };
         names.iter().find(takes).map(|name| format!("{PREFIX}{name}"))
+    }
+
+    /// The git servers that these of the operations stand for.
+    pub(crate) fn git_remotes(&self, names: &[String]) -> Vec<GitRemote> {
+        let remote = |name: &String| {
+            let operation = self.get(name)?;
+            let is_git = matches!(operation.does, Does::Git(_));
+            let path = format!("{PREFIX}{name}/");
+            is_git.then(|| GitRemote { path, url: format!("{}/", operation.upstream.url()) })
+        };
+        names.iter().filter_map(remote).collect()
     }
 
     fn get(&self, name: &str) -> Option<&Arc<Operation>> {

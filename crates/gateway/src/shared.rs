@@ -13,6 +13,7 @@ use belljar_bus::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Ope
 use belljar_cassette::{Limits, Store, StoreError};
 use belljar_egress::{Openings, own};
 use belljar_model::SandboxId;
+use belljar_model::approval::ApprovalAnswer;
 use belljar_model::budget::BudgetAnswer;
 use belljar_model::network::{CassetteId, Miss, Policy, Tape};
 use hickory_resolver::TokioResolver;
@@ -20,6 +21,7 @@ use hickory_resolver::net::NetError;
 use tokio::sync::mpsc;
 use tokio_rustls::rustls::ClientConfig;
 
+use crate::approvals::Approvals;
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::Lessee;
 use crate::charge_log::ChargeLog;
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     /// None: charges are not logged.
     pub(crate) charges: Option<Arc<ChargeLog>>,
     pub(crate) lanes: Lanes,
+    pub(crate) approvals: Approvals,
 }
 
 /// The settings, and what is made of them. Replaced as a whole.
@@ -164,6 +167,7 @@ impl Gateway {
         let questions = Questions::default();
         let sessions = Mutex::default();
         let packages = packages::Keeper::default();
+        let approvals = Approvals::new(sender.clone());
         let shared = Shared {
             live,
             sessions,
@@ -174,6 +178,7 @@ impl Gateway {
             packages,
             charges,
             lanes,
+            approvals,
         };
         let shared = Arc::new(shared);
         tokio::spawn(moving::sweep_again(Arc::downgrade(&shared)));
@@ -205,8 +210,10 @@ impl Gateway {
         self.check_tape(&session.subject.tenant, &session.policy.tape)?;
         let listener = listener.map(listen::adopt).transpose().map_err(OpenError::Listener)?;
         let authority = Authority::new().map_err(OpenError::Authority)?;
-        let otlp = self.shared.live().operations.otlp_path(&session.operations);
-        let opened = Opened { authority: authority.pem(), otlp };
+        let live = self.shared.live();
+        let otlp = live.operations.otlp_path(&session.operations);
+        let git = live.operations.git_remotes(&session.operations);
+        let opened = Opened { authority: authority.pem(), otlp, git };
         let sandbox = session.subject.sandbox.clone();
         let session = Session::new(Arc::clone(&self.shared), session, authority);
         match self.shared.sessions().entry(sandbox) {
@@ -243,6 +250,11 @@ impl Gateway {
         if let Some(lessee) = self.shared.desk.ledger.lessee() {
             lessee.answer(question, answer);
         }
+    }
+
+    /// The decision about a request that waits.
+    pub fn answer_approval(&self, question: u64, answer: ApprovalAnswer) {
+        self.shared.approvals.answer(question, answer);
     }
 
     /// The policy of a sandbox from now on; what it forbids is cut.

@@ -3,6 +3,7 @@
 //! Nothing here does I/O. A value of these types is valid by construction, so
 //! the layers above check input once, where it enters.
 
+pub mod approval;
 pub mod attribution;
 pub mod budget;
 pub mod data;

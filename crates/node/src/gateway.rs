@@ -10,6 +10,7 @@
 //! gets out meanwhile; then every sandbox that still lives is opened anew. Its
 //! tokens do not come back.
 
+mod approvals;
 mod budgets;
 mod charges;
 mod desk;
@@ -28,9 +29,10 @@ use std::time::Duration;
 
 use belljar_bus::gateway::{FromGateway, Grant, Minted, Opened, PORT, Session, ToGateway, Unfit};
 use belljar_model::SandboxId;
+use belljar_model::approval::ApprovalAnswer;
 use belljar_model::network::{CassetteId, Policy, Row};
 use belljar_sandbox::{Door, ListenError, Machine};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::files::FileError;
 use crate::ledger::Ledger;
@@ -38,6 +40,7 @@ use crate::link::Link;
 use crate::network::{Way, trust};
 use crate::relay::{Relay, RelayError};
 
+pub use approvals::PendingApproval;
 pub use budgets::{BudgetLessor, LeaseFuture};
 pub use desk::Desk;
 
@@ -123,6 +126,7 @@ struct Shared {
     rows: broadcast::Sender<Arc<[Row]>>,
     held_slices: budgets::HeldSlices,
     charges: charges::Charges,
+    approvals: approvals::Waiting,
 }
 
 /// The connection of now, and who waits for answers on it.
@@ -200,6 +204,7 @@ impl Gateway {
             rows: broadcast::Sender::new(ROWS_KEPT),
             held_slices: budgets::HeldSlices::default(),
             charges: charges::Charges::default(),
+            approvals: approvals::Waiting::default(),
         });
         process::keep(&shared).await?;
         Ok(Self { shared })
@@ -305,6 +310,23 @@ impl Gateway {
         }
     }
 
+    /// The requests that wait until a human has decided, the oldest first.
+    pub fn approvals(&self) -> Vec<PendingApproval> {
+        self.shared.approvals.list()
+    }
+
+    /// Changes with every request that begins to wait, or waits no more.
+    pub fn watch_approvals(&self) -> watch::Receiver<u64> {
+        self.shared.approvals.watch()
+    }
+
+    /// Decides about a request; false: it does not wait any more.
+    pub fn decide(&self, approval: &str, answer: ApprovalAnswer) -> bool {
+        let Some(question) = self.shared.approvals.take(approval) else { return false };
+        self.shared.say(&ToGateway::Approval { question, answer });
+        true
+    }
+
     /// Writes a cassette of a tenant to a file.
     pub async fn save_cassette(
         &self,
@@ -398,8 +420,8 @@ impl Shared {
             (true, None) => Some(self.relay(served, machine).await?),
             (false, _) => None,
         };
-        let otlp = opened.otlp.clone();
-        Ok((opened, Arc::new(Way { trusts, relay, otlp })))
+        let (otlp, git) = (opened.otlp.clone(), opened.git.clone());
+        Ok((opened, Arc::new(Way { trusts, relay, otlp, git })))
     }
 
     async fn relay(

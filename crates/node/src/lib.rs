@@ -52,7 +52,8 @@ pub use copy::{Checkpoint, SaveError};
 pub use dial::{DialError, PortStream};
 pub use files::{Changes, Creator, FileError, Listing};
 pub use gateway::{
-    BudgetLessor, Desk, Gateway, GatewayError, GatewayOptions, LeaseFuture, Variables,
+    BudgetLessor, Desk, Gateway, GatewayError, GatewayOptions, LeaseFuture, PendingApproval,
+    Variables,
 };
 pub use hint::{NetworkNeed, NetworkSigns};
 pub use link::LinkError;

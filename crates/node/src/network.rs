@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
-use belljar_bus::gateway::{Grant, Minted, Opened, PORT, Session};
+use belljar_bus::gateway::{GitRemote, Grant, Minted, Opened, PORT, Session};
 use belljar_guest_proto::{CHUNK, Reply, Request, ToGuest};
 use belljar_model::User;
 use belljar_model::network::Policy;
@@ -26,6 +26,8 @@ pub(crate) struct Way {
     pub(crate) relay: Option<Arc<Relay>>,
     /// The path of the operation that takes OpenTelemetry, if the sandbox has one.
     pub(crate) otlp: Option<String>,
+    /// The git servers that its operations stand for.
+    pub(crate) git: Vec<GitRemote>,
 }
 
 /// The authorities that programs inside trust: the template's, and the
@@ -85,7 +87,9 @@ impl Way {
             Some(relay) => relay.port_of(number).await.unwrap_or(PORT),
             None => PORT,
         };
-        variables(port, self.trusts, self.otlp.as_deref())
+        let mut all = variables(port, self.trusts, self.otlp.as_deref());
+        all.extend(git_variables(port, &self.git));
+        all
     }
 
     /// The call has ended.
@@ -118,6 +122,33 @@ fn variables(port: u16, trusts: bool, otlp: Option<&str>) -> Vec<(String, String
         all.push(("NODE_OPTIONS", &node_options));
     }
     all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Prints the sandbox's token for git, from the file of a run or from the environment. Git adds
+/// what it wants as the last word.
+const GIT_HELPER: &str = "!f() { test \"$1\" = get || exit 0; echo username=belljar; \
+    echo \"password=${BELLJAR_TOKEN:-$(cat \"$BELLJAR_TOKEN_FILE\")}\"; }; f";
+
+/// Has git ask the gateway in the place of the servers that operations stand for.
+fn git_variables(port: u16, remotes: &[GitRemote]) -> Vec<(String, String)> {
+    if remotes.is_empty() {
+        return Vec::new();
+    }
+    let own = format!("http://127.0.0.1:{port}");
+    let instead =
+        |remote: &GitRemote| (format!("url.{own}{}.insteadOf", remote.path), remote.url.clone());
+    let mut settings: Vec<_> = remotes.iter().map(instead).collect();
+    settings.push((format!("credential.{own}.helper"), GIT_HELPER.to_owned()));
+    let mut all = vec![
+        ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()),
+        // No human is there to type a password.
+        ("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()),
+    ];
+    for (number, (key, value)) in settings.into_iter().enumerate() {
+        all.push((format!("GIT_CONFIG_KEY_{number}"), key));
+        all.push((format!("GIT_CONFIG_VALUE_{number}"), value));
+    }
+    all
 }
 
 impl Sandbox {
@@ -313,6 +344,22 @@ mod tests {
         assert!(without.iter().all(|(_, value)| value != BUNDLE));
         let loads = |all: &[(String, String)]| all.iter().any(|(name, _)| name == "NODE_OPTIONS");
         assert!(loads(&with) && !loads(&without));
+    }
+
+    #[test]
+    fn git_finds_the_gateway_by_the_servers_own_name() {
+        let remote = |name: &str, url: &str| {
+            let path = format!("/operations/{name}/");
+            GitRemote { path, url: url.to_owned() }
+        };
+        let remotes = [remote("code", "https://git.example/"), remote("b", "https://b.example/g/")];
+        let all = git_variables(4000, &remotes);
+        let has = |name: &str, value: &str| all.contains(&(name.to_owned(), value.to_owned()));
+        assert!(has("GIT_CONFIG_COUNT", "3"));
+        assert!(has("GIT_CONFIG_KEY_0", "url.http://127.0.0.1:4000/operations/code/.insteadOf"));
+        assert!(has("GIT_CONFIG_VALUE_1", "https://b.example/g/"));
+        assert!(has("GIT_CONFIG_KEY_2", "credential.http://127.0.0.1:4000.helper"));
+        assert_eq!(git_variables(4000, &[]), []);
     }
 
     #[test]

@@ -27,6 +27,15 @@
 //!
 //! [operations.telemetry.tenants.acme]
 //! credential = { env = "ACME_COLLECTOR_KEY", as = "bearer" }
+//!
+//! [operations.code]
+//! kind = "git"
+//! upstream = "https://git.example.com"
+//! repositories = ["acme/*"]
+//! branches = ["agent/*"]
+//! approve = "push"
+//! forge = "forgejo"
+//! credential = { env = "GIT_TOKEN", as = "basic", user = "belljar" }
 //! ```
 
 use std::collections::BTreeMap;
@@ -62,6 +71,8 @@ pub(crate) enum Kind {
     Http,
     /// OpenTelemetry of programs inside.
     Otlp,
+    /// Repositories of a git server.
+    Git,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -92,12 +103,50 @@ pub(crate) struct Settings {
     pub(crate) tenant_budget: Option<Budget>,
     /// Collectors and credentials of tenants, in place of the operation's own.
     pub(crate) tenants: Option<BTreeMap<String, TenantCollector>>,
+    /// Patterns of repositories: `*` stands for any text without a slash.
+    pub(crate) repositories: Option<Vec<String>>,
+    /// Patterns of branches that may be pushed: `*` stands for any text.
+    pub(crate) branches: Option<Vec<String>>,
+    /// The default branch may be pushed too, if a pattern fits it.
+    pub(crate) default_branch: Option<bool>,
+    /// Branches may be moved to other histories.
+    pub(crate) force: Option<bool>,
+    /// Branches may be deleted.
+    pub(crate) deletions: Option<bool>,
+    pub(crate) approve: Option<Approve>,
+    /// Time that a request waits for its approval.
+    pub(crate) approval_seconds: Option<u64>,
+    /// The API for merge requests; absent: there are none.
+    pub(crate) forge: Option<ForgeKind>,
+    /// The URL of that API, if it is not the usual one.
+    pub(crate) api: Option<String>,
     /// In bytes, of a request.
     pub(crate) max_body: Option<u64>,
     /// In bytes, of an answer.
     pub(crate) max_answer: Option<u64>,
     #[serde(default)]
     pub(crate) timeouts: Timeouts,
+}
+
+/// The requests that wait until a human has approved them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Approve {
+    #[default]
+    Never,
+    Push,
+    /// Pushes and merge requests.
+    Always,
+}
+
+/// The kinds of APIs for merge requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ForgeKind {
+    #[serde(alias = "forgejo")]
+    Gitea,
+    Github,
+    Gitlab,
 }
 
 /// The collector of one tenant.
@@ -119,6 +168,8 @@ pub(crate) struct Credential {
     #[serde(rename = "as")]
     pub(crate) shape: Option<Shape>,
     pub(crate) header: Option<String>,
+    /// The name that goes with a password.
+    pub(crate) user: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -127,6 +178,11 @@ pub(crate) enum Shape {
     Bearer,
     #[serde(rename = "x-api-key")]
     ApiKey,
+    #[serde(rename = "basic")]
+    Basic,
+    /// As Gitea writes it.
+    #[serde(rename = "token")]
+    Token,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -14,9 +14,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Request, Response, Version, header};
-use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls_pki_types::ServerName;
@@ -29,6 +27,7 @@ pub(crate) use line::Reply;
 use line::{Line, Unanswered};
 use wire::Wire;
 
+use crate::body::Inner;
 use crate::lanes;
 
 /// Below what servers usually keep a silent connection for.
@@ -60,7 +59,7 @@ struct Kept {
     /// The longest idle first.
     lines: VecDeque<(Line, Instant)>,
     /// Many requests share it.
-    http2: Option<(http2::SendRequest<Full<Bytes>>, SocketAddr)>,
+    http2: Option<(http2::SendRequest<Inner>, SocketAddr)>,
     /// Whether somebody comes to close what waits for too long.
     is_swept: bool,
 }
@@ -112,14 +111,14 @@ impl Pool {
     /// Never follows a redirect: whoever asked gets to see it, or not.
     pub(crate) async fn ask(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<Inner>,
         timeout: Duration,
     ) -> Result<Response<Reply>, AskError> {
         let answer = tokio::time::timeout(timeout, self.answer(request));
         answer.await.unwrap_or(Err(AskError::Timeout))
     }
 
-    async fn answer(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Reply>, AskError> {
+    async fn answer(&self, mut request: Request<Inner>) -> Result<Response<Reply>, AskError> {
         while let Some(line) = self.take().await {
             match self.ask_on(line, request).await {
                 Err(Unanswered::Unsent(unsent)) => request = *unsent,
@@ -159,7 +158,7 @@ impl Pool {
     async fn ask_on(
         &self,
         line: Line,
-        request: Request<Full<Bytes>>,
+        request: Request<Inner>,
     ) -> Result<Response<Reply>, Unanswered> {
         let peer = line.peer;
         let (answer, line) = line.ask(request).await?;
@@ -205,9 +204,9 @@ fn reply(
 }
 
 async fn ask_http2(
-    mut sender: http2::SendRequest<Full<Bytes>>,
+    mut sender: http2::SendRequest<Inner>,
     peer: SocketAddr,
-    mut request: Request<Full<Bytes>>,
+    mut request: Request<Inner>,
 ) -> Result<Response<Reply>, Unanswered> {
     if sender.ready().await.is_err() {
         return Err(Unanswered::Unsent(Box::new(request)));

@@ -45,7 +45,7 @@ pub(super) fn to_upstream(operation: &Operation, client: &HeaderMap, whose: &str
             }
         }
         super::operation::Does::Http(_) => PLAIN.iter().for_each(copy),
-        super::operation::Does::Otlp(_) => {}
+        super::operation::Does::Otlp(_) | super::operation::Does::Git(_) => {}
     }
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static("belljar"));

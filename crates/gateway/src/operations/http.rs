@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{Method, header};
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 
 use super::connect::{AskError, Peer};
 use super::headers;
@@ -41,7 +40,7 @@ pub(super) async fn ask(
     let most = Amount { requests: 1, ..Amount::default() };
     let reservation = reserve(asked, most).await?;
     let uri = asked.operation.upstream.uri(&rest, head.uri.query());
-    let mut upstream = ::http::Request::new(Full::new(held.bytes.clone()));
+    let mut upstream = ::http::Request::new(Inner::from(held.bytes.clone()));
     *upstream.method_mut() = head.method;
     *upstream.uri_mut() = uri.map_err(|_| Refusal::Path)?;
     let tenant = &asked.session.subject.tenant;
@@ -80,7 +79,7 @@ pub(super) async fn reserve(asked: &Asked, most: Amount) -> Result<Reservation, 
 /// Sends the request, and turns the upstream's answer into ours.
 pub(super) async fn forward(
     asked: &mut Asked,
-    request: ::http::Request<Full<Bytes>>,
+    request: ::http::Request<Inner>,
     held: Held,
     mut reservation: Reservation,
     mut metering: Option<Metering>,
@@ -133,7 +132,9 @@ pub(super) async fn forward(
         metering.answered(head.status, &head.headers, operation.secret.is_some());
     }
     let token = Arc::clone(&asked.token);
-    let parts = Parts { upstream: body, operation, token, metering, reservation, request: held };
+    let allowed = asked.allowed;
+    let parts =
+        Parts { upstream: body, operation, token, metering, reservation, request: held, allowed };
     let mut stream = Stream::new(parts);
     let wrong = match wrong {
         None => stream.fetch_if_short().await.err().map(|end| because(asked, end)),

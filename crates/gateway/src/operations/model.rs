@@ -14,7 +14,6 @@ use belljar_llm::request::Request;
 use belljar_llm::rewrite::{Change, InvalidRules, Models, Rewritten, Rules};
 use belljar_model::network::{Decision, Reason};
 use bytes::Bytes;
-use http_body_util::Full;
 
 use super::config::Settings;
 use super::metering::{Metering, State};
@@ -175,7 +174,7 @@ async fn prepare(
     let prepare =
         move |operation: &Operation, reader: &mut Reader, bytes: Bytes| match &operation.does {
             Does::Model(model) => model.prepare(reader, route, bytes),
-            Does::Http(_) | Does::Otlp(_) => Err(Refusal::NotFound),
+            Does::Http(_) | Does::Otlp(_) | Does::Git(_) => Err(Refusal::NotFound),
         };
     if bytes.len() <= LARGE {
         return READER.with_borrow_mut(|reader| prepare(operation, reader, bytes));
@@ -211,7 +210,7 @@ pub(super) async fn ask(
     let query = head.uri.query().filter(|query| *query == "beta=true");
     let path = route.dialect.path(route.endpoint).ok_or(Refusal::NotFound)?;
     let uri = operation.upstream.uri(path, query).map_err(|_| Refusal::NotFound)?;
-    let mut upstream = ::http::Request::new(Full::new(body.clone()));
+    let mut upstream = ::http::Request::new(Inner::from(body.clone()));
     *upstream.method_mut() = Method::POST;
     *upstream.uri_mut() = uri;
     let tenant = &asked.session.subject.tenant;

@@ -12,6 +12,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::Desk;
 use super::config::{Kind, Name, Settings, Timeouts};
 use super::connect::{InvalidServerName, Pool};
+use super::git::{Git, InvalidGit};
 use super::model::{InvalidModel, Model};
 use super::otlp::Otlp;
 use super::secret::{Secret, SecretError};
@@ -23,6 +24,10 @@ const USUAL_BODY: u64 = 32 << 20;
 const USUAL_TELEMETRY: u64 = 4 << 20;
 const LARGEST_BODY: u64 = 256 << 20;
 const USUAL_ANSWER: u64 = 256 << 20;
+/// Packs are streamed, and repositories are large.
+const USUAL_PUSH: u64 = 256 << 20;
+const LARGEST_PUSH: u64 = 4 << 30;
+const USUAL_CLONE: u64 = 2 << 30;
 
 /// What sandboxes may ask for, with all that is needed to do it.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ pub(crate) enum Does {
     Model(Box<Model>),
     Http(Http),
     Otlp(Otlp),
+    Git(Box<Git>),
 }
 
 /// What may be asked of an upstream that is no model.
@@ -85,10 +91,12 @@ pub(crate) enum InvalidOperation {
     Method(String),
     #[error("`{0}` is not a normalized path that begins with `/`")]
     Path(String),
-    #[error("`max_body` can be at most {LARGEST_BODY}")]
-    Body,
+    #[error("`max_body` can be at most {0}")]
+    Body(u64),
     #[error("the model operation cannot be offered")]
     Model(#[source] InvalidModel),
+    #[error("the git operation cannot be offered")]
+    Git(#[source] InvalidGit),
 }
 
 impl Operation {
@@ -100,14 +108,20 @@ impl Operation {
     ) -> Result<Self, InvalidOperation> {
         let upstream = Upstream::new(&settings.upstream, settings.plaintext)?;
         let secret = settings.credential.as_ref().map(Secret::read).transpose();
-        let own_tls = (upstream.scheme == Scheme::HTTPS).then(|| Arc::clone(tls));
         let timeout = Duration::from_secs(settings.timeouts.connect_seconds);
-        let pool = Pool::new(upstream.authority.host(), upstream.port, own_tls, timeout)
-            .map_err(InvalidOperation::ServerName)?;
-        let usual = if settings.kind == Kind::Otlp { USUAL_TELEMETRY } else { USUAL_BODY };
+        let pool = upstream.pool(tls, timeout).map_err(InvalidOperation::ServerName)?;
+        let (usual, largest) = match settings.kind {
+            Kind::Otlp => (USUAL_TELEMETRY, LARGEST_BODY),
+            Kind::Git => (USUAL_PUSH, LARGEST_PUSH),
+            Kind::Model | Kind::Http => (USUAL_BODY, LARGEST_BODY),
+        };
         let max_body = settings.max_body.unwrap_or(usual);
-        if max_body > LARGEST_BODY {
-            return Err(InvalidOperation::Body);
+        if max_body > largest {
+            return Err(InvalidOperation::Body(largest));
+        }
+        let usual_answer = if settings.kind == Kind::Git { USUAL_CLONE } else { USUAL_ANSWER };
+        if settings.kind != Kind::Git {
+            only_for_git(settings)?;
         }
         let does = match settings.kind {
             Kind::Model => {
@@ -131,6 +145,15 @@ impl Operation {
                 ])?;
                 Does::Otlp(Otlp::new(name, settings, tls, desk)?)
             }
+            Kind::Git => {
+                only_for_models(settings)?;
+                only_for_other(&[
+                    ("methods", settings.methods.is_some()),
+                    ("paths", settings.paths.is_some()),
+                    ("tenants", settings.tenants.is_some()),
+                ])?;
+                Does::Git(Box::new(Git::new(settings, tls).map_err(InvalidOperation::Git)?))
+            }
         };
         Ok(Self {
             name: name.clone(),
@@ -139,7 +162,7 @@ impl Operation {
             pool,
             does,
             max_body,
-            max_answer: settings.max_answer.unwrap_or(USUAL_ANSWER),
+            max_answer: settings.max_answer.unwrap_or(usual_answer),
             timeouts: settings.timeouts,
             account: desk.operation_account(name, settings.budget.map(Limit::from)),
             tenant_limit: settings.tenant_budget.map(Limit::from),
@@ -155,6 +178,20 @@ fn only_for_models(settings: &Settings) -> Result<(), InvalidOperation> {
         ("pin", settings.pin.is_some()),
         ("prices", settings.prices.is_some()),
         ("max_output_tokens", settings.max_output_tokens.is_some()),
+    ])
+}
+
+fn only_for_git(settings: &Settings) -> Result<(), InvalidOperation> {
+    only_for_other(&[
+        ("repositories", settings.repositories.is_some()),
+        ("branches", settings.branches.is_some()),
+        ("default_branch", settings.default_branch.is_some()),
+        ("force", settings.force.is_some()),
+        ("deletions", settings.deletions.is_some()),
+        ("approve", settings.approve.is_some()),
+        ("approval_seconds", settings.approval_seconds.is_some()),
+        ("forge", settings.forge.is_some()),
+        ("api", settings.api.is_some()),
     ])
 }
 
@@ -218,7 +255,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 impl Upstream {
-    fn new(url: &str, is_plaintext_meant: bool) -> Result<Self, InvalidOperation> {
+    pub(super) fn new(url: &str, is_plaintext_meant: bool) -> Result<Self, InvalidOperation> {
         let wrong = || InvalidOperation::Upstream(url.to_owned());
         let parts = url.parse::<Uri>().map_err(|_| wrong())?.into_parts();
         let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
@@ -242,6 +279,21 @@ impl Upstream {
         let port = authority.port_u16().unwrap_or(usual_port);
         let host_header = HeaderValue::try_from(authority.as_str()).map_err(|_| wrong())?;
         Ok(Self { host, port, scheme, authority, host_header, base })
+    }
+
+    /// The scheme and the host that clients outside would ask, with the path.
+    pub(super) fn url(&self) -> String {
+        format!("{self:?}")
+    }
+
+    /// Connections to it alone.
+    pub(super) fn pool(
+        &self,
+        tls: &Arc<ClientConfig>,
+        timeout: Duration,
+    ) -> Result<Pool, InvalidServerName> {
+        let tls = (self.scheme == Scheme::HTTPS).then(|| Arc::clone(tls));
+        Pool::new(self.authority.host(), self.port, tls, timeout)
     }
 
     /// `path` begins with `/`.

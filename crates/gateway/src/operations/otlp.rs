@@ -15,7 +15,6 @@ use ::http::header::{self, HeaderMap, HeaderValue};
 use ::http::{Method, Request};
 use belljar_model::network::Subject;
 use bytes::Bytes;
-use http_body_util::Full;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -146,7 +145,7 @@ pub(super) async fn ask(
     let attributed = attributed(signal, form, bytes, attributes(&subject), permit).await?;
     let held = Held { bytes: attributed, room };
     let uri = asked.operation.upstream.uri(&rest, None).map_err(|_| Refusal::Path)?;
-    let mut upstream = Request::new(Full::new(held.bytes.clone()));
+    let mut upstream = Request::new(Inner::from(held.bytes.clone()));
     *upstream.method_mut() = Method::POST;
     *upstream.uri_mut() = uri;
     let mut to_upstream = headers::to_upstream(&asked.operation, &head.headers, &tenant);

@@ -1,6 +1,6 @@
 //! Refusals of operations, in words that the client understands.
 
-use ::http::header::{HeaderMap, RETRY_AFTER};
+use ::http::header::{HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderValue, StatusCode};
 use belljar_llm::dialect::{Dialect, Route};
 use belljar_llm::refusal::{self, Kind};
@@ -9,6 +9,7 @@ use belljar_model::network::{Decision, Reason};
 use bytes::Bytes;
 
 use super::PREFIX;
+use super::git::Refused as GitRefused;
 use super::metering::End;
 use crate::answer::{self, REASON};
 use crate::body::{Answer, whole};
@@ -45,6 +46,7 @@ pub(super) enum Refusal {
     Credential,
     Redirect,
     BadAnswer,
+    Git(GitRefused),
 }
 
 /// Who is spoken to.
@@ -92,6 +94,7 @@ impl Refusal {
             Self::Unreachable => Reason::Unreachable,
             Self::Upstream | Self::UpstreamTimeout | Self::Credential => Reason::Upstream,
             Self::Redirect | Self::BadAnswer => Reason::BadAnswer,
+            Self::Git(refused) => refused.reason(),
         }
     }
 
@@ -105,7 +108,7 @@ impl Refusal {
     }
 
     /// For people. Says nothing of what an upstream said.
-    fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match self {
             Self::Token => "the token is invalid or has expired".into(),
             Self::TooManyTokens => "too many wrong tokens; wait a minute".into(),
@@ -131,6 +134,7 @@ impl Refusal {
             Self::Credential => "the upstream refuses the gateway's own credential".into(),
             Self::Redirect => "the upstream redirects, and redirects are not followed".into(),
             Self::BadAnswer => "the upstream's response cannot be forwarded".into(),
+            Self::Git(refused) => refused.to_string(),
         }
     }
 
@@ -141,7 +145,7 @@ impl Refusal {
             Self::NoRoom | Self::NoLease | Self::NoChargeLog => {
                 Kind::Limited { retry_after_seconds: 1 }
             }
-            Self::Host | Self::Scope | Self::Method | Self::Path => Kind::Scope,
+            Self::Host | Self::Scope | Self::Method | Self::Path | Self::Git(_) => Kind::Scope,
             Self::NotFound => Kind::NotFound,
             Self::NoSocket => Kind::Upgrade,
             Self::TooLarge(_) => Kind::TooLarge,
@@ -179,6 +183,7 @@ impl Refusal {
             Self::Invalid(_) => StatusCode::BAD_REQUEST,
             Self::Budget(_) => StatusCode::PAYMENT_REQUIRED,
             Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Git(refused) => refused.status(),
             Self::Unreachable
             | Self::Upstream
             | Self::Credential
@@ -226,6 +231,10 @@ impl Refusal {
         let mut answer = answer::json(self.status(), Some(reason), &said);
         if let Kind::Limited { retry_after_seconds } = self.kind() {
             answer.headers_mut().insert(RETRY_AFTER, retry_after_seconds.into());
+        }
+        if matches!(self, Self::Token) {
+            let challenge = HeaderValue::from_static("Basic realm=\"belljar\"");
+            answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         answer
     }

@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
@@ -33,6 +35,8 @@ pub(crate) enum SecretError {
     Source,
     #[error("a credential needs either `as` or `header`")]
     Shape,
+    #[error("`user` goes with `as = \"basic\"`, and has visible ASCII without a colon")]
+    User,
     #[error("the header `{0}` cannot carry a credential")]
     Header(String),
     #[error("cannot read the credential in `{path}`")]
@@ -79,8 +83,19 @@ impl Secret {
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(SecretError::Letters(place));
         }
+        if credential.user.is_some() && credential.shape != Some(Shape::Basic) {
+            return Err(SecretError::User);
+        }
         let (header, value) = match (credential.shape, &credential.header) {
             (Some(Shape::Bearer), None) => (AUTHORIZATION, format!("Bearer {text}")),
+            (Some(Shape::Basic), None) => {
+                let user = credential.user.as_deref().unwrap_or("belljar");
+                if !user.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
+                    return Err(SecretError::User);
+                }
+                (AUTHORIZATION, format!("Basic {}", STANDARD.encode(format!("{user}:{text}"))))
+            }
+            (Some(Shape::Token), None) => (AUTHORIZATION, format!("token {text}")),
             (Some(Shape::ApiKey), None) => (HeaderName::from_static("x-api-key"), text.to_owned()),
             (None, Some(name)) => (header(name)?, text.to_owned()),
             _ => return Err(SecretError::Shape),
@@ -129,7 +144,8 @@ mod tests {
     use super::*;
 
     fn credential(file: Option<PathBuf>, env: Option<&str>) -> Credential {
-        Credential { file, env: env.map(str::to_owned), shape: Some(Shape::Bearer), header: None }
+        let env = env.map(str::to_owned);
+        Credential { file, env, shape: Some(Shape::Bearer), header: None, user: None }
     }
 
     #[test]
@@ -143,6 +159,22 @@ mod tests {
         secret.add_to(&mut headers);
         assert_eq!(headers["authorization"], "Bearer sk-canary-123");
         assert!(!format!("{headers:?}").contains("canary"));
+    }
+
+    #[test]
+    fn passwords_go_with_a_name() {
+        let place = || Place::Variable("KEY".into());
+        let basic = Credential { shape: Some(Shape::Basic), ..credential(None, None) };
+        let named = Credential { user: Some("bot".into()), ..basic.clone() };
+        let mut headers = http::HeaderMap::new();
+        Secret::new("password", place(), &named).unwrap().add_to(&mut headers);
+        assert_eq!(headers["authorization"], "Basic Ym90OnBhc3N3b3Jk");
+        for user in ["a:b", "a b", "\n"] {
+            let wrong = Credential { user: Some(user.into()), ..basic.clone() };
+            assert!(matches!(Secret::new("password", place(), &wrong), Err(SecretError::User)));
+        }
+        let bearer = Credential { shape: Some(Shape::Bearer), ..named };
+        assert!(matches!(Secret::new("password", place(), &bearer), Err(SecretError::User)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use belljar_model::network::{Decision, Kind, Reason};
 use super::PREFIX;
 use super::operation::{Does, Operation};
 use super::refuse::{Refusal, Shape};
-use super::{http, model, otlp};
+use super::{git, http, model, otlp};
 use crate::answer;
 use crate::body::{Answer, Inner};
 use crate::connection::Connection;
@@ -33,6 +33,8 @@ pub(super) struct Asked {
     pub(super) operation: Arc<Operation>,
     /// Taken when the answer begins: it stays with the answer's body.
     pub(super) entry: Option<Entry>,
+    /// The reason in its row if it is answered.
+    pub(super) allowed: Reason,
 }
 
 /// Answers a request that is for the gateway itself.
@@ -46,6 +48,11 @@ pub(crate) async fn serve(session: &Arc<Session>, request: ::http::Request<Inner
         return healthy(entry);
     }
     let shape = Shape::of(request.uri().path(), request.headers());
+    if is_challenge(session, &request) {
+        // Git shows its token only when it is asked to. Nothing was attempted yet.
+        entry.forget();
+        return Refusal::Token.answer(shape);
+    }
     let mut entry = Some(entry);
     match Box::pin(handle(session, request, &mut entry)).await {
         Ok(answer) => answer,
@@ -97,6 +104,7 @@ fn permitted(
     let checked = match &operation.does {
         Does::Http(http) => http::check(http, request.method(), &rest),
         Does::Otlp(_) => otlp::check(request.method(), &rest, request.headers()),
+        Does::Git(git) => git::check(git, request.method(), &rest, request.uri().query()),
         Does::Model(_) => Ok(()),
     };
     checked.map_err(|refusal| (refusal, Some(operation)))
@@ -108,6 +116,17 @@ fn concerns(entry: &mut Entry, operation: &Operation) {
     row.operation = Some(operation.name.to_string());
     row.host = Some(operation.upstream.host.clone());
     row.port = Some(operation.upstream.port);
+}
+
+/// Returns true for the first request of a git client, which has no token yet.
+fn is_challenge(session: &Session, request: &::http::Request<Inner>) -> bool {
+    let name =
+        super::name_in(request.uri().path()).filter(|name| session.operations.contains(name));
+    let is_git = |name: String| {
+        let live = session.shared.live();
+        live.operations.get(&name).is_some_and(|found| matches!(found.does, Does::Git(_)))
+    };
+    presented(request.headers()) == Presented::Nothing && name.is_some_and(is_git)
 }
 
 fn healthy(mut entry: Entry) -> Answer {
@@ -127,11 +146,18 @@ async fn handle(
     if let Some(entry) = entry {
         concerns(entry, &operation);
     }
-    let mut asked = Asked { session: Arc::clone(session), token, operation, entry: entry.take() };
+    let mut asked = Asked {
+        session: Arc::clone(session),
+        token,
+        operation,
+        entry: entry.take(),
+        allowed: Reason::Operation,
+    };
     let answered = match &asked.operation.does {
         Does::Model(_) => model::ask(&mut asked, rest, request).await,
         Does::Http(_) => http::ask(&mut asked, rest, request).await,
         Does::Otlp(_) => otlp::ask(&mut asked, rest, request).await,
+        Does::Git(_) => Box::pin(git::ask(&mut asked, &rest, request)).await,
     };
     *entry = asked.entry.take();
     answered
@@ -144,7 +170,7 @@ pub(crate) fn is_authorised(session: &Arc<Session>, headers: &HeaderMap) -> bool
 
 fn authorise(session: &Arc<Session>, headers: &HeaderMap) -> Result<Arc<Token>, Refusal> {
     let Presented::One(shown) = presented(headers) else { return Err(Refusal::Token) };
-    session.shared.desk.tokens.check(shown, &session.owner).map_err(|refusal| match refusal {
+    session.shared.desk.tokens.check(&shown, &session.owner).map_err(|refusal| match refusal {
         tokens::Refusal::Unknown | tokens::Refusal::Expired => Refusal::Token,
         tokens::Refusal::TooMany => Refusal::TooManyTokens,
         tokens::Refusal::Foreign(home) => {
@@ -190,7 +216,7 @@ fn find(
     let is_anthropic = request.headers().contains_key("anthropic-version");
     let route = Route::find(path, is_anthropic).ok_or(Refusal::NotFound)?;
     let speaks = |operation: &&Arc<Operation>| match (&operation.does, route.endpoint) {
-        (Does::Http(_) | Does::Otlp(_), _) => false,
+        (Does::Http(_) | Does::Otlp(_) | Does::Git(_), _) => false,
         (Does::Model(model), Endpoint::Models) => model.lists_models_for(is_anthropic),
         (Does::Model(model), Endpoint::Generate | Endpoint::CountTokens) => {
             model.speaks(route.dialect)

@@ -47,6 +47,8 @@ pub(super) struct Stream {
     /// What the upstream said the whole is long; none where we change it.
     left: Option<u64>,
     end: Option<End>,
+    /// The reason in the row of an answer that came to its end.
+    allowed: Reason,
     account: Settling,
 }
 
@@ -67,11 +69,13 @@ pub(super) struct Parts {
     pub(super) metering: Option<Metering>,
     pub(super) reservation: Reservation,
     pub(super) request: Held,
+    /// The reason for which the request was allowed.
+    pub(super) allowed: Reason,
 }
 
 impl Stream {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { upstream, operation, token, metering, reservation, request } = parts;
+        let Parts { upstream, operation, token, metering, reservation, request, allowed } = parts;
         let is_changed = metering.as_ref().is_some_and(Metering::changes);
         let left = if is_changed { None } else { upstream.size_hint().exact() };
         let idle = Box::pin(tokio::time::sleep(idle(&operation)));
@@ -87,6 +91,7 @@ impl Stream {
             idle,
             left,
             end: None,
+            allowed,
             account: Settling {
                 reservation: Some(reservation),
                 entry: None,
@@ -283,7 +288,10 @@ impl Drop for Stream {
             reservation.settle(charge.as_ref().map_or(one, metering::amount));
         }
         if let Some(mut entry) = entry.take() {
-            let (decision, reason) = end.decision();
+            let (decision, reason) = match end {
+                End::Complete => (Decision::Allowed, self.allowed),
+                other => other.decision(),
+            };
             entry.decide(decision, reason);
             entry.row().charge = charge;
         }

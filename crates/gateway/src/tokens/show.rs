@@ -1,17 +1,22 @@
 //! Where in a request a token is shown.
 
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, header};
 
 /// What a request shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Presented<'a> {
     Nothing,
     /// Several, or something that is no text: nobody honest sends that.
     Confused,
-    One(&'a str),
+    One(Cow<'a, str>),
 }
 
-/// `Authorization: Bearer` or `x-api-key`, exactly one of them, once. Two of them
+/// `Authorization: Bearer`, the password of `Authorization: Basic`, or `x-api-key`: exactly one of
+/// them, once. Two of them
 /// would be read differently by somebody.
 pub(crate) fn presented(headers: &HeaderMap) -> Presented<'_> {
     let bearer = headers.get_all(header::AUTHORIZATION).iter();
@@ -23,10 +28,18 @@ pub(crate) fn presented(headers: &HeaderMap) -> Presented<'_> {
     }
     let Ok(text) = value.to_str() else { return Presented::Confused };
     if !is_bearer {
-        return Presented::One(text);
+        return Presented::One(text.into());
     }
     match text.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Presented::One(token),
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+            Presented::One(token.into())
+        }
+        Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => {
+            let pair = STANDARD.decode(pair).ok().and_then(|pair| String::from_utf8(pair).ok());
+            let password = pair.as_deref().and_then(|pair| pair.split_once(':'));
+            password
+                .map_or(Presented::Confused, |(_, token)| Presented::One(token.to_owned().into()))
+        }
         _ => Presented::Confused,
     }
 }

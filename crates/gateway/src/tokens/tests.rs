@@ -153,10 +153,12 @@ fn a_request_shows_one_token_or_none() {
         assert_eq!(presented(&headers), want, "{fields:?}");
     };
     check(&[], Presented::Nothing);
-    check(&[("authorization", "Bearer abc")], Presented::One("abc"));
-    check(&[("authorization", "bearer abc")], Presented::One("abc"));
-    check(&[("x-api-key", "abc")], Presented::One("abc"));
+    check(&[("authorization", "Bearer abc")], Presented::One("abc".into()));
+    check(&[("authorization", "bearer abc")], Presented::One("abc".into()));
+    check(&[("x-api-key", "abc")], Presented::One("abc".into()));
     check(&[("authorization", "Basic abc")], Presented::Confused);
+    check(&[("authorization", "Basic eDphYmM=")], Presented::One("abc".into()));
+    check(&[("authorization", "Basic YWJj")], Presented::Confused);
     check(&[("authorization", "abc")], Presented::Confused);
     check(&[("authorization", "Bearer abc"), ("x-api-key", "abc")], Presented::Confused);
     check(&[("x-api-key", "abc"), ("x-api-key", "abc")], Presented::Confused);

@@ -109,6 +109,18 @@ pub enum Reason {
     Ended,
     /// The answer was larger or stranger than is passed on.
     BadAnswer,
+    /// The operation does not have this repository.
+    Repository,
+    /// This branch, or something that is no branch, may not be pushed.
+    Branch,
+    /// A branch would lose commits.
+    Force,
+    /// A branch would be deleted.
+    Deletion,
+    /// No human approved it.
+    NotApproved,
+    /// A human approved it.
+    Approved,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

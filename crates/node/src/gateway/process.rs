@@ -171,6 +171,7 @@ async fn serve(weak: &Weak<Shared>, running: Running) {
             *line = super::Line { failed, ..super::Line::default() };
         }
         drop(line);
+        shared.approvals.clear();
         if let Some(lessor) = &shared.options.lessor {
             lessor.forfeited(shared.held_slices.forfeit());
         }
@@ -225,6 +226,11 @@ impl Shared {
                 let FromGateway::Budget { question, request } = message else { return };
                 return budgets::answer(self, question, request);
             }
+            FromGateway::Approval { .. } => {
+                let FromGateway::Approval { question, request } = message else { return };
+                return self.approvals.add(self, question, *request);
+            }
+            FromGateway::ApprovalOver { question } => return self.approvals.forget(*question),
             FromGateway::Done { sequence }
             | FromGateway::Opened { sequence, .. }
             | FromGateway::Minted { sequence, .. }

@@ -53,7 +53,7 @@ impl StandIn {
                 self.sessions.lock().unwrap().insert(sandbox, (*session).clone());
                 self.say(&FromGateway::Opened {
                     sequence,
-                    opened: Opened { authority, otlp: None },
+                    opened: Opened { authority, otlp: None, git: Vec::new() },
                 });
                 let (Some(listener), Some(diagnosis)) = (descriptors.next(), descriptors.next())
                 else {
@@ -105,6 +105,7 @@ impl StandIn {
             }
             ToGateway::Budget { .. } => panic!("no slice was asked for"),
             ToGateway::Replay | ToGateway::Charged { .. } => panic!("there is no charge log"),
+            ToGateway::Approval { .. } => panic!("no approval was asked for"),
         }
     }
 

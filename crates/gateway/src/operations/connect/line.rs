@@ -11,12 +11,12 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, Uri, Version};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 
 use super::Pool;
 use super::wire::Wire;
+use crate::body::Inner;
 
 /// Pieces that are there at the same time are one piece of up to about this size:
 /// what is done with each then happens once. Nothing is waited for.
@@ -24,11 +24,11 @@ const MOST_AT_ONCE: usize = 32 << 10;
 /// As many fields as are read of a request.
 const MOST_FIELDS: usize = 128;
 
-type Driver = Pin<Box<http1::Connection<Wire, Full<Bytes>>>>;
+type Driver = Pin<Box<http1::Connection<Wire, Inner>>>;
 
 /// A connection on which one request at a time is asked.
 pub(super) struct Line {
-    sender: http1::SendRequest<Full<Bytes>>,
+    sender: http1::SendRequest<Inner>,
     driver: Driver,
     pub(super) peer: SocketAddr,
 }
@@ -36,7 +36,7 @@ pub(super) struct Line {
 /// Why there is no answer.
 pub(super) enum Unanswered {
     /// The server had closed the connection; nothing of the request was sent.
-    Unsent(Box<Request<Full<Bytes>>>),
+    Unsent(Box<Request<Inner>>),
     Failed(hyper::Error),
 }
 
@@ -57,7 +57,7 @@ impl Line {
 
     pub(super) async fn ask(
         self,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<Inner>,
     ) -> Result<(Response<Incoming>, Option<Self>), Unanswered> {
         let Self { mut sender, driver, peer } = self;
         let uri = request.uri().clone();

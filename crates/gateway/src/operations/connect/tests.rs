@@ -44,7 +44,7 @@ async fn server(
 }
 
 async fn begin(pool: &Pool) -> Response<Reply> {
-    let request = Request::get("http://upstream.test/path").body(Full::default()).unwrap();
+    let request = Request::get("http://upstream.test/path").body(Inner::default()).unwrap();
     pool.ask(request, LONG).await.unwrap()
 }
 
