@@ -79,8 +79,8 @@ pub use list::{Filter, Keys as PageKeys, LONGEST_PAGE, Order, Page};
 pub use logs::{Level, LogLine, LogQuery};
 pub use member::OnBehalf;
 pub use network::{
-    Ceiling, Following as Connections, Network, NetworkWish, Networks, RowQuery, TokenWish,
-    Transfer, UnknownCeiling, capped, unknown_operation,
+    Approval, Ceiling, Following as Connections, Network, NetworkWish, Networks, RowQuery,
+    TokenWish, Transfer, UnknownCeiling, capped, unknown_operation,
 };
 pub use once::{Amount, Asked, Heard, Listening, OnceCommand, Said, Told};
 pub use problem::{Kind, Problem};

@@ -9,6 +9,7 @@
 //! A wish is what a tenant asks for. The operator's ceiling is held against it;
 //! what remains is the policy that the gateway gets, which decides.
 
+mod approvals;
 mod cassette;
 mod ceiling;
 mod connections;
@@ -35,6 +36,7 @@ use crate::sandbox::{Paused, Sandbox, State};
 use crate::start::Actions;
 use crate::template::Known;
 
+pub use approvals::Approval;
 pub use belljar_model::network::{Ceiling, UnknownCeiling};
 pub use connections::{Following, TokenWish};
 pub use operations::{capped, unknown_operation};

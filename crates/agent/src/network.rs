@@ -9,10 +9,13 @@ use belljar_model::network::{Bytes, Reach, Rule};
 
 /// The reasons for which the gateway refuses: every one that this version knows.
 pub(crate) const REASONS: &[&str] = &[
+    "branch",
     "budget",
     "bytes_spent",
+    "deletion",
     "denied_block",
     "denied_host",
+    "force",
     "foreign",
     "malformed",
     "method",
@@ -20,17 +23,21 @@ pub(crate) const REASONS: &[&str] = &[
     "no_name",
     "no_network",
     "not_allowed",
+    "not_approved",
     "not_recorded",
     "path",
     "policy_changed",
     "port",
     "private",
+    "repository",
     "scope",
     "token",
     "too_many",
     "unknown_price",
 ];
 
+/// The reason of a request that a human approved.
+const APPROVED: &str = "approved";
 /// The part of a path before the name of an operation.
 const OPERATIONS: &str = "/operations/";
 /// Hosts that a prompt lists.
@@ -104,6 +111,7 @@ pub(crate) fn used(call: &CallRef, rows: &[Connection]) -> Option<NetworkUsed> {
         bytes: Bytes::default(),
         hosts: Vec::new(),
         refusals: Vec::new(),
+        approved: 0,
         through: Some(last.sequence),
     };
     // A name that is looked up is part of a connection, which has a row of its own.
@@ -118,6 +126,7 @@ pub(crate) fn used(call: &CallRef, rows: &[Connection]) -> Option<NetworkUsed> {
         {
             used.hosts.push(host.clone());
         }
+        used.approved += u64::from(row.reason == APPROVED);
         if row.decision == Decision::Denied {
             used.refused += 1;
             count(&mut used.refusals, refusal(row));
@@ -201,6 +210,11 @@ fn next_step(refusal: &NetworkRefusal, access: &NetworkAccess) -> String {
         "token" => "Read the token from $BELLJAR_TOKEN_FILE again for each request.",
         "method" => "Use another method, or do without.",
         "path" => "Use a path that is allowed, or do without.",
+        "repository" => "Use a repository that is allowed, or do without.",
+        "branch" => "Push another branch, as the error says, and open a merge request.",
+        "force" => "Add commits on top of the branch, or push a new branch.",
+        "deletion" => "Leave the branch, or do without.",
+        "not_approved" => "A human did not approve it; change it, or do without.",
         "port" => "Use another port, or do without.",
         "too_many" => "Send fewer requests at once.",
         "bytes_spent" => "The run's bytes are used up; do without the network.",
@@ -268,6 +282,22 @@ mod tests {
         let fine = [row(json!({ "decision": "allowed", "reason": "operation" }))];
         let used = used(&call(), &fine).unwrap();
         assert_eq!((used.refused, told(&used, &access())), (0, None));
+        assert_eq!(used.approved, 0);
+    }
+
+    #[test]
+    fn approvals_are_counted_and_denials_are_told() {
+        let rows = [
+            row(json!({ "operation": "code", "decision": "allowed", "reason": "approved" })),
+            row(json!({ "operation": "code", "reason": "not_approved", "sequence": 2 })),
+            row(json!({ "operation": "code", "reason": "branch", "sequence": 3 })),
+        ];
+        let used = used(&call(), &rows).unwrap();
+        assert_eq!((used.approved, used.refused), (1, 2));
+        expect![[r"
+            [refused by the gateway: operation `code` (not_approved). A human did not approve it; change it, or do without.]
+            [refused by the gateway: operation `code` (branch). Push another branch, as the error says, and open a merge request.]"]]
+        .assert_eq(&told(&used, &access()).unwrap());
     }
 
     #[test]

@@ -150,6 +150,7 @@ fn parameter(name: &str) -> &'static str {
         "turn" => "Number of the turn, from 1.",
         "data" => "SHA-256 of the file's content.",
         "webhook" => "Webhook id.",
+        "approval" => "Approval id.",
         "template" => "Template name, or `name:version`.",
         _ => "",
     }

@@ -10,6 +10,7 @@
 //! states: both come from the same line. The server makes its routes from
 //! [`Operation::ALL`], so nothing is served that the document does not list.
 
+pub mod approval;
 pub mod bounds;
 pub mod call;
 pub mod checkpoint;

@@ -17,6 +17,7 @@ mod admin;
 mod agent;
 #[cfg(test)]
 mod aliases;
+mod approvals;
 mod ask;
 mod bench;
 mod brief;
@@ -46,6 +47,7 @@ pub(crate) use admin::{
     SandboxAction, TenantAction,
 };
 pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
+pub(crate) use approvals::{Approvals, ApprovalsAction};
 pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction};
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
@@ -110,6 +112,7 @@ pub(crate) enum Command {
     Runs(Runs),
     Usage(Usage),
     Webhooks(Webhooks),
+    Approvals(Approvals),
     Cassette(Cassette),
     Dataset(Dataset),
     Doctor(Doctor),
@@ -332,6 +335,7 @@ impl Cli {
             Command::Runs(runs) => (runs.json, false),
             Command::Usage(usage) => (usage.json, false),
             Command::Webhooks(webhooks) => (webhooks.json, false),
+            Command::Approvals(approvals) => (approvals.json, false),
             Command::Admin(admin) => (admin.json, false),
             Command::Dataset(dataset) => dataset.output(),
             Command::Doctor(doctor) => (doctor.json, false),
@@ -379,6 +383,7 @@ impl Command {
             | Self::Runs(_)
             | Self::Usage(_)
             | Self::Webhooks(_)
+            | Self::Approvals(_)
             | Self::Tls(_)
             | Self::Admin(_)
             | Self::Dev(_) => 1,

@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod agent;
+pub(crate) mod approvals;
 pub(crate) mod ask;
 pub(crate) mod bench;
 mod call;

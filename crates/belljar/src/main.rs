@@ -11,6 +11,7 @@ use crate::cli::{Cli, Command};
 use crate::config::Config;
 use crate::output::Printer;
 
+mod approvals;
 mod builder;
 mod cli;
 mod commands;
@@ -81,6 +82,7 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Runs(options) => commands::runs::run(options, config, printer).await,
         Command::Usage(options) => commands::usage::run(options, config, printer).await,
         Command::Webhooks(options) => commands::webhooks::run(options, config, printer).await,
+        Command::Approvals(options) => commands::approvals::run(options, config, printer).await,
         Command::Cassette(options) => commands::cassette::run(options, config, printer),
         Command::Dataset(options) => commands::dataset::run(options, config, printer),
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,

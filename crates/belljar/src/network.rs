@@ -17,6 +17,7 @@ use belljar_packages::{Indexes, Told, configured};
 use belljar_template::Template;
 use tokio::sync::broadcast::{self, error::RecvError};
 
+use crate::approvals::{self, Asking};
 use crate::cli;
 use crate::cli::Preset;
 use crate::config::Config;
@@ -48,6 +49,7 @@ pub(crate) struct Network {
     access: Access,
     /// The file of --gateway.
     config_file: Option<PathBuf>,
+    asking: Asking,
     /// Its end tells the task that no more rows matter.
     gateway: Gateway,
 }
@@ -153,7 +155,8 @@ impl Network {
         let mut env = told.variables;
         env.extend(access.give(sandbox, &gateway).await?);
         let config_file = options.gateway.clone();
-        Ok(Some(Self { env, rows, access, config_file, gateway }))
+        let asking = approvals::ask(&gateway);
+        Ok(Some(Self { env, rows, access, config_file, asking, gateway }))
     }
 
     /// Gives a fork of the sandbox the same access. Answers the variables of its own token.
@@ -163,7 +166,9 @@ impl Network {
 
     /// Waits for the last rows and says what was refused.
     pub(crate) async fn close(self, printer: &Printer) -> anyhow::Result<Traffic> {
-        let Self { rows, gateway, config_file, .. } = self;
+        let Self { rows, gateway, config_file, asking, .. } = self;
+        // It has a handle on the gateway, whose end is waited for.
+        drop(asking);
         // A gateway that died has nothing more to say.
         let _ = gateway.finish().await;
         drop(gateway);

@@ -14,6 +14,7 @@
 //! A call or a cell that bears a [`Key`] is executed once. Whoever was cut off asks
 //! for it again, with the same key, and hears it from its beginning.
 
+mod approvals;
 mod backoff;
 mod call;
 mod cell;

@@ -16,7 +16,8 @@ const LONGEST_NAME: usize = 256;
 
 /// Returns true if an id says that it was made on this node.
 fn is_of(node: NodeNumber, id: &str) -> bool {
-    let of_sandbox = || id.parse::<SandboxId>().ok()?.node();
+    // The id of an approval is its sandbox's, a dot, and its own.
+    let of_sandbox = || id.split('.').next()?.parse::<SandboxId>().ok()?.node();
     let of_snapshot = || id.strip_prefix("snap").and_then(mark);
     of_snapshot().or_else(of_sandbox) == Some(node)
 }

@@ -46,6 +46,8 @@ enum Wants<'a> {
     Figures,
     Ended,
     Events,
+    /// Requests that wait on any node.
+    Approvals,
     /// A template by this name, which may be a snapshot.
     Named(&'a str),
     /// Runs, their figures, or their data.
@@ -133,6 +135,9 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["runs" | "data", ..] | ["stats" | "usage"] => Wants::Runs,
         ["webhooks", ..] => Wants::Webhooks,
         ["ended"] => Wants::Ended,
+        ["approvals"] => Wants::Approvals,
+        // Its id begins with that of its sandbox.
+        ["approvals", id] => Wants::Sandbox(id.split_once('.').map_or(id, |(sandbox, _)| sandbox)),
         ["events"] => Wants::Events,
         ["templates", id] if id != "tags" => Wants::Named(id),
         _ => Wants::Home,
@@ -205,6 +210,7 @@ pub(crate) async fn serve(
         }
         Wants::List => control.list(surface, caller, hold(request).await?).await,
         Wants::Figures => control.figures(caller, hold(request).await?).await,
+        Wants::Approvals => control.approvals(caller, hold(request).await?).await,
         Wants::Ended => control.ended(caller, request.uri()).await,
         Wants::Events => control.events(caller, hold(request).await?).await,
         Wants::Named(name) => {
@@ -395,6 +401,8 @@ mod tests {
         assert_eq!(wants(post, "/v1/checkpoints/s/fork"), Wants::ForkSnapshot("s"));
         assert_eq!(wants(delete, "/templates/s"), Wants::Named("s"));
         assert_eq!(wants(post, "/templates/tags"), Wants::Home);
+        assert_eq!(wants(get, "/v1/approvals"), Wants::Approvals);
+        assert_eq!(wants(post, "/v1/approvals/x.y"), Wants::Sandbox("x"));
         assert_eq!(wants(post, "/v1/runs"), Wants::Runs);
         assert_eq!(wants(get, "/v1/runs/r/events"), Wants::Runs);
         assert_eq!(wants(delete, "/v1/data/d"), Wants::Runs);

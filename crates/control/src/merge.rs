@@ -113,6 +113,28 @@ impl Control {
         Ok(response)
     }
 
+    /// Requests that wait for an approval, on all nodes, the oldest first.
+    pub(crate) async fn approvals(&self, caller: &Caller, held: Held) -> Result<Response, Refusal> {
+        let (answers, silent) = self.ask_all(caller, &held).await;
+        if let Some((parts, body)) =
+            answers.iter().find(|(parts, _)| parts.status != StatusCode::OK)
+        {
+            return Ok(as_said(parts, body));
+        }
+        let mut items = Vec::new();
+        for (_, mut body) in answers {
+            if let Value::Array(some) = body["items"].take() {
+                items.extend(some);
+            }
+        }
+        items.sort_by(|a, b| a["asked_at"].as_str().cmp(&b["asked_at"].as_str()));
+        let mut response = Json(json!({ "items": items })).into_response();
+        if silent > 0 {
+            response.headers_mut().insert(INCOMPLETE, HeaderValue::from(silent));
+        }
+        Ok(response)
+    }
+
     /// Says in a list of templates what all nodes offer, not only the one that answered.
     pub(crate) async fn add_offers(
         &self,

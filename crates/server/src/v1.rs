@@ -9,6 +9,7 @@
 //! Nothing is decided here. What there is stands in `belljar_api::Operation`;
 //! the router has a handler for each, or does not compile.
 
+mod approvals;
 mod attribution;
 mod authenticate;
 mod calls;

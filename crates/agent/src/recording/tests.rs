@@ -135,6 +135,7 @@ fn a_request_that_is_not_recorded_diverges() {
             host: None,
             count: 1,
         }],
+        approved: 0,
         through: None,
     };
     assert_eq!(unrecorded(&log(vec![used("scope").into()])), None);

@@ -4,8 +4,8 @@ use super::Access::{Key, Public};
 use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
 use crate::{
-    call, checkpoint, context, data, event, file, network, run, sandbox, service, stats, template,
-    turn, usage, webhook,
+    approval, call, checkpoint, context, data, event, file, network, run, sandbox, service, stats,
+    template, turn, usage, webhook,
 };
 
 macro_rules! shape {
@@ -228,6 +228,13 @@ operations! {
     CreateToken: Post "/v1/sandboxes/{sandbox}/tokens" "network" "Creates a token for gateway operations. It is shown only once." {
         content: Content::Json(shape!(network::CreateToken)),
         answers: &[Answer::Json(201, shape!(network::Token))], also: &[409],
+    };
+
+    ListApprovals: Get "/v1/approvals" "network" "Lists the requests of your code that wait for an approval." {
+        answers: &[Answer::Json(200, shape!(approval::ApprovalList))],
+    };
+    DecideApproval: Post "/v1/approvals/{approval}" "network" "Approves or denies a request that waits." {
+        content: Content::Json(shape!(approval::DecideApproval)), also: &[409],
     };
 
     CreateCheckpoint: Post "/v1/sandboxes/{sandbox}/checkpoints" "checkpoints" "Creates a checkpoint of a sandbox, which continues." {

@@ -48,6 +48,9 @@ pub struct NetworkUsed {
     /// Refusals of the gateway, equal ones together. Older logs have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<NetworkRefusal>,
+    /// Requests that a human approved.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub approved: u64,
     /// The last row of the sandbox's log that is counted here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<u64>,

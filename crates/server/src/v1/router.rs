@@ -14,8 +14,8 @@ use http::StatusCode;
 
 use super::failure::Failure;
 use super::{
-    authenticate, calls, checkpoints, contexts, data, events, fence, files, label, network, runs,
-    sandboxes, service, templates, webhooks,
+    approvals, authenticate, calls, checkpoints, contexts, data, events, fence, files, label,
+    network, runs, sandboxes, service, templates, webhooks,
 };
 
 /// The longest body that is read as a whole. Files are streams, and bounded by
@@ -200,6 +200,8 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         Operation::WriteCassette => on(filter, network::write_cassette),
         Operation::ListConnections => on(filter, network::connections),
         Operation::CreateToken => on(filter, network::token),
+        Operation::ListApprovals => on(filter, approvals::list),
+        Operation::DecideApproval => on(filter, approvals::decide),
         Operation::CreateCheckpoint => on(filter, checkpoints::create),
         Operation::ListCheckpoints => on(filter, checkpoints::list),
         Operation::ForkCheckpoint => on(filter, checkpoints::fork),

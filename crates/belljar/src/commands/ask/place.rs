@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use belljar_actions::{Actions, BudgetFile, CHARGE_LOG_FOLDER, Keys, RowQueue, Tenant};
@@ -17,6 +17,7 @@ use belljar_runs::{NetworkOffer, NetworkRefused};
 use belljar_server::Inside;
 use tempfile::TempDir;
 
+use crate::approvals::{self, Asking};
 use crate::cli::Place;
 use crate::commands::server;
 use crate::config::Config;
@@ -30,6 +31,8 @@ pub(super) struct Sandboxes {
 /// Sandboxes of this process: they end with it.
 struct Own {
     actions: Actions,
+    /// Asks for approvals of operations that want them.
+    asking: OnceLock<Asking>,
     /// Removed after them.
     _state: TempDir,
 }
@@ -86,7 +89,7 @@ impl Sandboxes {
             let inside = inside.clone();
             async move { inside.answer(request).await }
         }));
-        Ok(Self { client, own: Some(Own { actions, _state: state }) })
+        Ok(Self { client, own: Some(Own { actions, asking: OnceLock::new(), _state: state }) })
     }
 
     /// What sandboxes of a template have in this environment. An environment that no sandbox
@@ -143,7 +146,12 @@ impl Sandboxes {
                 _ => "the file of --gateway configures operations".to_owned(),
             };
             hinted(error, hint)
-        })
+        })?;
+        if let Some(own) = self.own.as_ref().filter(|_| !access.operations.is_empty()) {
+            let gateway = own.actions.gateway().await?;
+            own.asking.get_or_init(|| approvals::ask(gateway));
+        }
+        Ok(())
     }
 
     /// How data comes into sandboxes for which the run or the template names this tier. A server
@@ -166,8 +174,9 @@ impl Sandboxes {
     }
 
     pub(super) async fn close(self) {
-        if let Some(own) = self.own {
-            own.actions.stop().await;
+        if let Some(Own { actions, asking, _state }) = self.own {
+            drop(asking);
+            actions.stop().await;
         }
     }
 }

@@ -95,7 +95,9 @@ impl Teller {
             }
             Body::LlmFailed(failed) => format!("  the model did not answer: {}", failed.message),
             Body::ToolFinished(finished) => self.finished(finished),
-            Body::NetworkUsed(used) if used.refusals.is_empty() => return None,
+            Body::NetworkUsed(used) if used.refusals.is_empty() && used.approved == 0 => {
+                return None;
+            }
             Body::NetworkUsed(used) => refused(used),
             Body::GuardReported(report) => format!("  guard {}: {}", report.guard, report.message),
             Body::ArtifactAdded(added) => {
@@ -182,14 +184,19 @@ impl Teller {
     }
 }
 
-/// The refusals of the gateway, on one line.
+/// The refusals of the gateway, and what a human approved, on one line.
 fn refused(used: &NetworkUsed) -> String {
     let parts = used.refusals.iter().map(|refusal| {
         let named = refusal.operation.as_ref().or(refusal.host.as_ref());
         let times = if refusal.count > 1 { format!(" ×{}", refusal.count) } else { String::new() };
         format!("{} ({}){times}", named.map_or("a request", String::as_str), refusal.reason)
     });
-    format!("  refused: {}", parts.collect::<Vec<_>>().join(", "))
+    let refused = parts.collect::<Vec<_>>().join(", ");
+    match (refused.is_empty(), used.approved) {
+        (false, 0) => format!("  refused: {refused}"),
+        (true, approved) => format!("  approved by a human: {approved}"),
+        (false, approved) => format!("  refused: {refused}; approved by a human: {approved}"),
+    }
 }
 
 /// The tier and the limits of a sandbox, each after a comma.
