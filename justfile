@@ -151,6 +151,10 @@ measure-loading *args:
 agents *args: suites
     tests/agents/run "$@"
 
+# A coding agent clones, fixes, pushes after an approval and opens a merge request, on a real git server.
+git *args: suites
+    tests/git/run "$@"
+
 # Frameworks that keep sandboxes at E2B, unmodified, with their own defaults: openai-agents, verifiers, Harbor, Inspect, smolagents. Takes names.
 frameworks *args: suites
     tests/frameworks/run "$@"

@@ -30,6 +30,7 @@ impl Sample {
             .replace("{run}", &of.run)
             .replace("{data}", &of.data)
             .replace("{webhook}", &of.webhook)
+            .replace("{approval}", &format!("{}.0000000000000000", of.sandbox))
             .replace("{file}", "result.md")
             .replace("{turn}", "1")
             .replace("{id}", self.owned(of))
@@ -102,6 +103,7 @@ pub(crate) fn body(operation: Operation) -> Value {
         Operation::CreateWebhook => {
             json!({ "url": "https://hooks.invalid/", "kinds": ["run.waiting"] })
         }
+        Operation::DecideApproval => json!({ "decision": "approve" }),
         Operation::ChangeRun => json!({ "budget": { "turns": 3 } }),
         Operation::MoveFile => json!({ "from": "/tmp/secret", "to": "/tmp/moved" }),
         _ => json!({}),

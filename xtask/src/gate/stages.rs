@@ -203,6 +203,7 @@ pub(crate) const GATE: &[Stage] = &[
         ]),
         &["just agents"],
     ),
+    stage("git", When::Changed(&["crates/gateway/", "tests/git/"]), &["just git"]),
 ];
 
 /// Everything that is too slow for the gate. Each stage can be run alone, and each
@@ -244,6 +245,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("guards", &["just guards"]),
     always("packages", &["just packages"]),
     always("agents", &["just agents"]),
+    always("git", &["just git"]),
     always("frameworks", &["just frameworks"]),
     always("faults", &["just faults"]),
     always("faults-random", &["just faults --random 1800 --seed 19"]),

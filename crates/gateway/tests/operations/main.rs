@@ -4,6 +4,7 @@
 
 mod budgets;
 mod echoes;
+mod git;
 mod models;
 mod plain;
 mod tapes;

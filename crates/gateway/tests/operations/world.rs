@@ -7,6 +7,7 @@ use std::time::Duration;
 use belljar_bus::gateway::{Budget, FromGateway, Grant, Session};
 use belljar_gateway::{Config, Gateway};
 use belljar_model::SandboxId;
+use belljar_model::approval::ApprovalRequest;
 use belljar_model::network::{Policy, Row, Subject, Throttle};
 use belljar_scripted::{Model, Options, Script};
 use bytes::Bytes;
@@ -31,6 +32,7 @@ pub(crate) struct World {
     pub(crate) gateway: Gateway,
     pub(crate) model: Model,
     rows: watch::Receiver<Vec<Row>>,
+    approvals: watch::Receiver<Vec<(u64, ApprovalRequest)>>,
     folder: tempfile::TempDir,
 }
 
@@ -65,14 +67,19 @@ impl World {
         let config = Config::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let (gateway, mut events) = Gateway::new(config).unwrap();
         let (sender, rows) = watch::channel(Vec::new());
+        let (asked, approvals) = watch::channel(Vec::new());
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
-                if let FromGateway::Rows { rows } = event {
-                    sender.send_modify(|all| all.extend(rows));
+                match event {
+                    FromGateway::Rows { rows } => sender.send_modify(|all| all.extend(rows)),
+                    FromGateway::Approval { question, request } => {
+                        asked.send_modify(|all| all.push((question, *request)));
+                    }
+                    _ => {}
                 }
             }
         });
-        Self { gateway, model, rows, folder }
+        Self { gateway, model, rows, approvals, folder }
     }
 
     /// A sandbox whose tokens may be for anything that is configured.
@@ -98,7 +105,7 @@ impl World {
         let throttle =
             Throttle { connections: 4096, connections_per_second: 4096, ..Throttle::default() };
         let policy = Policy { throttle, ..Policy::default() };
-        let operations = ["llm", "plain", "other"].map(str::to_owned).to_vec();
+        let operations = ["llm", "plain", "other", "code"].map(str::to_owned).to_vec();
         let session = Session { subject, policy, operations, charged: None };
         self.gateway.open(session, Some(listener), None).unwrap();
         address
@@ -130,6 +137,14 @@ impl World {
     pub(crate) fn move_model(&self, to: SocketAddr) {
         let text = settings_of(to, self.folder.path(), "");
         self.gateway.reload(Config::parse(&text).unwrap()).unwrap();
+    }
+
+    /// The question about the request that waits as the `number`th.
+    pub(crate) async fn approval(&self, number: usize) -> (u64, ApprovalRequest) {
+        let mut approvals = self.approvals.clone();
+        let waiting = approvals.wait_for(|all| all.len() >= number);
+        let all = tokio::time::timeout(PATIENCE, waiting).await.expect("a question").unwrap();
+        all[number - 1].clone()
     }
 
     /// The rows of requests of a sandbox, once there are so many.

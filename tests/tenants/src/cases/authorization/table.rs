@@ -103,6 +103,8 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("PUT", "/v1/sandboxes/{sandbox}/cassette", ChangeSandboxes),
     ("GET", "/v1/sandboxes/{sandbox}/connections", LookSandboxes),
     ("POST", "/v1/sandboxes/{sandbox}/tokens", ChangeSandboxes),
+    ("GET", "/v1/approvals", LookSandboxes),
+    ("POST", "/v1/approvals/{approval}", ChangeSandboxes),
     ("POST", "/v1/sandboxes/{sandbox}/checkpoints", ChangeSandboxes),
     ("GET", "/v1/checkpoints", LookSandboxes),
     ("POST", "/v1/checkpoints/{checkpoint}/fork", ChangeSandboxes),
@@ -192,11 +194,12 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
 ];
 
 /// What is answered to whoever may, where it is not success: of these there is
-/// nothing to show or to change, as no template was built, no run was worked on, and no file
-/// can be described without a reader.
+/// nothing to show or to change, as no template was built, no run was worked on, no request waits for
+/// approval, and no file can be described without a reader.
 pub(super) const LACKING: &[(&str, &str, u16)] = &[
     ("GET", "/v1/sandboxes/{sandbox}/cassette", 404),
     ("PUT", "/v1/sandboxes/{sandbox}/cassette", 422),
+    ("POST", "/v1/approvals/{approval}", 409),
     ("POST", "/v1/runs/{run}/answer", 409),
     ("POST", "/v1/runs/{run}/retry", 409),
     ("GET", "/v1/runs/{run}/turns/{turn}/prompt", 404),
