@@ -61,6 +61,7 @@ pub(crate) const TAGS: [(&str, &str); 12] = [
     ("templates", "Bases for sandboxes."),
     ("events", "Live events of sandboxes."),
     ("webhooks", "URLs that are called when something happens to sandboxes and runs."),
+    ("workflows", "Steps that are runs or calls, with data between them."),
     ("server", "Health and reference. These routes need no key."),
 ];
 
@@ -146,11 +147,12 @@ fn parameter(name: &str) -> &'static str {
         "context" => "Context id.",
         "checkpoint" => "Checkpoint id or name. A name selects the newest with that name.",
         "run" => "Run id.",
-        "file" => "Name of a file that the run made.",
+        "file" => "Name of a file that the run made, or of an output of the workflow.",
         "turn" => "Number of the turn, from 1.",
         "data" => "SHA-256 of the file's content.",
         "webhook" => "Webhook id.",
         "approval" => "Approval id.",
+        "workflow" => "Workflow id.",
         "template" => "Template name, or `name:version`.",
         _ => "",
     }
@@ -194,6 +196,7 @@ fn responses(generator: &mut SchemaGenerator, route: &Route) -> Value {
             Answer::Events(shape) => (200, ("text/event-stream", schema(generator, *shape))),
             Answer::Bytes => (200, ("application/octet-stream", json!({}))),
             Answer::Html => (200, ("text/html", json!({}))),
+            Answer::Svg => (200, ("image/svg+xml", json!({}))),
             Answer::Document => (200, ("application/json", json!({}))),
             Answer::Nothing => (204, ("", Value::Null)),
         };

@@ -31,6 +31,7 @@ pub mod template;
 pub mod turn;
 pub mod usage;
 pub mod webhook;
+pub mod workflow;
 
 pub use document::document;
 pub use operation::{Access, Answer, Content, Method, Operation, Route};

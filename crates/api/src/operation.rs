@@ -56,6 +56,7 @@ pub enum Answer {
     Events(Shape),
     Bytes,
     Html,
+    Svg,
     /// Any JSON: the document itself.
     Document,
     /// 204.

@@ -102,6 +102,11 @@ impl Client {
         Ok(serde_json::from_slice(&whole(body).await?).map_err(Protocol::Json)?)
     }
 
+    /// An answer that is a file.
+    pub(crate) async fn bytes(&self, asking: Asking) -> Result<Bytes, Error> {
+        whole(self.open(asking).await?.into_body()).await
+    }
+
     /// An answer without anything in it.
     pub(crate) async fn nothing(&self, asking: Asking) -> Result<(), Error> {
         whole(self.open(asking).await?.into_body()).await.map(drop)

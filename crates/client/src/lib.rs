@@ -31,6 +31,7 @@ mod sandbox;
 mod server;
 mod webhooks;
 mod within;
+mod workflows;
 
 pub use backoff::Backoff;
 pub use call::{CallRun, CallSaid, Command, Ran};

@@ -2,10 +2,11 @@
 
 use belljar_api::Operation;
 use belljar_api::run::{
-    AnswerRun, ChangeRun, FollowRun, ListRuns, RetryRun, Run, RunBreakpoints, RunDelta, RunEvent,
-    RunPage, RunPrompt, TellRun,
+    AnswerRun, ChangeRun, CreateRun, FollowRun, ListRuns, RetryRun, Run, RunBreakpoints, RunDelta,
+    RunEvent, RunPage, RunPrompt, TellRun,
 };
 use belljar_api::usage::{GetUsage, Usage};
+use bytes::Bytes;
 use serde_json::Value;
 
 use crate::client::Client;
@@ -42,6 +43,16 @@ impl Client {
     /// One page of the tenant's runs, the newest first.
     pub async fn runs(&self, query: &ListRuns) -> Result<RunPage, Error> {
         self.value(Asking::new(Operation::ListRuns, &[]).query(query)?).await
+    }
+
+    /// Makes a run. With a key it is made once.
+    pub async fn create_run(&self, wish: &CreateRun, key: Option<&Key>) -> Result<Run, Error> {
+        self.value(Asking::new(Operation::CreateRun, &[]).json(wish)?.once(key)).await
+    }
+
+    /// A file that a run made.
+    pub async fn run_file(&self, id: &str, name: &str) -> Result<Bytes, Error> {
+        self.bytes(Asking::new(Operation::ReadRunFile, &[id, name])).await
     }
 
     pub async fn run(&self, id: &str) -> Result<Run, Error> {

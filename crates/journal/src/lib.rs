@@ -11,7 +11,8 @@
 //!   for a laptop, without any service; `crates/store` has the one in PostgreSQL.
 //!
 //! Beside them, [`FigureStore`]: sums of what runs did, for tables of the last day, and
-//! [`RowStore`]: rows of their calls and connections.
+//! [`RowStore`]: rows of their calls and connections. And [`WorkflowStore`]: the records of
+//! workflows, whose steps are runs.
 
 mod blob;
 mod directory;
@@ -27,6 +28,7 @@ mod row_store;
 pub mod rules;
 mod view;
 mod watch;
+mod workflows;
 
 pub use blob::{BlobRef, MOST_BLOB_BYTES, MOST_INLINE_BYTES, Stored};
 pub use directory::{Directory, OpenError};
@@ -51,3 +53,7 @@ pub use view::{
     Progress, RunView, Spent, fork_points,
 };
 pub use watch::{Bells, Watch};
+pub use workflows::{
+    NewWorkflow, WorkflowAddress, WorkflowAppendError, WorkflowCreated, WorkflowDirectory,
+    WorkflowLease, WorkflowRecord, WorkflowRow, WorkflowStore,
+};

@@ -44,6 +44,7 @@ mod sandboxes;
 mod tenants;
 mod webhooks;
 mod words;
+mod workflows;
 
 use std::time::Duration;
 

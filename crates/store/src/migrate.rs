@@ -27,6 +27,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (15, "budgets", include_str!("../migrations/0015_budgets.sql")),
     (16, "webhooks", include_str!("../migrations/0016_webhooks.sql")),
     (17, "run quotas", include_str!("../migrations/0017_run_quotas.sql")),
+    (19, "workflows", include_str!("../migrations/0019_workflows.sql")),
 ];
 
 pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {

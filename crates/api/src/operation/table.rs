@@ -5,7 +5,7 @@ use super::Method::{Delete, Get, Patch, Post, Put};
 use super::{Access, Answer, Content, Method, Route, Shape};
 use crate::{
     approval, call, checkpoint, context, data, event, file, network, run, sandbox, service, stats,
-    template, turn, usage, webhook,
+    template, turn, usage, webhook, workflow,
 };
 
 macro_rules! shape {
@@ -92,6 +92,10 @@ const ONE_RUN: (&str, &str) = (
     "Idempotency key of a-z, 0-9 and -. The run's id is derived from it, so a repeat returns the \
      same run at any time.",
 );
+const ONE_WORKFLOW: (&str, &str) = (
+    "Idempotency-Key",
+    "Idempotency key of a-z, 0-9 and -. A repeat returns the same workflow at any time.",
+);
 const ONE_WISH: (&str, &str) =
     ("Idempotency-Key", "Idempotency key. A repeat with the same key is recorded once.");
 const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "Continues after this event.");
@@ -100,7 +104,7 @@ operations! {
     CreateSandbox: Post "/v1/sandboxes" "sandboxes" "Creates a sandbox. It is ready for calls when this returns." {
         content: Content::Json(shape!(sandbox::CreateSandbox)),
         answers: &[Answer::Json(201, shape!(sandbox::Sandbox))],
-        also: &[404, 409, 429, 503], headers: &[ONCE],
+        also: &[404, 409, 429, 503], headers: &[ONE_WORKFLOW],
     };
     ListSandboxes: Get "/v1/sandboxes" "sandboxes" "Lists your sandboxes, page by page." {
         query: Some(shape!(sandbox::ListSandboxes)),
@@ -369,6 +373,28 @@ operations! {
     ListWebhookDeliveries: Get "/v1/webhooks/{webhook}/deliveries" "webhooks" "Lists the newest messages to a webhook." {
         query: Some(shape!(webhook::ListWebhookDeliveries)),
         answers: &[Answer::Json(200, shape!(webhook::WebhookDeliveryList))],
+    };
+
+    CreateWorkflow: Post "/v1/workflows" "workflows" "Creates a workflow. Its steps begin at once." {
+        headers: &[ONE_WORKFLOW],
+        content: Content::Json(shape!(workflow::CreateWorkflow)),
+        answers: &[Answer::Json(201, shape!(workflow::Workflow))], also: &[404, 409, 422, 429, 503],
+    };
+    ListWorkflows: Get "/v1/workflows" "workflows" "Lists your newest workflows." {
+        query: Some(shape!(workflow::ListWorkflows)),
+        answers: &[Answer::Json(200, shape!(workflow::WorkflowList))], also: &[404, 503],
+    };
+    GetWorkflow: Get "/v1/workflows/{workflow}" "workflows" "Shows a workflow, its steps and its results." {
+        answers: &[Answer::Json(200, shape!(workflow::Workflow))], also: &[503],
+    };
+    CancelWorkflow: Post "/v1/workflows/{workflow}/cancel" "workflows" "Cancels a workflow and the steps that are under way." {
+        answers: &[Answer::Json(200, shape!(workflow::Workflow))], also: &[409, 503],
+    };
+    GraphWorkflow: Get "/v1/workflows/{workflow}/graph" "workflows" "Draws a workflow and the state of its steps as SVG." {
+        answers: &[Answer::Svg], also: &[503],
+    };
+    ReadWorkflowFile: Get "/v1/workflows/{workflow}/files/{file}" "workflows" "Reads a file that is an output of a workflow." {
+        answers: &[Answer::Bytes], also: &[503],
     };
 
     Health: Get "/v1/health" "server" "Liveness probe." {

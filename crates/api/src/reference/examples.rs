@@ -36,6 +36,10 @@ const BODIES: &[(&str, &str)] = &[
         "CreateWebhook",
         r#"{"url": "https://hooks.example.com/belljar", "kinds": ["run.ended", "run.waiting"]}"#,
     ),
+    (
+        "CreateWorkflow",
+        r#"{"definition": "name = \"count\"\n[steps.lines]\nkind = \"call\"\ncall = { script = \"seq 3 | wc -l\" }\n"}"#,
+    ),
 ];
 
 /// A file for each operation that takes bytes, and the query that it needs.
@@ -71,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::{Content, Operation};
-    use crate::{call, checkpoint, context, file, network, run, sandbox, webhook};
+    use crate::{call, checkpoint, context, file, network, run, sandbox, webhook, workflow};
 
     fn read<T: DeserializeOwned>(body: &str) -> Result<(), serde_json::Error> {
         serde_json::from_str::<T>(body).map(drop)
@@ -104,6 +108,7 @@ mod tests {
                 "AnswerRun" => read::<run::AnswerRun>(body),
                 "RetryRun" => read::<run::RetryRun>(body),
                 "CreateWebhook" => read::<webhook::CreateWebhook>(body),
+                "CreateWorkflow" => read::<workflow::CreateWorkflow>(body),
                 other => panic!("what does {other} read?"),
             };
             read.unwrap_or_else(|error| panic!("{name}: {error}: {body}"));
