@@ -226,6 +226,12 @@ pub(crate) const TABLE: &[Row] = &[
         &["model", "api", "objects", "journal", "dataset", "llm", "provider", "client", "fault"],
     ),
     row(
+        Layer::Services,
+        "workflow",
+        "steps that are runs or calls, with data between them; durable and resumable",
+        &["model", "api", "journal", "client", "fault"],
+    ),
+    row(
         Layer::Surfaces,
         "actions",
         "what can be done, once: who may do what, and what becomes of a sandbox",
@@ -261,6 +267,7 @@ pub(crate) const TABLE: &[Row] = &[
             "fault",
             "telemetry",
             "agent",
+            "workflow",
         ],
     ),
     row(
@@ -280,6 +287,7 @@ pub(crate) const TABLE: &[Row] = &[
             "e2b",
             "runs",
             "webhooks",
+            "workflow",
             "telemetry",
         ],
     ),
@@ -312,6 +320,7 @@ pub(crate) const TABLE: &[Row] = &[
             "gateway",
             "control",
             "agent",
+            "workflow",
             "runs",
         ],
     ),

@@ -141,6 +141,15 @@ impl Data {
         found.ok_or_else(|| KeptError::from(ObjectsError::NoBlob(put)).into())
     }
 
+    /// Opens a file; none: the tenant has no such one.
+    pub async fn open(&self, tenant: &str, sha256: &Digest) -> Result<Option<File>, KeptError> {
+        let files = self.of(tenant)?.files;
+        match files.find_blob(sha256).await? {
+            Some(_) => Ok(Some(files.get_blob(sha256).await?)),
+            None => Ok(None),
+        }
+    }
+
     /// All that a tenant has, newest first.
     pub async fn list(&self, tenant: &str) -> Result<Vec<Kept>, KeptError> {
         let mut all: Vec<_> = self.of(tenant)?.files.list_blobs().await?.iter().map(kept).collect();

@@ -30,6 +30,7 @@ mod steer;
 mod traces;
 mod turn;
 mod words;
+mod workflows;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -58,6 +59,7 @@ pub use retry::RetryError;
 pub use steer::SteerError;
 pub use traces::TraceRecorder;
 pub use words::{WordFollower, WordHub, WordRelay};
+pub use workflows::WorkflowFiles;
 
 /// Runs whose files are read at the same time, to be described or made to fit: each
 /// takes a core.

@@ -14,6 +14,7 @@ mod schema;
 mod usage;
 mod webhooks;
 mod who;
+mod workflows;
 
 use std::time::Duration;
 

@@ -1,0 +1,451 @@
+//! Executes one attempt at a step. Everything that it asks for bears a key of the attempt, so an
+//! attempt that is executed again after a crash finds its run or its sandbox, and its call.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use belljar_api::bounds::{Count, Name, OutOfBounds, Seconds, Text};
+use belljar_api::data::{NoSha256, Sha256 as Sha256Digits};
+use belljar_api::run::{Run, RunData, RunOutcome};
+use belljar_api::sandbox::CreateSandbox;
+use belljar_client::{Client, Command, Error, Key, Outcome, RunWish};
+use belljar_model::EndReason;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::definition::{CallStep, Step, StepKind};
+use crate::expression::Expression;
+use crate::record::{
+    AttemptKey, AttemptOutcome, Event, FileRef, Outputs, StepEnded, StepStarted, Used,
+};
+use crate::resolve::{Datum, Item, items, resolve, text};
+use crate::service::{FileStore, MAX_FILE_BYTES};
+use crate::state::{Attempt, State};
+
+/// The longest answer that is kept.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// The end of a failed call's error output, for the message.
+const MAX_ERROR_BYTES: usize = 2000;
+const FIRST_POLL: Duration = Duration::from_millis(100);
+const LAST_POLL: Duration = Duration::from_secs(2);
+/// Time that a sandbox has for its files, besides its call.
+const SLACK: Duration = Duration::from_secs(300);
+/// Time of a call that names none.
+const DEFAULT_CALL_TIME: Duration = Duration::from_secs(600);
+
+/// A message of an attempt to its workflow's worker, which answers once the event is recorded.
+pub(crate) struct Message {
+    pub(crate) event: Event,
+    pub(crate) recorded: oneshot::Sender<()>,
+}
+
+/// Everything that an attempt needs.
+pub(crate) struct Work {
+    pub(crate) workflow: String,
+    pub(crate) tenant: String,
+    pub(crate) client: Client,
+    pub(crate) files: std::sync::Arc<dyn FileStore>,
+    pub(crate) step: Step,
+    pub(crate) attempt: Attempt,
+    pub(crate) inputs: Result<BTreeMap<String, Datum>, String>,
+    pub(crate) messages: mpsc::Sender<Message>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// The reason that an attempt did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// Its sandbox is gone.
+    Lost(String),
+    Failed(String),
+    Cancelled,
+    /// The worker is gone. Another one goes on.
+    Abandoned,
+}
+
+impl Failed {
+    fn of(error: &Error) -> Self {
+        let reason = match error {
+            Error::Problem(problem) => problem.to_string(),
+            other => other.to_string(),
+        };
+        match error.code() {
+            Some("sandbox_gone" | "sandbox_not_found") => Self::Lost(reason),
+            _ if matches!(error, Error::SandboxGone) => Self::Lost(reason),
+            _ => Self::Failed(reason),
+        }
+    }
+}
+
+type Made = (Outputs, Used);
+
+/// The data of an item's inputs.
+pub(crate) fn inputs(
+    state: &State,
+    step: &Step,
+    started: &StepStarted,
+) -> Result<BTreeMap<String, Datum>, String> {
+    let index = started.key.item;
+    let item = match &step.for_each {
+        None => None,
+        Some(list) => {
+            let value = items(state, list)?.into_iter().nth(index);
+            Some(Item { index, value: value.ok_or("the list has changed")? })
+        }
+    };
+    let mut inputs = BTreeMap::new();
+    for (name, reference) in &step.inputs {
+        let expression: Expression = reference.parse().map_err(|error| format!("{error}"))?;
+        let datum = resolve(state, &expression, item.as_ref());
+        inputs.insert(name.clone(), datum.map_err(|error| format!("input `{name}`: {error}"))?);
+    }
+    Ok(inputs)
+}
+
+/// Asks until it is done or refused. What bears a key, or only reads, may be asked for again.
+async fn insist<T, F: Future<Output = Result<T, Error>>>(
+    stop: &mut watch::Receiver<bool>,
+    ask: impl Fn() -> F,
+) -> Result<T, Failed> {
+    let mut pause = FIRST_POLL;
+    loop {
+        match ask().await {
+            Ok(value) => return Ok(value),
+            Err(error) if error.outcome() == Outcome::Refused => return Err(Failed::of(&error)),
+            Err(error) => tracing::debug!(%error, "workflow step request failed, will be retried"),
+        }
+        rest(stop, pause).await?;
+        pause = LAST_POLL.min(pause * 2);
+    }
+}
+
+async fn rest(stop: &mut watch::Receiver<bool>, pause: Duration) -> Result<(), Failed> {
+    let stopped = async { stop.wait_for(|is| *is).await.is_ok() };
+    tokio::select! {
+        is_told = stopped => Err(if is_told { Failed::Cancelled } else { Failed::Abandoned }),
+        () = tokio::time::sleep(pause) => Ok(()),
+    }
+}
+
+impl Work {
+    /// Executes the attempt and reports its end.
+    pub(crate) async fn execute(mut self) {
+        let done = match self.inputs.clone() {
+            Err(error) => Err((Failed::Failed(error), Made::default())),
+            Ok(inputs) => match self.step.kind {
+                StepKind::Run => Box::pin(self.run(inputs)).await,
+                StepKind::Call => Box::pin(self.call(inputs)).await,
+            },
+        };
+        let (outcome, error, (outputs, used)) = match done {
+            Ok(made) => (AttemptOutcome::Done, None, made),
+            Err((Failed::Abandoned, _)) => return,
+            Err((Failed::Failed(error), made)) => (AttemptOutcome::Failed, Some(error), made),
+            Err((Failed::Lost(error), made)) => (AttemptOutcome::Lost, Some(error), made),
+            Err((Failed::Cancelled, made)) => (AttemptOutcome::Cancelled, None, made),
+        };
+        let key = self.attempt.started.key.clone();
+        let ended = StepEnded { key, outcome, error, outputs, used };
+        if self.report(Event::StepEnded(ended)).await.is_ok()
+            && let (StepKind::Call, Some(id)) = (self.step.kind, &self.attempt.id)
+        {
+            // One that is not ended here ends at its deadline.
+            let _ = self.client.sandbox(id).end().await;
+        }
+    }
+
+    async fn report(&self, event: Event) -> Result<(), Failed> {
+        let (recorded, heard) = oneshot::channel();
+        let message = Message { event, recorded };
+        self.messages.send(message).await.map_err(|_| Failed::Abandoned)?;
+        heard.await.map_err(|_| Failed::Abandoned)
+    }
+
+    /// Records the run or the sandbox of the attempt.
+    async fn place(&mut self, id: &str) -> Result<(), Failed> {
+        if self.attempt.id.is_none() {
+            let key = self.attempt.started.key.clone();
+            self.report(Event::StepPlaced { key, id: id.to_owned() }).await?;
+            self.attempt.id = Some(id.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The idempotency key of one request of this attempt.
+    fn key(&self, part: &str) -> Result<Key, Failed> {
+        let AttemptKey { step, item, attempt } = &self.attempt.started.key;
+        let text = format!("{}\n{step}\n{item}\n{attempt}\n{part}", self.workflow);
+        let digest = Sha256::digest(text.as_bytes());
+        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("wf-{digits}").parse().map_err(|_| Failed::Failed("no idempotency key".to_owned()))
+    }
+
+    fn grown_memory(&self, memory: u64) -> u64 {
+        let grown = self.attempt.started.grown;
+        self.step.retry.memory.map_or(memory, |factor| factor.grow(memory, grown))
+    }
+
+    async fn kept(&self, name: String, content: Bytes) -> Result<(String, FileRef), Failed> {
+        let bytes = content.len() as u64;
+        let sha256 = self.files.put(&self.tenant, content).await;
+        let sha256 = sha256.map_err(|error| Failed::Failed(format!("file `{name}`: {error}")))?;
+        Ok((name, FileRef { sha256, bytes }))
+    }
+
+    async fn run(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Made, (Failed, Made)> {
+        let nothing = |failed| (failed, Made::default());
+        let made = self.make_run(inputs).await.map_err(nothing)?;
+        self.place(&made.id).await.map_err(nothing)?;
+        let run = self.run_ended(&made.id).await.map_err(nothing)?;
+        let used = Used { tokens: run.used.tokens, nano_dollars: run.used.nano_dollars };
+        let outputs = self.run_outputs(&run).await;
+        let outputs = outputs.map_err(|failed| (failed, (Outputs::default(), used)))?;
+        let end = run.end.as_ref();
+        let failed = match end.map(|end| end.outcome) {
+            Some(RunOutcome::Answered) => return Ok((outputs, used)),
+            Some(RunOutcome::Cancelled) => Failed::Cancelled,
+            Some(RunOutcome::Exhausted) => Failed::Failed("the run used up its budget".to_owned()),
+            _ => {
+                let error = end.and_then(|end| end.message.clone().or(end.error.clone()));
+                Failed::Failed(error.unwrap_or_else(|| "the run failed".to_owned()))
+            }
+        };
+        // A run that another client cancelled has failed.
+        let failed = match failed {
+            Failed::Cancelled if !*self.stop.borrow() => {
+                Failed::Failed("the run was cancelled".to_owned())
+            }
+            other => other,
+        };
+        Err((failed, (outputs, used)))
+    }
+
+    async fn make_run(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Run, Failed> {
+        let brief = self.brief(inputs).map_err(Failed::Failed)?;
+        let brief = serde_json::from_value(Value::Object(brief));
+        let brief = brief.map_err(|error| Failed::Failed(error.to_string()))?;
+        let (client, key) = (self.client.clone(), self.key("run")?);
+        insist(&mut self.stop, || client.create_run(&brief, Some(&key))).await
+    }
+
+    /// The body of `POST /v1/runs`.
+    fn brief(&self, inputs: BTreeMap<String, Datum>) -> Result<Map<String, Value>, String> {
+        let mut brief = self.step.run.clone().unwrap_or_default();
+        let mut question = brief.get("question").and_then(Value::as_str).unwrap_or("").to_owned();
+        let mut data = Vec::new();
+        for (name, datum) in inputs {
+            match datum {
+                Datum::Value(value) => {
+                    question = question.replace(&format!("{{{{{name}}}}}"), &text(&value));
+                }
+                Datum::File(file) => data.push((name, file)),
+                Datum::Files(files) => {
+                    let all = files.into_iter().enumerate();
+                    data.extend(all.map(|(index, file)| (format!("{index}-{name}"), file)));
+                }
+            }
+        }
+        let data = data.into_iter().map(|(name, file)| {
+            let name: Text<1, 255> =
+                name.try_into().map_err(|error: OutOfBounds| error.to_string())?;
+            let sha256: Sha256Digits =
+                file.sha256.try_into().map_err(|error: NoSha256| error.to_string())?;
+            let data = RunData { name, sha256: Some(sha256), content: None };
+            serde_json::to_value(data).map_err(|error| error.to_string())
+        });
+        brief.insert("question".to_owned(), question.into());
+        brief.insert("data".to_owned(), Value::Array(data.collect::<Result<_, String>>()?));
+        self.allocate(&mut brief);
+        Ok(brief)
+    }
+
+    /// Bounds of the attempt: its share of the workflow's, grown after failures.
+    fn allocate(&self, brief: &mut Map<String, Value>) {
+        let StepStarted { nano_dollars, tokens, grown, .. } = self.attempt.started;
+        if let Some(Value::Object(limits)) = brief.get_mut("limits")
+            && let Some(memory) = limits.get("memory_bytes").and_then(Value::as_u64)
+        {
+            limits.insert("memory_bytes".to_owned(), self.grown_memory(memory).into());
+        }
+        let mut budget = match brief.remove("budget") {
+            Some(Value::Object(budget)) => budget,
+            _ => Map::new(),
+        };
+        if let (Some(factor), Some(turns)) =
+            (self.step.retry.budget, budget.get("turns").and_then(Value::as_u64))
+        {
+            budget.insert("turns".to_owned(), factor.grow(turns, grown).min(1000).into());
+        }
+        for (field, bound) in [("nano_dollars", nano_dollars), ("tokens", tokens)] {
+            if let Some(bound) = bound {
+                budget.insert(field.to_owned(), bound.into());
+            }
+        }
+        brief.insert("budget".to_owned(), Value::Object(budget));
+    }
+
+    async fn run_ended(&mut self, id: &str) -> Result<Run, Failed> {
+        let (client, mut pause, mut is_cancelled) = (self.client.clone(), FIRST_POLL, false);
+        loop {
+            // Also after a request to cancel: the usage of the run counts.
+            let (_quiet, mut never) = watch::channel(false);
+            let run = insist(&mut never, || client.run(id)).await?;
+            if run.end.is_some() {
+                return Ok(run);
+            }
+            match rest(&mut self.stop, pause).await {
+                Err(Failed::Cancelled) if is_cancelled => tokio::time::sleep(pause).await,
+                Err(Failed::Cancelled) => {
+                    is_cancelled = true;
+                    let _ = client.steer_run(id, &RunWish::Cancel, None).await;
+                }
+                other => other?,
+            }
+            pause = LAST_POLL.min(pause * 2);
+        }
+    }
+
+    async fn run_outputs(&mut self, run: &Run) -> Result<Outputs, Failed> {
+        let mut outputs = Outputs::default();
+        let client = self.client.clone();
+        for file in &run.files {
+            if file.bytes > MAX_FILE_BYTES as u64 {
+                return Err(Failed::Failed(format!("file `{}` is too long", file.name)));
+            }
+            let read = || client.run_file(&run.id, &file.name);
+            let content = insist(&mut self.stop, read).await?;
+            let (name, file) = self.kept(file.name.clone(), content).await?;
+            outputs.files.insert(name, file);
+        }
+        let answer = run.end.as_ref().and_then(|end| end.result.clone());
+        outputs.answer = bounded_answer(answer)?;
+        Ok(outputs)
+    }
+
+    async fn call(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Made, (Failed, Made)> {
+        let done = self.call_outputs(inputs).await;
+        done.map(|outputs| (outputs, Used::default())).map_err(|it| (it, Made::default()))
+    }
+
+    async fn call_outputs(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Outputs, Failed> {
+        let call = self.step.call_step().map_err(|error| Failed::Failed(error.to_string()))?;
+        let time = call.timeout_ms.map(|time| Duration::from_millis(time.get()));
+        let time = time.unwrap_or(DEFAULT_CALL_TIME);
+        let id = match self.attempt.id.clone() {
+            Some(id) => id,
+            None => {
+                let id = self.make_sandbox(&call, time).await?;
+                self.put_inputs(&id, inputs).await?;
+                belljar_fault::point("workflow.inputs_written");
+                self.place(&id).await?;
+                id
+            }
+        };
+        let sandbox = self.client.sandbox(&id);
+        let command = Command {
+            argv: call.argv.into_iter().map(String::from).collect(),
+            script: call.script.map(String::from),
+            env: call.env,
+            timeout: Some(time),
+            ..Command::default()
+        };
+        let key = self.key("call")?;
+        let run = || async { sandbox.run(&command, Some(&key)).await?.finish().await };
+        let mut stop = self.stop.clone();
+        let ran = tokio::select! {
+            ran = insist(&mut self.stop, run) => ran?,
+            // Its sandbox ends, and the call with it.
+            is_told = async { stop.wait_for(|is| *is).await.is_ok() } => {
+                return Err(if is_told { Failed::Cancelled } else { Failed::Abandoned });
+            }
+        };
+        if ran.end.reason != EndReason::Done || ran.end.exit_code != Some(0) {
+            let said = &ran.stderr[ran.stderr.len().saturating_sub(MAX_ERROR_BYTES)..];
+            let status = ran.end.exit_code.map(|code| format!(" with status {code}"));
+            return Err(Failed::Failed(format!(
+                "the call ended as `{}`{}: {}",
+                ran.end.reason.as_str(),
+                status.unwrap_or_default(),
+                String::from_utf8_lossy(said).trim(),
+            )));
+        }
+        let answer = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
+        let mut outputs = Outputs { answer: bounded_answer(Some(answer))?, ..Outputs::default() };
+        for name in self.step.outputs.clone() {
+            let read = || async { sandbox.read_file(&name).await?.bytes(MAX_FILE_BYTES).await };
+            let content = insist(&mut self.stop, read).await.map_err(|failed| match failed {
+                Failed::Failed(error) => Failed::Failed(format!("output `{name}`: {error}")),
+                other => other,
+            })?;
+            let (name, file) = self.kept(name, content).await?;
+            outputs.files.insert(name, file);
+        }
+        Ok(outputs)
+    }
+
+    async fn make_sandbox(&mut self, call: &CallStep, time: Duration) -> Result<String, Failed> {
+        let invalid = |error: OutOfBounds| Failed::Failed(error.to_string());
+        let base = || Name::try_from("base".to_owned()).map_err(invalid);
+        let template = call.template.clone().map_or_else(base, Ok)?;
+        let mut wish = CreateSandbox::of(template);
+        let seconds = Seconds::try_from((time + SLACK).as_secs()).map_err(invalid)?;
+        wish.timeout_seconds = Some(seconds);
+        wish.metadata.insert("workflow".to_owned(), self.workflow.clone());
+        wish.tier = call.tier;
+        wish.limits = call.limits;
+        if let Some(memory) = call.limits.memory_bytes {
+            let memory = self.grown_memory(memory.get());
+            wish.limits.memory_bytes = Some(Count::try_from(memory).map_err(invalid)?);
+        }
+        // A step without `network` has none, whatever the server's default is.
+        wish.network = Some(call.network.clone().unwrap_or_default());
+        wish.operations = call.operations.clone();
+        let (client, key) = (self.client.clone(), self.key("sandbox")?);
+        let made = insist(&mut self.stop, || client.create(&wish, Some(&key))).await?;
+        Ok(made.id)
+    }
+
+    async fn put_inputs(
+        &mut self,
+        id: &str,
+        inputs: BTreeMap<String, Datum>,
+    ) -> Result<(), Failed> {
+        for (name, datum) in inputs {
+            match datum {
+                Datum::Value(value) => self.put_input(id, &name, text(&value).into()).await?,
+                Datum::File(file) => {
+                    let content = self.content(&name, &file).await?;
+                    self.put_input(id, &name, content).await?;
+                }
+                Datum::Files(files) => {
+                    for (index, file) in files.iter().enumerate() {
+                        let content = self.content(&name, file).await?;
+                        self.put_input(id, &format!("{index}-{name}"), content).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn content(&self, name: &str, file: &FileRef) -> Result<Bytes, Failed> {
+        let content = self.files.get(&self.tenant, &file.sha256).await;
+        content.map_err(|error| Failed::Failed(format!("input `{name}`: {error}")))
+    }
+
+    async fn put_input(&mut self, id: &str, name: &str, content: Bytes) -> Result<(), Failed> {
+        let sandbox = self.client.sandbox(id);
+        insist(&mut self.stop, || sandbox.write_file(name, content.clone())).await.map(drop)
+    }
+}
+
+fn bounded_answer(answer: Option<String>) -> Result<Option<String>, Failed> {
+    match answer {
+        Some(answer) if answer.len() > MAX_ANSWER_BYTES => Err(Failed::Failed(format!(
+            "the answer is longer than {MAX_ANSWER_BYTES} bytes; write a file instead"
+        ))),
+        answer => Ok(answer),
+    }
+}
