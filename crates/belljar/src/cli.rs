@@ -41,6 +41,7 @@ mod serve;
 mod template;
 mod usage;
 mod webhooks;
+mod workflow;
 
 pub(crate) use admin::{
     Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
@@ -70,6 +71,7 @@ pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 pub(crate) use template::{Template, TemplateAction};
 pub(crate) use usage::{Usage, UsageSums};
 pub(crate) use webhooks::{Webhooking, Webhooks, WebhooksAction};
+pub(crate) use workflow::{Workflow, WorkflowAction, WorkflowRun};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,6 +115,7 @@ pub(crate) enum Command {
     Usage(Usage),
     Webhooks(Webhooks),
     Approvals(Approvals),
+    Workflow(Workflow),
     Cassette(Cassette),
     Dataset(Dataset),
     Doctor(Doctor),
@@ -336,6 +339,7 @@ impl Cli {
             Command::Usage(usage) => (usage.json, false),
             Command::Webhooks(webhooks) => (webhooks.json, false),
             Command::Approvals(approvals) => (approvals.json, false),
+            Command::Workflow(workflow) => (workflow.json, false),
             Command::Admin(admin) => (admin.json, false),
             Command::Dataset(dataset) => dataset.output(),
             Command::Doctor(doctor) => (doctor.json, false),
@@ -384,6 +388,7 @@ impl Command {
             | Self::Usage(_)
             | Self::Webhooks(_)
             | Self::Approvals(_)
+            | Self::Workflow(_)
             | Self::Tls(_)
             | Self::Admin(_)
             | Self::Dev(_) => 1,

@@ -30,3 +30,5 @@ pub(crate) mod tls;
 pub(crate) mod usage;
 mod webhooking;
 pub(crate) mod webhooks;
+pub(crate) mod workflow;
+mod workflowing;

@@ -83,6 +83,9 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Usage(options) => commands::usage::run(options, config, printer).await,
         Command::Webhooks(options) => commands::webhooks::run(options, config, printer).await,
         Command::Approvals(options) => commands::approvals::run(options, config, printer).await,
+        Command::Workflow(options) => {
+            Box::pin(commands::workflow::run(options, config, printer)).await
+        }
         Command::Cassette(options) => commands::cassette::run(options, config, printer),
         Command::Dataset(options) => commands::dataset::run(options, config, printer),
         Command::Doctor(options) => commands::doctor::run(options, config, printer).await,

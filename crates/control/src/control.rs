@@ -79,6 +79,7 @@ struct Inner {
     well: Mutex<Option<Instant>>,
     runs: OnceLock<TenantService>,
     webhooks: OnceLock<TenantService>,
+    workflows: OnceLock<TenantService>,
     /// Of requests that have no key: those of runs that are worked on here.
     tenants: KnownTenants,
     /// Messages of each node that are heard at the same time.
@@ -119,6 +120,7 @@ impl Control {
             runs: OnceLock::new(),
             tenants: KnownTenants::default(),
             webhooks: OnceLock::new(),
+            workflows: OnceLock::new(),
             node_places: NodePlaces::default(),
             learned: tokio::sync::Mutex::default(),
         })))
@@ -230,6 +232,14 @@ impl Control {
 
     pub(crate) fn webhooks(&self) -> Option<&TenantService> {
         self.0.webhooks.get()
+    }
+
+    pub(crate) fn workflows(&self) -> Option<&TenantService> {
+        self.0.workflows.get()
+    }
+
+    pub(crate) fn set_workflows(&self, workflows: TenantService) {
+        let _ = self.0.workflows.set(workflows);
     }
 
     pub(crate) fn set_webhooks(&self, webhooks: TenantService) {

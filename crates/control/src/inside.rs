@@ -24,7 +24,7 @@ pub struct Inside {
     control: Arc<dyn Fn() -> Option<Control> + Send + Sync>,
 }
 
-/// Answers requests about runs or webhooks in the name of the tenant that it is told.
+/// Answers requests about runs, webhooks or workflows in the name of the tenant that it is told.
 pub(crate) struct TenantService(Box<Answers>);
 
 type Answers = dyn Fn(&str, Request<Body>) -> BoxFuture<'static, Response> + Send + Sync;
@@ -55,6 +55,29 @@ impl Control {
         self.set_webhooks(TenantService(Box::new(move |tenant, request| {
             Box::pin(answer(tenant, request))
         })));
+    }
+
+    /// Has requests about workflows answered, likewise.
+    pub fn offer_workflows<F, A>(&self, answer: F)
+    where
+        F: Fn(&str, Request<Body>) -> A + Send + Sync + 'static,
+        A: Future<Output = Response> + Send + 'static,
+    {
+        self.set_workflows(TenantService(Box::new(move |tenant, request| {
+            Box::pin(answer(tenant, request))
+        })));
+    }
+
+    pub(crate) async fn answer_workflows(
+        &self,
+        caller: &Caller,
+        request: Request<Body>,
+    ) -> Result<Response, Refusal> {
+        let workflows = self.workflows().ok_or_else(|| {
+            let message = "this platform does not offer workflows";
+            Refusal::new(StatusCode::NOT_FOUND, "workflows_not_offered", message)
+        })?;
+        Ok(workflows.answer(caller, request).await)
     }
 
     pub(crate) async fn answer_webhooks(
@@ -108,15 +131,22 @@ impl Inside {
 }
 
 impl Control {
-    async fn answer_for(&self, tenant: &str, request: Request<Body>) -> Result<Response, Refusal> {
+    async fn answer_for(
+        &self,
+        tenant: &str,
+        mut request: Request<Body>,
+    ) -> Result<Response, Refusal> {
+        // A step of a workflow has the cap of the key that created the workflow. Requests from
+        // ports bear no such value.
+        let cap = request.extensions_mut().remove::<OperationCap>().unwrap_or(OperationCap::ALL);
         let known = self.known_tenants().bounds(self.store(), tenant).await;
         let known = known.map_err(|error| self.database(&error))?;
-        let caps = OperationCaps { tenant: known.operations, key: OperationCap::ALL };
+        let caps = OperationCaps { tenant: known.operations, key: cap.clone() };
         let proven = Proven {
             tenant: tenant.to_owned(),
             key: String::new(),
             scopes: vec![Scope::Sandboxes],
-            operations: OperationCap::ALL,
+            operations: cap,
         };
         let caller = Arc::new(Caller { proven, floor: known.floor, caps });
         crate::keyed::serve(self, Surface::Own, &caller, request).await

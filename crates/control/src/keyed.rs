@@ -53,6 +53,7 @@ enum Wants<'a> {
     /// Runs, their figures, or their data.
     Runs,
     Webhooks,
+    Workflows,
     Home,
 }
 
@@ -134,6 +135,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["checkpoints", id, ..] => Wants::Snapshot(id),
         ["runs" | "data", ..] | ["stats" | "usage"] => Wants::Runs,
         ["webhooks", ..] => Wants::Webhooks,
+        ["workflows", ..] => Wants::Workflows,
         ["ended"] => Wants::Ended,
         ["approvals"] => Wants::Approvals,
         // Its id begins with that of its sandbox.
@@ -224,7 +226,10 @@ pub(crate) async fn serve(
         Wants::Webhooks if surface == Surface::Own => {
             control.answer_webhooks(caller, request).await
         }
-        Wants::Home | Wants::Runs | Wants::Webhooks => {
+        Wants::Workflows if surface == Surface::Own => {
+            control.answer_workflows(caller, request).await
+        }
+        Wants::Home | Wants::Runs | Wants::Webhooks | Wants::Workflows => {
             let node = control.home(caller).await?;
             let method = request.method().clone();
             let response = to(control, surface, caller, node, request).await;
@@ -410,6 +415,7 @@ mod tests {
         assert_eq!(wants(get, "/v1/stats"), Wants::Runs);
         assert_eq!(wants(get, "/v1/usage"), Wants::Runs);
         assert_eq!(wants(post, "/v1/webhooks/w/test"), Wants::Webhooks);
+        assert_eq!(wants(post, "/v1/workflows/w/cancel"), Wants::Workflows);
         assert_eq!(wants(get, "/volumes"), Wants::Home);
         assert_eq!(wants(post, "/v3/templates"), Wants::Home);
     }

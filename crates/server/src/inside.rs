@@ -13,8 +13,11 @@ use belljar_actions::{Actions, OnBehalf, Tenant};
 use belljar_model::OperationCaps;
 use belljar_runs::Runs;
 use belljar_webhooks::Webhooks;
+use belljar_workflow::Workflows;
 use http::Request;
 use tower::ServiceExt as _;
+
+use crate::v1::Offers;
 
 /// The API as one tenant has it; cheap to clone.
 #[derive(Debug, Clone)]
@@ -27,7 +30,18 @@ impl Inside {
     /// Whoever has this acts as the tenant for as long as it wants to: no key can
     /// be taken away.
     pub fn new(actions: Actions, tenant: Tenant) -> Self {
-        Self { own: crate::v1::router(actions, None, None), tenant }
+        Self { own: crate::v1::router(actions, Offers::default()), tenant }
+    }
+
+    /// The same, with runs.
+    pub fn with_runs(actions: Actions, runs: Runs, tenant: Tenant) -> Self {
+        let offers = Offers { runs: Some(runs), ..Offers::default() };
+        Self { own: crate::v1::router(actions, offers), tenant }
+    }
+
+    /// Workflows alone, for a process that has no sandboxes itself.
+    pub fn of_workflows(workflows: Workflows, tenant: Tenant) -> Self {
+        Self { own: crate::v1::workflows_alone(workflows), tenant }
     }
 
     /// Runs alone, for a process that has no sandboxes itself.

@@ -7,13 +7,12 @@ use belljar_actions::{Actions, PageKeys};
 use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
 use belljar_e2b::{E2b, Target};
 use belljar_listen::{HostError, host};
-use belljar_runs::Runs;
-use belljar_webhooks::Webhooks;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode};
 use tower::ServiceExt as _;
 
 use crate::behind::Cluster;
+use crate::v1::Offers;
 
 /// All surfaces; cheap to clone.
 #[derive(Debug, Clone)]
@@ -28,13 +27,8 @@ pub(crate) struct Surfaces {
 }
 
 impl Surfaces {
-    pub(crate) fn new(
-        actions: &Actions,
-        runs: Option<Runs>,
-        webhooks: Option<Webhooks>,
-        cluster: Option<Cluster>,
-    ) -> Self {
-        let own = crate::v1::router(actions.clone(), runs, webhooks);
+    pub(crate) fn new(actions: &Actions, offers: Offers, cluster: Option<Cluster>) -> Self {
+        let own = crate::v1::router(actions.clone(), offers);
         let e2b = E2b::new(actions.clone());
         let refusing = crate::v1::refusing_hosts();
         Self { actions: actions.clone(), e2b, own, refusing, cluster }

@@ -4,10 +4,12 @@ use belljar_actions::Actions;
 use belljar_listen::{Doors, Listener, Settings};
 use belljar_runs::Runs;
 use belljar_webhooks::Webhooks;
+use belljar_workflow::Workflows;
 use tokio::sync::oneshot;
 
 use crate::behind::Cluster;
 use crate::route::Surfaces;
+use crate::v1::Offers;
 
 /// Why a server stopped that nobody told to.
 #[derive(Debug, thiserror::Error)]
@@ -19,31 +21,41 @@ pub struct EngineGone;
 pub struct Server {
     actions: Actions,
     surfaces: Surfaces,
-    runs: Option<Runs>,
-    webhooks: Option<Webhooks>,
+    offers: Offers,
     settings: Settings,
 }
 
 impl Server {
     pub fn new(actions: Actions, settings: Settings) -> Self {
-        let surfaces = Surfaces::new(&actions, None, None, None);
-        Self { actions, surfaces, runs: None, webhooks: None, settings }
+        let offers = Offers::default();
+        let surfaces = Surfaces::new(&actions, offers.clone(), None);
+        Self { actions, surfaces, offers, settings }
     }
 
     /// One that also answers questions, and works on them.
     #[must_use]
     pub fn with_runs(self, runs: Runs) -> Self {
-        let hooks = self.webhooks.clone();
-        let surfaces = Surfaces::new(&self.actions, Some(runs.clone()), hooks, None);
-        Self { surfaces, runs: Some(runs), ..self }
+        let offers = Offers { runs: Some(runs), ..self.offers.clone() };
+        self.offering(offers)
     }
 
     /// One that also calls webhooks.
     #[must_use]
     pub fn with_webhooks(self, webhooks: Webhooks) -> Self {
-        let hooks = Some(webhooks);
-        let surfaces = Surfaces::new(&self.actions, self.runs.clone(), hooks.clone(), None);
-        Self { surfaces, webhooks: hooks, ..self }
+        let offers = Offers { webhooks: Some(webhooks), ..self.offers.clone() };
+        self.offering(offers)
+    }
+
+    /// One that also works on workflows.
+    #[must_use]
+    pub fn with_workflows(self, workflows: Workflows) -> Self {
+        let offers = Offers { workflows: Some(workflows), ..self.offers.clone() };
+        self.offering(offers)
+    }
+
+    fn offering(self, offers: Offers) -> Self {
+        let surfaces = Surfaces::new(&self.actions, offers.clone(), None);
+        Self { surfaces, offers, ..self }
     }
 
     /// A node of a platform, which believes what control says of who asks.
@@ -52,8 +64,9 @@ impl Server {
         belljar_telemetry::metrics().before_scrape(move |metrics| {
             metrics.set_certificate_left(identity.certificate_left());
         });
-        let surfaces = Surfaces::new(&actions, None, None, Some(cluster));
-        Self { actions, surfaces, runs: None, webhooks: None, settings }
+        let offers = Offers::default();
+        let surfaces = Surfaces::new(&actions, offers.clone(), Some(cluster));
+        Self { actions, surfaces, offers, settings }
     }
 
     /// Answers until `shutdown`, then lets what runs finish for a while and ends
@@ -68,11 +81,17 @@ impl Server {
             async move { actions.look_after().await }
         });
         let (stop_work, work_stopped) = oneshot::channel::<()>();
-        let working = self.runs.map(|runs| {
+        let Offers { runs, webhooks, workflows } = self.offers;
+        let working = runs.map(|runs| {
             tokio::spawn(async move { runs.work(async { drop(work_stopped.await) }).await })
         });
+        let (stop_workflows, workflows_stopped) = oneshot::channel::<()>();
+        let driving = workflows.map(|workflows| {
+            let stopped = async { drop(workflows_stopped.await) };
+            tokio::spawn(async move { workflows.work(stopped).await })
+        });
         let delivering =
-            self.webhooks.map(|webhooks| tokio::spawn(async move { webhooks.work().await }));
+            webhooks.map(|webhooks| tokio::spawn(async move { webhooks.work().await }));
         self.actions.observe();
         let surfaces = self.surfaces;
         let doors = Doors::open(listeners, self.settings, move |request| {
@@ -84,6 +103,10 @@ impl Server {
             () = shutdown => Ok(()),
             () = self.actions.node().gone() => Err(EngineGone),
         };
+        drop(stop_workflows);
+        if let Some(driving) = driving {
+            let _ = driving.await;
+        }
         // Runs are given back while their sandboxes still answer.
         drop(stop_work);
         if let Some(working) = working {

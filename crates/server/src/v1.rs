@@ -32,6 +32,7 @@ mod sandboxes;
 mod service;
 mod templates;
 mod webhooks;
+mod workflows;
 
 pub(crate) use router::refusing_hosts;
-pub use router::{router, runs_alone, webhooks_alone};
+pub use router::{Offers, router, runs_alone, webhooks_alone, workflows_alone};

@@ -22,7 +22,9 @@ mod traces;
 mod trail;
 
 pub use fields::Value;
-pub use metrics::{Described, Metrics, RunMetrics, Spent, Timer, WebhookMetrics, metrics};
+pub use metrics::{
+    Described, Metrics, RunMetrics, Spent, Timer, WebhookMetrics, WorkflowMetrics, metrics,
+};
 pub use requests::{Route, name_sandbox, observe, origin, pass_on};
 pub use start::{
     Format, Role, Settings, StartError, Telemetry, serve_metrics, start, start_traces,

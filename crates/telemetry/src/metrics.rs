@@ -11,6 +11,7 @@ mod process;
 mod runs;
 mod scrape;
 mod webhooks;
+mod workflows;
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -29,6 +30,7 @@ pub(crate) use listen::listen;
 pub use runs::RunMetrics;
 pub(crate) use scrape::Scrape;
 pub use webhooks::WebhookMetrics;
+pub use workflows::WorkflowMetrics;
 
 /// What this process counts.
 pub struct Metrics {
@@ -74,6 +76,7 @@ pub struct Metrics {
     log_lines: Metric<1, Counter>,
     runs: RunMetrics,
     webhooks: WebhookMetrics,
+    workflows: WorkflowMetrics,
     hooks: Mutex<Vec<Hook>>,
 }
 
@@ -284,6 +287,7 @@ impl Metrics {
             log_lines: Metric::new("log_lines", "Warnings and errors in the log", &["level"]),
             runs: RunMetrics::new(),
             webhooks: WebhookMetrics::new(),
+            workflows: WorkflowMetrics::new(),
             hooks: Mutex::default(),
         }
     }
@@ -334,6 +338,7 @@ impl Metrics {
             log_lines,
             runs,
             webhooks,
+            workflows,
             hooks: _,
         } = self;
         let mut all = vec![
@@ -380,12 +385,18 @@ impl Metrics {
         all.extend(charge_log.enter(registry));
         all.extend(runs.enter(registry));
         all.extend(webhooks.enter(registry));
+        all.extend(workflows.enter(registry));
         all
     }
 
     /// Those of runs.
     pub fn runs(&self) -> &RunMetrics {
         &self.runs
+    }
+
+    /// Those of workflows.
+    pub fn workflows(&self) -> &WorkflowMetrics {
+        &self.workflows
     }
 
     /// Those of webhooks.

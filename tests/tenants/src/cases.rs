@@ -37,6 +37,7 @@ mod turns;
 mod upgrades;
 mod usage;
 mod webhooks;
+mod workflows;
 
 use std::pin::Pin;
 
@@ -168,6 +169,13 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-22/platform", "the same, by control", webhooks::stay_outside_by_control),
     case!("API-04/webhooks", "webhooks of another tenant", webhooks::are_ones_own),
     case!("API-04/webhooks/platform", "the same, by control", webhooks::are_ones_own_by_control),
+    case!("API-04/workflows", "workflows of another tenant", workflows::are_ones_own),
+    case!("RES-10/workflows", "a workflow whose server is killed", workflows::survive_a_restart),
+    case!(
+        "RES-10/workflows/platform",
+        "a workflow whose worker and node are killed",
+        workflows::survive_worker_and_node
+    ),
     case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
     case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),
     case!("GW-24", "operations that a run did not name", operations::hold_for_runs),

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use crate::client::{Client, HANG_LIMIT};
 use crate::models::Scripted;
 use crate::oracle;
-use crate::world::{OPERATIONS, runs, webhooks};
+use crate::world::{OPERATIONS, runs, webhooks, workflows};
 
 /// The node that runs sandboxes.
 pub(crate) const NODE: &str = "one";
@@ -320,6 +320,11 @@ impl Platform {
         Ok(())
     }
 
+    /// Ends the workers of this control at once. Another replica takes over.
+    pub(crate) fn kill_workers(&self) {
+        self.working.abort();
+    }
+
     /// Has the node say nothing more to control. It goes on serving.
     pub(crate) fn silence_node(&self) {
         self.staying.abort();
@@ -394,13 +399,31 @@ fn offer_runs(control: &Control, store: &Store, place: &Path, models: Scripted) 
             async move { inside.answer(&tenant, request).await }
         }))
     });
+    let inside = control.inside();
+    let at_once = if models.has_script() { 4 } else { 0 };
+    let flows =
+        workflows(Arc::new(store.workflows()), runs.data(), at_once, move |tenant, caps| {
+            let (inside, tenant, cap) = (inside.clone(), tenant.to_owned(), caps.key.clone());
+            belljar_client::Client::new(Within::new(move |mut request| {
+                let (inside, tenant) = (inside.clone(), tenant.clone());
+                request.extensions_mut().insert(cap.clone());
+                async move { inside.answer(&tenant, request).await }
+            }))
+        });
+    let surface = Inside::of_workflows(flows.clone(), Tenant::new("nobody"));
+    control.offer_workflows(move |tenant, request| {
+        let surface = surface.of(Tenant::new(tenant));
+        async move { surface.pass(request).await }
+    });
     let worker = runs.clone();
     let surface = Inside::of_runs(runs, Tenant::new("nobody"));
     control.offer_runs(move |tenant, request| {
         let surface = surface.of(Tenant::new(tenant));
         async move { surface.pass(request).await }
     });
-    tokio::spawn(async move { worker.work(std::future::pending()).await })
+    tokio::spawn(async move {
+        tokio::join!(worker.work(std::future::pending()), flows.work(std::future::pending()));
+    })
 }
 
 /// Of a node: `directory` is its own, and runs keep the files of tenants below `shared`.

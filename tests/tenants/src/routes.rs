@@ -31,6 +31,7 @@ impl Sample {
             .replace("{data}", &of.data)
             .replace("{webhook}", &of.webhook)
             .replace("{approval}", &format!("{}.0000000000000000", of.sandbox))
+            .replace("{workflow}", &of.workflow)
             .replace("{file}", "result.md")
             .replace("{turn}", "1")
             .replace("{id}", self.owned(of))
@@ -104,6 +105,9 @@ pub(crate) fn body(operation: Operation) -> Value {
             json!({ "url": "https://hooks.invalid/", "kinds": ["run.waiting"] })
         }
         Operation::DecideApproval => json!({ "decision": "approve" }),
+        Operation::CreateWorkflow => json!({
+            "definition": "name = \"one\"\n[steps.one]\nkind = \"call\"\ncall = { script = \"true\" }",
+        }),
         Operation::ChangeRun => json!({ "budget": { "turns": 3 } }),
         Operation::MoveFile => json!({ "from": "/tmp/secret", "to": "/tmp/moved" }),
         _ => json!({}),

@@ -13,15 +13,17 @@ use belljar_actions::{Actions, Ceiling, Config, EventKind, EventObserver, Keys, 
 use belljar_client::Within;
 use belljar_journal::{
     Directory, FigureFile, FigureStore, Journal, LedgerDirectory, LedgerStore, RowDirectory,
-    RowStore,
+    RowStore, WorkflowDirectory, WorkflowStore,
 };
+use belljar_model::OperationCaps;
 use belljar_node::PoolSize;
 use belljar_objects::Place;
-use belljar_runs::{Data, DataLimits, Parts, RunQuota, Runs, WordHub};
+use belljar_runs::{Data, DataLimits, Parts, RunQuota, Runs, WordHub, WorkflowFiles};
 use belljar_server::{EngineGone, Inside, KEEP_ROWS, Listener, RowKeeper, Server, Settings};
 use belljar_webhooks::{
     Directory as Hooks, EventKind as HookKind, Message, Reach, Schedule, Sender, Shelf, Webhooks,
 };
+use belljar_workflow::Workflows;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use time::OffsetDateTime;
@@ -48,6 +50,8 @@ pub(crate) struct World {
     pub(crate) planted: Arc<Planted>,
     /// Where the engine keeps what belongs to sandboxes that run.
     pub(crate) engine: PathBuf,
+    /// The files of its tenants.
+    pub(crate) data: Data,
     /// The transcripts of its runs.
     pub(crate) journal: Directory,
     keeper: RowKeeper,
@@ -126,6 +130,28 @@ pub(crate) fn webhooks(shelf: Arc<dyn Shelf>) -> anyhow::Result<Webhooks> {
     Ok(Webhooks::new(shelf, sender, settings, |_| {}))
 }
 
+/// Workflows that a worker takes over two seconds after another one was killed.
+pub(crate) fn workflows(
+    store: Arc<dyn WorkflowStore>,
+    data: &Data,
+    at_once: usize,
+    clients: impl Fn(&str, &OperationCaps) -> belljar_client::Client + Send + Sync + 'static,
+) -> Workflows {
+    let parts = belljar_workflow::Parts {
+        store,
+        files: Arc::new(WorkflowFiles::new(data.clone())),
+        clients: Box::new(clients),
+        signal: Box::new(|_| {}),
+    };
+    let settings = belljar_workflow::Settings {
+        lease: Duration::from_secs(2),
+        at_once,
+        most_unfinished: 10_000,
+        ..belljar_workflow::Settings::default()
+    };
+    Workflows::new(parts, settings)
+}
+
 /// Something of a tenant's, to name in requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Belongings {
@@ -142,6 +168,8 @@ pub(crate) struct Belongings {
     pub(crate) run: String,
     pub(crate) data: String,
     pub(crate) webhook: String,
+    /// Nobody works on it, unless the world has models.
+    pub(crate) workflow: String,
 }
 
 impl World {
@@ -213,9 +241,21 @@ impl World {
         });
         let worker = runs.clone();
         let working = tokio::spawn(async move { worker.work(std::future::pending()).await });
+        let with_runs = Inside::with_runs(actions.clone(), runs.clone(), Tenant::new("nobody"));
+        let flows = Arc::new(WorkflowDirectory::open(&place.join("workflows"))?);
+        let at_once = if models.has_script() { 4 } else { 0 };
+        let flows = workflows(flows, runs.data(), at_once, move |tenant, caps| {
+            let (inside, caps) = (with_runs.of(Tenant::new(tenant)), caps.clone());
+            belljar_client::Client::new(Within::new(move |mut request| {
+                let inside = inside.clone();
+                request.extensions_mut().insert(caps.clone());
+                async move { inside.answer(request).await }
+            }))
+        });
+        let data = runs.data().clone();
         let hooks = webhooks(Arc::new(hooks))?;
         let server = Server::new(actions.clone(), Settings::default());
-        let server = server.with_webhooks(hooks).with_runs(runs);
+        let server = server.with_webhooks(hooks).with_runs(runs).with_workflows(flows);
         let server =
             tokio::spawn(
                 async move { server.run(vec![listener], async { drop(stopped.await) }).await },
@@ -227,6 +267,7 @@ impl World {
             nobody: client(None),
             planted: planted.clone(),
             engine,
+            data,
             journal,
             keeper,
             keys,
@@ -329,7 +370,12 @@ impl Client {
         let run = self.json("POST", "/v1/runs", &run).await?.expect(201)?.value()?;
         let hook = json!({ "url": "https://hooks.invalid/", "kinds": ["run.waiting"] });
         let hook = self.json("POST", "/v1/webhooks", &hook).await?.expect(201)?.value()?;
+        let flow =
+            "name = \"wait\"\n[steps.wait]\nkind = \"call\"\ncall = { script = \"sleep 60\" }";
+        let flow = json!({ "definition": flow });
+        let flow = self.json("POST", "/v1/workflows", &flow).await?.expect(201)?.value()?;
         let belongings = Belongings {
+            workflow: text(&flow["id"]).context("no workflow")?,
             webhook: text(&hook["id"]).context("no webhook")?,
             template: text(&template["templateID"]).context("no template")?,
             build: text(&template["buildID"]).context("no build")?,

@@ -13,6 +13,9 @@ pub(crate) struct Running {
     /// Concurrent runs in this process; 0 leaves runs to other replicas
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) runs: usize,
+    /// Concurrent workflows in this process; 0 leaves workflows to other replicas
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub(crate) workflows: usize,
     /// Maximum number of unfinished runs of one tenant; on a platform, of a tenant without a quota
     /// of its own
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -45,4 +48,23 @@ pub(crate) struct Running {
     #[arg(long = "max-run-file", alias = "run-file", value_name = "SIZE")]
     #[arg(default_value = "1G", value_parser = parse_size)]
     pub(crate) run_file: u64,
+}
+
+impl Running {
+    /// Runs of one command on this machine, without a server.
+    pub(crate) fn of_command() -> Self {
+        Self {
+            runs: 8,
+            workflows: 1,
+            max_runs: 1000,
+            max_run_dollars_per_day: None,
+            run_template: "python-data".to_owned(),
+            max_run_time: None,
+            max_run_cost: None,
+            keep_rows: Duration::from_secs(30 * 24 * 3600),
+            max_run_output_tokens: None,
+            run_data: 10 << 30,
+            run_file: 1 << 30,
+        }
+    }
 }

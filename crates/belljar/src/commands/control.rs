@@ -9,10 +9,10 @@ use belljar_doorbell::Doorbell;
 use belljar_identity::ControlKeys;
 use belljar_server::{Listener, RowKeeper, Settings as Bounds, tls};
 use belljar_telemetry::Role;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::cli;
-use crate::commands::{admin, running, webhooking};
+use crate::commands::{admin, running, webhooking, workflowing};
 use crate::config::Config;
 use crate::open_files;
 use crate::output::{Hint as _, Printer};
@@ -57,9 +57,17 @@ pub(crate) async fn run(
             let gateway = (gateway, queue.clone());
             let (runs, gateway) =
                 running::of_platform(running, &control, store, &place, gateway, config).await?;
-            let (stop, stopped) = oneshot::channel::<()>();
-            let stopped = async { drop(stopped.await) };
-            Some((stop, tokio::spawn(async move { runs.work(stopped).await }), gateway))
+            let at_once = running.workflows;
+            let workflows = workflowing::of_platform(at_once, &control, &runs, store);
+            let (stop, stopped) = watch::channel(());
+            let (mut run_stop, mut workflow_stop) = (stopped.clone(), stopped);
+            let working = tokio::spawn(async move {
+                tokio::join!(
+                    runs.work(async { while run_stop.changed().await.is_ok() {} }),
+                    workflows.work(async { while workflow_stop.changed().await.is_ok() {} }),
+                )
+            });
+            Some((stop, working, gateway))
         }
     };
     let webhooks = webhooking::of_platform(&options.webhooks, &control, &store)?;

@@ -16,7 +16,7 @@ use belljar_node::PoolSize;
 use belljar_server::{Listener, RowKeeper, Server, Settings, tls};
 use belljar_telemetry::Role;
 
-use super::{running, webhooking};
+use super::{running, webhooking, workflowing};
 use crate::cli::{Hosting, Serve};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
@@ -56,12 +56,15 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let rows = Arc::new(running::rows_of_server(data));
     let keeper = RowKeeper::start(queue, rows, options.running.keep_rows);
     let runs = running::of_server(&options.running, &actions, data, &hooks).await?;
+    let at_once = options.running.workflows;
+    let workflows = workflowing::of_server(at_once, &actions, &runs, data)?;
     let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks.clone()))?;
     let own = actions.clone();
     let server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
             .with_webhooks(webhooks)
-            .with_runs(runs);
+            .with_runs(runs)
+            .with_workflows(workflows);
     let stopped = async {
         interrupt.wait().await;
         printer.note("stopping: waiting for requests in progress, then every sandbox ends");

@@ -20,3 +20,4 @@ mod run;
 mod serve;
 mod shell;
 mod units;
+mod workflow;

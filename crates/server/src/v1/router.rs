@@ -10,20 +10,29 @@ use belljar_api::{Access, Method, Operation};
 use belljar_listen::HostError;
 use belljar_runs::Runs;
 use belljar_webhooks::Webhooks;
+use belljar_workflow::Workflows;
 use http::StatusCode;
 
 use super::failure::Failure;
 use super::{
     approvals, authenticate, calls, checkpoints, contexts, data, events, fence, files, label,
-    network, runs, sandboxes, service, templates, webhooks,
+    network, runs, sandboxes, service, templates, webhooks, workflows,
 };
 
 /// The longest body that is read as a whole. Files are streams, and bounded by
 /// the sandbox's disk.
 const LONGEST_BODY: usize = 8 << 20;
 
+/// The parts of the API that a process may offer or not.
+#[derive(Debug, Clone, Default)]
+pub struct Offers {
+    pub runs: Option<Runs>,
+    pub webhooks: Option<Webhooks>,
+    pub workflows: Option<Workflows>,
+}
+
 /// Our own API; what is not offered is answered with 404.
-pub fn router(actions: Actions, offered: Option<Runs>, hooks: Option<Webhooks>) -> Router {
+pub fn router(actions: Actions, offers: Offers) -> Router {
     let keyed = middleware::from_fn_with_state(actions.clone(), authenticate::authenticate);
     let inside = middleware::from_fn_with_state(actions.clone(), authenticate::inside);
     let fenced = middleware::from_fn_with_state(actions.clone(), fence::fence);
@@ -46,7 +55,7 @@ pub fn router(actions: Actions, offered: Option<Runs>, hooks: Option<Webhooks>) 
     }
     // Whoever opens the server in a browser wants to read.
     let router = router.route("/", get(async || Redirect::temporary("/docs")));
-    finished(router, offered, hooks).with_state(actions)
+    finished(router, offers).with_state(actions)
 }
 
 /// The part of it that needs no sandboxes of this process: for whoever has proven who
@@ -59,7 +68,7 @@ pub fn runs_alone(offered: Runs) -> Router {
             router = router.route(operation.route().path, served.route_layer(proven.clone()));
         }
     }
-    finished(router, Some(offered), None)
+    finished(router, Offers { runs: Some(offered), ..Offers::default() })
 }
 
 /// Webhooks alone, for a process that has no sandboxes itself.
@@ -71,7 +80,19 @@ pub fn webhooks_alone(offered: Webhooks) -> Router {
             router = router.route(operation.route().path, served.route_layer(proven.clone()));
         }
     }
-    finished(router, None, Some(offered))
+    finished(router, Offers { webhooks: Some(offered), ..Offers::default() })
+}
+
+/// Workflows alone, for a process that has no sandboxes itself.
+pub fn workflows_alone(offered: Workflows) -> Router {
+    let proven = middleware::from_fn(authenticate::proven);
+    let mut router = Router::new();
+    for &operation in Operation::ALL {
+        if let Some(served) = of_workflows(operation) {
+            router = router.route(operation.route().path, served.route_layer(proven.clone()));
+        }
+    }
+    finished(router, Offers { workflows: Some(offered), ..Offers::default() })
 }
 
 /// Answers every request as one whose host is refused; the error is among its extensions.
@@ -84,11 +105,7 @@ pub(crate) fn refusing_hosts() -> Router {
 }
 
 /// With what holds for every route.
-fn finished<S: Clone + Send + Sync + 'static>(
-    router: Router<S>,
-    offered: Option<Runs>,
-    hooks: Option<Webhooks>,
-) -> Router<S> {
+fn finished<S: Clone + Send + Sync + 'static>(router: Router<S>, offers: Offers) -> Router<S> {
     router
         .method_not_allowed_fallback(async || {
             let message = "this path does not support this method";
@@ -101,8 +118,9 @@ fn finished<S: Clone + Send + Sync + 'static>(
         })
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(Extension(service::Texts::make()))
-        .layer(Extension(runs::Offered(offered)))
-        .layer(Extension(webhooks::OfferedWebhooks(hooks)))
+        .layer(Extension(runs::Offered(offers.runs)))
+        .layer(Extension(webhooks::OfferedWebhooks(offers.webhooks)))
+        .layer(Extension(workflows::OfferedWorkflows(offers.workflows)))
         .layer(middleware::from_fn(label::label))
 }
 
@@ -158,6 +176,19 @@ fn of_webhooks<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option
         Operation::RotateWebhook => on(filter, webhooks::rotate),
         Operation::EnableWebhook => on(filter, webhooks::enable),
         Operation::ListWebhookDeliveries => on(filter, webhooks::deliveries),
+        _ => return None,
+    })
+}
+
+fn of_workflows<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<MethodRouter<S>> {
+    let filter = filter(operation);
+    Some(match operation {
+        Operation::CreateWorkflow => on(filter, workflows::create),
+        Operation::ListWorkflows => on(filter, workflows::list),
+        Operation::GetWorkflow => on(filter, workflows::get),
+        Operation::CancelWorkflow => on(filter, workflows::cancel),
+        Operation::GraphWorkflow => on(filter, workflows::graph),
+        Operation::ReadWorkflowFile => on(filter, workflows::read_file),
         _ => return None,
     })
 }
@@ -237,6 +268,12 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::RotateWebhook
         | Operation::EnableWebhook
         | Operation::ListWebhookDeliveries => of_webhooks(operation).unwrap_or_default(),
+        Operation::CreateWorkflow
+        | Operation::ListWorkflows
+        | Operation::GetWorkflow
+        | Operation::CancelWorkflow
+        | Operation::GraphWorkflow
+        | Operation::ReadWorkflowFile => of_workflows(operation).unwrap_or_default(),
         Operation::ListTemplates => on(filter, templates::list),
         Operation::GetTemplate => on(filter, templates::get),
         Operation::FollowEvents => on(filter, events::all),
@@ -259,6 +296,8 @@ mod tests {
             assert_eq!(of_runs::<()>(*operation).is_some(), is_ours, "{operation:?}");
             let is_hook = operation.route().tag == "webhooks";
             assert_eq!(of_webhooks::<()>(*operation).is_some(), is_hook, "{operation:?}");
+            let is_workflow = operation.route().tag == "workflows";
+            assert_eq!(of_workflows::<()>(*operation).is_some(), is_workflow, "{operation:?}");
         }
     }
 }

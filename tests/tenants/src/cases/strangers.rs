@@ -22,6 +22,7 @@ fn nothing() -> Belongings {
         run: "abcdefghijklmnopqrstuvwxyz"[..26].to_owned(),
         data: "0".repeat(64),
         webhook: format!("wh_{}", "0".repeat(32)),
+        workflow: format!("wf_{}", "0".repeat(32)),
     }
 }
 
@@ -75,8 +76,10 @@ fn neutral(answer: &Answer, of: &Belongings) -> String {
         run,
         data,
         webhook,
+        workflow,
     } = of;
-    for id in [sandbox, context, checkpoint, template, build, volume, secret, run, data, webhook] {
+    let ids = [sandbox, context, checkpoint, template, build, volume, secret, run, data, webhook];
+    for id in ids.into_iter().chain([workflow]) {
         text = text.replace(id.as_str(), "ID");
     }
     text = text.replace(&format!("pid {call} "), "pid ID ");
@@ -105,7 +108,7 @@ async fn owner_may(owner: &Client) -> anyhow::Result<usize> {
         // Nobody works on the run, so it has made nothing; but that is said of a run that
         // is there.
         let lacks = match operation {
-            Operation::ReadRunFile => Some("file_not_found"),
+            Operation::ReadRunFile | Operation::ReadWorkflowFile => Some("file_not_found"),
             Operation::GetTurn => Some("turn_not_found"),
             _ => None,
         };
