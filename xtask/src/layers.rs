@@ -133,9 +133,15 @@ pub(crate) const TABLE: &[Row] = &[
     ),
     row(
         Layer::Mechanisms,
+        "pipeline",
+        "typed messages between Planner, Coder, Executor and Debugger; rules that play them",
+        &["objects"],
+    ),
+    row(
+        Layer::Mechanisms,
         "journal",
         "the durable transcript of runs: events, leases, what to do next; in a directory",
-        &["model", "objects"],
+        &["model", "objects", "pipeline"],
     ),
     row(
         Layer::Mechanisms,
@@ -223,7 +229,10 @@ pub(crate) const TABLE: &[Row] = &[
         Layer::Services,
         "agent",
         "runs the loop of model and tools, records each step",
-        &["model", "api", "objects", "journal", "dataset", "llm", "provider", "client", "fault"],
+        &[
+            "model", "api", "objects", "pipeline", "journal", "dataset", "llm", "provider",
+            "client", "fault",
+        ],
     ),
     row(
         Layer::Services,
@@ -260,6 +269,7 @@ pub(crate) const TABLE: &[Row] = &[
         &[
             "model",
             "objects",
+            "pipeline",
             "journal",
             "dataset",
             "provider",
@@ -281,6 +291,7 @@ pub(crate) const TABLE: &[Row] = &[
             "identity",
             "listen",
             "objects",
+            "pipeline",
             "journal",
             "node",
             "actions",
@@ -301,6 +312,7 @@ pub(crate) const TABLE: &[Row] = &[
             "bus",
             "sandbox",
             "template",
+            "pipeline",
             "journal",
             "store",
             "webhooks",

@@ -1,0 +1,112 @@
+//! Plans by keywords.
+
+use serde::{Deserialize, Serialize};
+
+use super::Task;
+use crate::message::{Language, Output, Plan};
+
+/// The Planner's input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRequest {
+    pub question: String,
+    /// Answers of a human to earlier questions, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
+}
+
+/// Words before the verb of a request.
+const OPENING: &[&str] = &[
+    "please",
+    "can",
+    "could",
+    "you",
+    "i",
+    "want",
+    "need",
+    "write",
+    "make",
+    "create",
+    "me",
+    "a",
+    "an",
+    "the",
+    "small",
+    "simple",
+    "python",
+    "javascript",
+    "js",
+    "node",
+    "node.js",
+    "script",
+    "program",
+    "code",
+    "that",
+    "which",
+    "to",
+    "in",
+    "using",
+    "for",
+];
+
+/// Reads the language, the libraries and the task off the words of a request.
+pub fn plan(request: &PlanRequest) -> Result<Plan, String> {
+    // The last words of a human count most.
+    let mut texts = request.hints.iter().rev().chain([&request.question]);
+    let known = texts.find_map(|text| Some((text, Task::find(text)?)));
+    let Some((text, task)) = known else {
+        return Err("Fixed rules plan here, without a language model. They know mean, median and \
+                    stdev, Fibonacci numbers, primes, a table with polars or pandas, and chunks \
+                    with lodash."
+            .to_owned());
+    };
+    let dependencies = match task {
+        Task::Frame(library) => vec![library.to_owned()],
+        Task::Chunks => vec!["lodash".to_owned()],
+        Task::Statistics | Task::Fibonacci | Task::Primes => Vec::new(),
+    };
+    let language = match task {
+        Task::Chunks => Language::Javascript,
+        Task::Frame(_) => Language::Python,
+        _ => language(&request.question),
+    };
+    let task = described(text, task);
+    let (steps, inputs) = (Vec::new(), Vec::new());
+    Ok(Plan { language, dependencies, task, steps, inputs, output: Output::Text })
+}
+
+fn language(text: &str) -> Language {
+    let is_named = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        ["javascript", "js", "node", "node.js", "nodejs"].contains(&word.as_str())
+    };
+    if text.split_whitespace().any(is_named) { Language::Javascript } else { Language::Python }
+}
+
+/// The task in words that are never the request's own.
+fn described(text: &str, task: Task) -> String {
+    let words = summary(text);
+    let request = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    if words.to_lowercase().contains(request.trim_end_matches(['.', '!', '?'])) {
+        return task.describe().to_owned();
+    }
+    words
+}
+
+/// The request as an imperative: `computes the mean` becomes `compute mean`.
+fn summary(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| word.trim_end_matches(['.', '!', '?', ',']));
+    let is_opening = |word: &&str| OPENING.contains(&word.to_lowercase().as_str());
+    let mut words: Vec<String> = words
+        .skip_while(is_opening)
+        .filter(|word| !["the", "The"].contains(word))
+        .map(str::to_owned)
+        .collect();
+    if let Some(verb) = words.first_mut() {
+        let is_plural = verb.ends_with('s') && !verb.ends_with("ss");
+        *verb = verb.to_lowercase();
+        if is_plural {
+            verb.pop();
+        }
+    }
+    words.join(" ")
+}
