@@ -11,6 +11,7 @@ use time::OffsetDateTime;
 
 use crate::answer::said;
 use crate::budget::status;
+use crate::pipeline;
 use crate::prompt::{Facts, Texts};
 use crate::tools;
 
@@ -25,6 +26,9 @@ pub(crate) fn compose_without_status(events: &[Event], facts: &Facts) -> Convers
 }
 
 fn composed(events: &[Event], facts: &Facts, mut talk: Talk) -> Conversation {
+    if let Some(conversation) = pipeline::conversation(events, facts) {
+        return conversation;
+    }
     let created = events.iter().find_map(|event| match &event.body {
         Body::RunCreated(created) => Some(created),
         _ => None,

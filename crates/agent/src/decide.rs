@@ -22,10 +22,12 @@ use belljar_journal::event::{
 };
 use belljar_journal::{Asked, Call, Ending, Next, Pending};
 use belljar_model::{ExecId, SandboxId, Sequence};
+use belljar_pipeline::Message;
 use time::OffsetDateTime;
 
 use crate::answer::{CONTEXT_FULL, MAX_OUTPUT, NO_ANSWER, REFUSAL};
 use crate::budget::{Clause, turns_left};
+use crate::pipeline;
 use crate::story::Story;
 
 /// A model that says nothing is told so this often.
@@ -68,6 +70,8 @@ pub enum Step<'a> {
         exec: &'a ExecId,
         sandbox: &'a SandboxId,
     },
+    /// Write a message of a pipeline down.
+    Send(Box<Message>),
     Close(Closing),
 }
 
@@ -121,6 +125,9 @@ fn held<'a>(story: &Story, step: Step<'a>) -> Step<'a> {
 
 fn between(story: &Story, now: OffsetDateTime, turn: u32, attempt: u32) -> Step<'_> {
     let view = &story.view;
+    if let Some(pipeline) = &story.pipeline {
+        return pipeline::between(story, pipeline, now, turn, attempt);
+    }
     if let Some(answer) = &story.answer {
         return Step::Close(Closing {
             result: Some(answer.clone()),
@@ -172,7 +179,7 @@ fn between(story: &Story, now: OffsetDateTime, turn: u32, attempt: u32) -> Step<
     }
 }
 
-fn used_up(story: &Story, now: OffsetDateTime) -> Vec<Clause> {
+pub(crate) fn used_up(story: &Story, now: OffsetDateTime) -> Vec<Clause> {
     let mut clauses = Clause::all(&story.view, story.began.unwrap_or(now), now);
     let is_short = |clause: &Clause| clause.limit == Limit::Money && story.is_short;
     clauses.retain(|clause| clause.is_used_up() || is_short(clause));
@@ -217,7 +224,7 @@ fn without_interpreter(template: &str, why: &str) -> Closing {
     Closing::failed(ErrorCategory::Sandbox, &message)
 }
 
-fn in_trouble(trouble: LlmTrouble, message: &str) -> Closing {
+pub(crate) fn in_trouble(trouble: LlmTrouble, message: &str) -> Closing {
     if trouble == LlmTrouble::OutOfBudget {
         let message = Some(message.to_owned());
         return Closing { message, ..Closing::of(Outcome::Exhausted) };

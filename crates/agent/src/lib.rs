@@ -12,6 +12,7 @@ mod invented;
 mod money;
 mod network;
 mod output;
+mod pipeline;
 mod prompt;
 mod recording;
 mod retry;
@@ -38,6 +39,7 @@ pub use data::{
 };
 pub use decide::{Closing, Step, decide};
 pub use money::Prices;
+pub use pipeline::{Attempt, Pipeline, Rules, Tried};
 pub use prompt::{Facts, PROMPT, Texts};
 pub use recording::{Recording, RecordingError};
 pub use retry::{Larger, NoRetry, retry};

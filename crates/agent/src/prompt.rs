@@ -6,6 +6,7 @@
 use belljar_journal::RunView;
 use belljar_journal::event::{Budget, Injected, NetworkAccess, Prompt, RunCreated};
 use belljar_objects::Digest;
+use belljar_pipeline::AgentKind;
 use time::OffsetDateTime;
 
 use crate::brief;
@@ -28,6 +29,15 @@ pub struct Texts {
     restored: &'static str,
     repair: &'static str,
     network: Option<NetworkTexts>,
+    roles: Option<RoleTexts>,
+}
+
+/// The rules of each agent of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoleTexts {
+    pub(crate) planner: &'static str,
+    pub(crate) coder: &'static str,
+    pub(crate) debugger: &'static str,
 }
 
 /// Texts about the network, for runs that have one.
@@ -48,6 +58,7 @@ const REACT_1: Texts = Texts {
     restored: include_str!("../prompts/react/1/restored.md"),
     repair: include_str!("../prompts/react/1/repair.md"),
     network: None,
+    roles: None,
 };
 
 /// The same for runs with a network. The rest have the shorter one, which says that there is none.
@@ -61,7 +72,19 @@ const REACT_NETWORK_1: Texts = Texts {
     ..REACT_1
 };
 
-const ALL: &[Texts] = &[REACT_1, REACT_NETWORK_1];
+/// For runs of several agents. What is said of a network is the same.
+const PIPELINE_1: Texts = Texts {
+    name: "pipeline",
+    repair: include_str!("../prompts/pipeline/1/repair.md"),
+    roles: Some(RoleTexts {
+        planner: include_str!("../prompts/pipeline/1/planner.md"),
+        coder: include_str!("../prompts/pipeline/1/coder.md"),
+        debugger: include_str!("../prompts/pipeline/1/debugger.md"),
+    }),
+    ..REACT_NETWORK_1
+};
+
+const ALL: &[Texts] = &[REACT_1, REACT_NETWORK_1, PIPELINE_1];
 
 /// What a run's words are about, read once when somebody begins to work on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +118,16 @@ impl Texts {
         if access.is_connected() { REACT_NETWORK_1 } else { Self::newest() }
     }
 
+    /// The newest for runs of this agent.
+    pub fn newest_of(agent: AgentKind, access: &NetworkAccess) -> Self {
+        if agent.is_react() { Self::newest_for(access) } else { PIPELINE_1 }
+    }
+
+    /// The rules of the agents of a pipeline; none: there is one model.
+    pub(crate) fn roles(&self) -> Option<RoleTexts> {
+        self.roles
+    }
+
     /// Those that a run began with; none: this version does not have them.
     pub fn of(prompt: &Prompt) -> Option<Self> {
         ALL.iter().copied().find(|texts| texts.prompt() == *prompt)
@@ -112,6 +145,7 @@ impl Texts {
             self.repair,
         ];
         all.extend(self.network.iter().flat_map(|texts| [texts.network, texts.operations]));
+        all.extend(self.roles.iter().flat_map(|it| [it.planner, it.coder, it.debugger]));
         Prompt {
             name: self.name.to_owned(),
             version: self.version.to_owned(),
@@ -173,7 +207,7 @@ impl Texts {
 }
 
 /// What "now" is, with all that follows from it and that models get wrong.
-fn anchor(now: OffsetDateTime) -> String {
+pub(crate) fn anchor(now: OffsetDateTime) -> String {
     let monday = now.date() - time::Duration::days(now.weekday().number_days_from_monday().into());
     let quarter = (u8::from(now.month()) - 1) / 3 + 1;
     format!(
@@ -217,7 +251,8 @@ mod tests {
             .collect();
         expect![[r#"
             react/1 792fb99eb4d24f86de5c2ef2171b7500542e3b2e7e691450c576e61e74cb3a18
-            react-network/1 e64b002883820ca6ce25f9138fff4763acfab50bf6d08a0ed8249b2a1c7b1a02"#]]
+            react-network/1 e64b002883820ca6ce25f9138fff4763acfab50bf6d08a0ed8249b2a1c7b1a02
+            pipeline/1 03b5d33f444e542235c5ef8c420b2d31db99df7d5dfbd6530256e2e6c9ac8180"#]]
         .assert_eq(&digests.join("\n"));
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use belljar_api::bounds::OutOfBounds;
 use belljar_api::call::User;
+use belljar_api::checkpoint::ForkCheckpoint;
 use belljar_api::network::Network;
 use belljar_api::sandbox::{self, ChangeSandbox, CreateSandbox, NotServed, ShownDataset, TierName};
 use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
@@ -34,6 +35,8 @@ const TOKEN_VARIABLE: &str = "BELLJAR_TOKEN_FILE";
 pub(crate) enum RoomError {
     #[error("cannot make a sandbox of `{template}`")]
     Make { template: String, source: Error },
+    #[error("cannot make a sandbox from the checkpoint")]
+    Fork { source: Error },
     #[error("cannot put `{name}` into the sandbox")]
     Put { name: String, source: Error },
     #[error(transparent)]
@@ -124,6 +127,39 @@ impl Rooms {
         }
         self.fill(&self.client.sandbox(id.as_str()).by(User::Root), data).await?;
         Ok(MadeRoom { id, data: Brought::Copied, environment })
+    }
+
+    /// Makes a sandbox from a checkpoint of another one of the run. Its data and its network are
+    /// those of that one.
+    pub(crate) async fn fork(
+        &self,
+        run: &Address,
+        checkpoint: &str,
+        network: &NetworkAccess,
+    ) -> Result<MadeRoom, RoomError> {
+        let mut wish = ForkCheckpoint {
+            timeout_seconds: LIFE.as_secs().try_into().ok(),
+            ..ForkCheckpoint::default()
+        };
+        wish.metadata.insert("run".to_owned(), run.run.to_string());
+        wish.env.insert("BELLJAR_DATA".to_owned(), FOLDER.to_owned());
+        if !network.operations.is_empty() {
+            wish.env.insert(TOKEN_VARIABLE.to_owned(), TOKEN_FILE.to_owned());
+        }
+        let made = self.client.fork_checkpoint(checkpoint, &wish).await;
+        let made = made.map_err(|source| RoomError::Fork { source })?;
+        let id: SandboxId = made.id.parse().map_err(|_| RoomError::Id)?;
+        let limits = ChosenLimits::from(&made.limits);
+        let environment = Environment { tier: Some(made.tier), limits };
+        Ok(MadeRoom { id, data: self.bring, environment })
+    }
+
+    /// Deletes a checkpoint that no attempt needs any more.
+    pub(crate) async fn forget(&self, checkpoint: &str) {
+        if let Err(error) = self.client.delete_checkpoint(checkpoint).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, checkpoint, "checkpoint not deleted");
+        }
     }
 
     /// Puts data in. It belongs to the template's owner, so the code can read and not

@@ -26,7 +26,18 @@ use crate::trace::RunSpan;
 
 /// The step of a run that asks the model. All other steps are tools.
 const MODEL: &str = "model";
-pub(crate) const TOOLS: &[&str] = &[PYTHON, SHELL, READ, WRITE, FINISH];
+pub(crate) const TOOLS: &[&str] = &[
+    PYTHON,
+    SHELL,
+    READ,
+    WRITE,
+    FINISH,
+    "submit_plan",
+    "submit_code",
+    "submit_diagnosis",
+    "install",
+    "run",
+];
 
 /// What guards call a date that was counted from the machine's clock. All else that
 /// they report is about joins.
@@ -45,6 +56,7 @@ pub(crate) const FAULTS: &[&str] = &[
     "exception",
     "exit",
     "file",
+    "install",
     "join",
     "lost",
     "memory",
@@ -53,6 +65,7 @@ pub(crate) const FAULTS: &[&str] = &[
     "name",
     "no_interpreter",
     "output",
+    "same_code",
     "sandbox",
     "syntax",
     "timeout",

@@ -6,6 +6,7 @@ use belljar_model::EndReason;
 use time::OffsetDateTime;
 
 use crate::output::NO_INTERPRETER;
+use crate::pipeline::Pipeline;
 use crate::tools::{self, FINISH, PYTHON};
 
 /// A run's events, folded.
@@ -38,6 +39,8 @@ pub struct Story {
     pub template: String,
     /// Why nothing could be started to run Python in, of all calls since one was run.
     pub unstarted: Vec<String>,
+    /// None: one model calls tools.
+    pub pipeline: Option<Pipeline>,
 }
 
 impl Story {
@@ -49,7 +52,10 @@ impl Story {
 
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
-            Body::RunCreated(_) => self.began = Some(event.at),
+            Body::RunCreated(created) => {
+                self.began = Some(event.at);
+                self.pipeline = (!created.agent().is_react()).then(Pipeline::default);
+            }
             Body::ForkedFrom(_) => self.begin_anew(event.at),
             Body::LlmRequested(asked) => self.is_last = asked.last,
             Body::LimitHit(hit) if hit.limit == Limit::Money => self.is_short = true,
@@ -89,6 +95,9 @@ impl Story {
             }
             Body::InjectedMessage(message) if message.kind == Injected::Repair => self.repairs += 1,
             _ => {}
+        }
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.apply(event);
         }
         self.view.apply(event);
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use belljar_journal::RunView;
 use belljar_journal::event::{Body, Event, LlmTrouble, Outcome, Tokens};
 use belljar_model::RunId;
+use belljar_pipeline::advice;
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -72,6 +73,8 @@ pub struct Figures {
     pub cut_share: Option<f64>,
     /// Calls that went wrong, by kind.
     pub faults: BTreeMap<String, u64>,
+    /// Remedies for the most frequent of these.
+    pub advice: Vec<String>,
     /// Runs that failed, by reason.
     pub errors: BTreeMap<String, u64>,
     /// What guards reported, by kind.
@@ -136,6 +139,7 @@ impl Tally {
         }
         let nano_dollars = sum(|run| run.nano_dollars);
         let successes = answered.len() as u64;
+        let faults = counted(runs.iter().map(|run| &run.faults));
         Figures {
             runs: all,
             unfinished: having(|run| run.outcome.is_none()),
@@ -157,7 +161,8 @@ impl Tally {
             ),
             calls: sum(|run| run.calls),
             cut_share: share(sum(|run| run.cut), sum(|run| run.calls)),
-            faults: counted(runs.iter().map(|run| &run.faults)),
+            advice: advice(&faults),
+            faults,
             errors: counted(over.iter().filter_map(|run| run.error.clone()).map(once)),
             guards: counted(runs.iter().map(|run| &run.guards)),
             temporal_error_share: share(having(Run::has_temporal_error), all),

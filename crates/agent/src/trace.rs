@@ -141,8 +141,8 @@ pub(crate) struct Spans {
     made_at: Option<OffsetDateTime>,
     made_by: Option<String>,
     parent_run: Option<RunId>,
-    /// Requests without an answer.
-    requests: BTreeMap<Sequence, OffsetDateTime>,
+    /// Requests without an answer: their beginning and their model.
+    requests: BTreeMap<Sequence, (OffsetDateTime, String)>,
     /// Calls without an end.
     calls: BTreeMap<(u32, String), OffsetDateTime>,
     turn: Option<OpenTurn>,
@@ -186,13 +186,13 @@ impl Spans {
                     let (number, has_spans) = (requested.turn, false);
                     self.turn = Some(OpenTurn { number, begin: at, end: at, has_spans });
                 }
-                self.requests.insert(event.seq, at);
+                self.requests.insert(event.seq, (at, requested.model.clone()));
             }
             Body::LlmResponded(answer) => {
-                spans.extend(self.answered(&self.trace(run), provider, before, answer, at));
+                spans.extend(self.answered(&self.trace(run), provider, answer, at));
             }
             Body::LlmFailed(failed) => {
-                spans.extend(self.not_answered(&self.trace(run), provider, before, failed, at));
+                spans.extend(self.not_answered(&self.trace(run), provider, failed, at));
             }
             Body::ToolIntended(intended) => {
                 self.calls.insert((intended.call.turn, intended.call.id.clone()), at);
@@ -249,11 +249,10 @@ impl Spans {
         &mut self,
         trace: &RunTrace,
         provider: &'static str,
-        before: &RunView,
         answer: &LlmResponded,
         at: OffsetDateTime,
     ) -> Option<RunSpan> {
-        let begin = self.requests.remove(&answer.asked)?;
+        let (begin, model) = self.requests.remove(&answer.asked)?;
         self.touch(at);
         Some(RunSpan {
             ids: trace.request(answer.asked),
@@ -263,7 +262,7 @@ impl Spans {
             error: (answer.stop == REFUSAL).then_some(REFUSAL),
             what: SpanKind::Request {
                 turn: answer.turn,
-                model: before.model.clone(),
+                model,
                 provider: system(provider),
                 finish: Some(answer.stop.clone()),
                 tokens: answer.tokens,
@@ -276,11 +275,10 @@ impl Spans {
         &mut self,
         trace: &RunTrace,
         provider: &'static str,
-        before: &RunView,
         failed: &LlmFailed,
         at: OffsetDateTime,
     ) -> Option<RunSpan> {
-        let begin = self.requests.remove(&failed.asked)?;
+        let (begin, model) = self.requests.remove(&failed.asked)?;
         self.touch(at);
         Some(RunSpan {
             ids: trace.request(failed.asked),
@@ -290,7 +288,7 @@ impl Spans {
             error: Some(failed.trouble.as_str()),
             what: SpanKind::Request {
                 turn: failed.turn,
-                model: before.model.clone(),
+                model,
                 provider: system(provider),
                 finish: None,
                 tokens: Tokens::default(),

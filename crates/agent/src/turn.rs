@@ -18,10 +18,12 @@ use belljar_journal::event::{
 };
 use belljar_journal::{
     Address, BlobError, Failure, FoundRow, Journal, MostRows, ReadError, RowStore, read_all,
+    stage_calls,
 };
 use belljar_model::network as model;
 use belljar_model::rows::{AttributedRow, CallRow, ChangeKind, ConnectionRow, RowBody};
 use belljar_model::{SandboxId, Sequence};
+use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -115,6 +117,7 @@ fn turn_of(body: &Body) -> Option<u32> {
         Body::ToolFinished(it) => it.call.turn,
         Body::GuardReported(it) => it.call.turn,
         Body::ArtifactAdded(it) => it.call.as_ref()?.turn,
+        Body::StageMessage(it) => it.turn,
         _ => return None,
     })
 }
@@ -199,6 +202,10 @@ impl Parts<'_> {
                 }
             }
             Body::ArtifactAdded(it) => turn.files.push(file(&it.artifact)),
+            Body::StageMessage(it) => {
+                let calls = stage_calls(it).into_iter();
+                turn.calls.extend(calls.map(|call| wanted(call.call.id, call.name, call.input)));
+            }
             _ => {}
         }
     }
@@ -275,16 +282,20 @@ fn text(blocks: &[Block]) -> Option<String> {
 
 fn call(block: &Block) -> Option<TurnCall> {
     let Block::ToolUse { id, name, input } = block else { return None };
-    Some(TurnCall {
-        id: id.clone(),
+    Some(wanted(id.clone(), name.clone(), input.clone()))
+}
+
+fn wanted(id: String, name: String, input: Value) -> TurnCall {
+    TurnCall {
+        id,
         call: None,
-        name: name.clone(),
-        input: input.clone(),
+        name,
+        input,
         sandbox: None,
         end: None,
         changes: Vec::new(),
         changes_truncated: false,
-    })
+    }
 }
 
 fn end(finished: &ToolFinished, (output, output_truncated): (String, bool)) -> TurnCallEnd {

@@ -19,6 +19,7 @@ mod network;
 mod obey;
 mod outbox;
 mod replay;
+mod stage;
 mod tape;
 
 use std::sync::Arc;
@@ -435,6 +436,7 @@ impl<'w> Work<'w> {
             Step::Intend(call) => self.intend(call).await?,
             Step::Start(call) => self.start(call).await?,
             Step::Collect { call, exec, sandbox } => self.collect(call, exec, sandbox).await?,
+            Step::Send(message) => self.send(*message).await?,
             Step::Close(closing) => self.close(closing).await?,
         }
         Ok(Round::Again)

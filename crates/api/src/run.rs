@@ -1,6 +1,7 @@
 //! Runs: a question and some files in, an answer out.
 
 mod brief;
+mod pipeline;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use crate::sandbox::{ChosenLimits, TierName};
 pub use brief::{
     EffortName, RunParameters, RunRecording, RunSkill, TemperatureNumber, WantedSkill,
 };
+pub use pipeline::{RunArtifact, RunModels};
 
 /// A run to create.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -79,6 +81,16 @@ pub struct CreateRun {
     /// Lets the model ask you. The run then pauses until `POST /v1/runs/{run}/answer`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub questions: bool,
+    /// Agent of the run: `react` (default: one model that calls tools), `pipeline` (Planner, Coder,
+    /// Executor and Debugger) or `executor` (runs `artifact`, without a model).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Text<1, 64>>,
+    /// Models by role, for the agent `pipeline`. Default: the run's model.
+    #[serde(default, skip_serializing_if = "RunModels::is_empty")]
+    pub models: RunModels,
+    /// Program for the agent `executor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<RunArtifact>,
 }
 
 /// A file of a run: the digest of an uploaded file, or the content itself.
@@ -255,6 +267,12 @@ pub struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     pub model: String,
+    /// Agent of the run. Absent: `react`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Models by role.
+    #[serde(default, skip_serializing_if = "RunModels::is_empty")]
+    pub models: RunModels,
     /// Parameters that the run chose.
     #[serde(default, skip_serializing_if = "RunParameters::is_empty")]
     pub parameters: RunParameters,

@@ -34,6 +34,7 @@ mod objects;
 mod observe;
 #[cfg(test)]
 mod packaging;
+mod pipeline;
 mod platform;
 mod reach;
 mod running;
@@ -64,6 +65,7 @@ pub(crate) use hosting::Hosting;
 pub(crate) use network::{Network, Preset};
 pub(crate) use objects::Sharing;
 pub(crate) use observe::{Observe, trace_command};
+pub(crate) use pipeline::{AgentOptions, Pipeline, PipelineAction};
 pub(crate) use platform::{Control, Node};
 pub(crate) use reach::Reaches;
 pub(crate) use running::Running;
@@ -111,6 +113,7 @@ pub(crate) enum Command {
     Cells(Box<Cells>),
     Agent(Agent),
     Ask(Box<Ask>),
+    Pipeline(Pipeline),
     Runs(Runs),
     Usage(Usage),
     Webhooks(Webhooks),
@@ -335,6 +338,7 @@ impl Cli {
             Command::Cells(cells) => (cells.json, cells.sandbox.quiet),
             Command::Agent(agent) => agent.output(),
             Command::Ask(ask) => (ask.json, ask.quiet),
+            Command::Pipeline(pipeline) => pipeline.output(),
             Command::Runs(runs) => (runs.json, false),
             Command::Usage(usage) => (usage.json, false),
             Command::Webhooks(webhooks) => (webhooks.json, false),
@@ -372,7 +376,8 @@ impl Command {
             | Self::Shell(_)
             | Self::Cells(_)
             | Self::Agent(_)
-            | Self::Ask(_) => 125,
+            | Self::Ask(_)
+            | Self::Pipeline(_) => 125,
             // As `diff` does: 1 says that there is a difference.
             Self::Cassette(_) => 2,
             Self::Dataset(_)

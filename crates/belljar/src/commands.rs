@@ -18,6 +18,7 @@ pub(crate) mod exec;
 mod language;
 mod models;
 pub(crate) mod node;
+pub(crate) mod pipeline;
 mod progress;
 pub(crate) mod run;
 mod running;

@@ -14,6 +14,7 @@ mod control;
 mod life;
 mod model;
 mod network;
+mod pipeline;
 mod tool;
 
 use belljar_model::{Generation, Sequence};
@@ -35,6 +36,7 @@ pub use life::{
 };
 pub use model::{Block, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt, Tokens};
 pub use network::{NetworkAccess, NetworkRefusal, NetworkUsed};
+pub use pipeline::{SnapshotRefused, StageMessage};
 pub use tool::{
     Brought, CallRef, Cut, Output, SandboxAttached, SnapshotTaken, ToolFault, ToolFinished,
     ToolIntended, ToolStarted, Used,
@@ -44,8 +46,9 @@ pub use tool::{
 /// does not know it would execute the run's code behind another wall, and may not claim it.
 /// 3 brought its network access, the brief of its model, recordings, deviations, steps, breakpoints
 /// and questions to humans: an older worker would give it no network, not follow its brief, or go on
-/// where it has to wait.
-pub const FORMAT: u32 = 3;
+/// where it has to wait. 4 brought agents other than the model with its tools: an older worker would
+/// take a pipeline for such a run.
+pub const FORMAT: u32 = 4;
 
 /// One line of a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,6 +107,7 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
+                    Self::RunCreated(created) if !created.agent().is_react() => 4,
                     Self::RunCreated(created)
                         if created.has_network() || created.has_brief() || created.can_ask() =>
                     {
@@ -165,6 +169,8 @@ kinds! {
     "guard_reported" v 1 = GuardReported,
     "artifact_added" v 1 = ArtifactAdded,
     "snapshot_taken" v 1 = SnapshotTaken,
+    "snapshot_refused" v 4 = SnapshotRefused,
+    "stage_message" v 4 = StageMessage,
     "recording_made" v 3 = RecordingMade,
     "parameter_deviated" v 3 = ParameterDeviated,
     "injected_message" v 1 = InjectedMessage,

@@ -42,6 +42,8 @@ impl Key {
             Body::ToolFinished(it) => format!("finish:{}:{}", it.call.turn, it.call.id),
             Body::NetworkUsed(it) => format!("network:{}:{}", it.call.turn, it.call.id),
             Body::SnapshotTaken(it) => format!("snapshot:{}", it.after),
+            Body::SnapshotRefused(it) => format!("snapshot:{}", it.after),
+            Body::StageMessage(it) => format!("message:{}:{}", it.turn, it.message.kind()),
             Body::RecordingMade(_) => "recording".to_owned(),
             Body::ParameterDeviated(it) => {
                 format!("deviation:{}:{}", it.parameter, it.cause.as_str())

@@ -49,8 +49,9 @@ pub use ledger::{
 };
 pub use row_store::{Charged, FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
 pub use view::{
-    Asked, CRASHES, Call, CallState, Ending, ForkPoint, HumanQuestion, HumanReply, Next, Pending,
-    Progress, RunView, Spent, fork_points,
+    Asked, CRASHES, Call, CallState, Ending, ForkPoint, HumanQuestion, HumanReply, INSTALL_CALL,
+    Next, Pending, Progress, QUESTION_CALL, RUN_CALL, RunView, STAGE_CALL_PREFIX, Spent,
+    fork_points, stage_calls,
 };
 pub use watch::{Bells, Watch};
 pub use workflows::{

@@ -7,6 +7,7 @@ mod fork;
 mod hold;
 mod next;
 mod spent;
+mod stage;
 
 use std::collections::BTreeSet;
 
@@ -24,6 +25,7 @@ pub use fork::{ForkPoint, fork_points};
 pub use hold::{HumanQuestion, HumanReply};
 pub use next::{CRASHES, Ending, Next};
 pub use spent::Spent;
+pub use stage::{INSTALL_CALL, QUESTION_CALL, RUN_CALL, STAGE_CALL_PREFIX, stage_calls};
 
 /// A run, as its events tell it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -271,7 +273,14 @@ impl RunView {
             Body::ParameterDeviated(deviated) => {
                 self.deviations.insert((deviated.parameter.clone(), deviated.cause));
             }
-            Body::PromptBuilt(_) | Body::NetworkUsed(_) | Body::GuardReported(_) => {}
+            Body::StageMessage(sent) => {
+                self.is_answered = false;
+                self.calls.extend(stage_calls(sent));
+            }
+            Body::PromptBuilt(_)
+            | Body::NetworkUsed(_)
+            | Body::GuardReported(_)
+            | Body::SnapshotRefused(_) => {}
         }
         if let Some(state) = State::after(event.body.kind()) {
             self.progress = Progress::In(state);

@@ -9,6 +9,7 @@ use belljar_journal::event::{Brief, Budget, Prompt, Replay, Skill};
 use belljar_journal::{Address, BlobRef, Journal, ReadError, RunView, read_all};
 use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::{Digest, Expected, Objects, ObjectsError};
+use belljar_pipeline::{AgentKind, CodeArtifact, Refusal, RoleModels, check_code};
 use time::OffsetDateTime;
 
 use crate::Runs;
@@ -25,6 +26,11 @@ pub struct WantedBrief {
     pub record: Option<RecordingName>,
     /// The name of a recording, or the run that was recorded.
     pub replay: Option<String>,
+    pub agent: AgentKind,
+    /// Models by role.
+    pub models: RoleModels,
+    /// The program of a run whose agent is the Executor.
+    pub artifact: Option<CodeArtifact>,
 }
 
 /// A brief that no run can have.
@@ -48,6 +54,12 @@ pub enum BriefError {
     NotRecorded(String),
     #[error("the recording `{name}` cannot be replayed")]
     Recording { name: String, source: RecordingError },
+    #[error("the agent `{agent}` has no `{field}`")]
+    NotOfAgent { field: &'static str, agent: AgentKind },
+    #[error("the agent `executor` needs an `artifact` to run")]
+    NoArtifact,
+    #[error(transparent)]
+    Artifact(#[from] Refusal),
     #[error("`operation` cannot be combined with `replay`: no model is asked")]
     ReplayedOperation,
 }
@@ -117,6 +129,23 @@ impl Runs {
     }
 }
 
+/// Refuses what the agent of a brief has no use for.
+pub fn check_agent(brief: &Brief) -> Result<(), BriefError> {
+    let agent = brief.agent;
+    if !brief.models.is_empty() && agent != AgentKind::Pipeline {
+        return Err(BriefError::NotOfAgent { field: "models", agent });
+    }
+    if !brief.skills.is_empty() && !agent.is_react() {
+        return Err(BriefError::NotOfAgent { field: "skills", agent });
+    }
+    match (&brief.artifact, agent) {
+        (Some(artifact), AgentKind::Executor) => Ok(check_code(artifact)?),
+        (None, AgentKind::Executor) => Err(BriefError::NoArtifact),
+        (Some(_), _) => Err(BriefError::NotOfAgent { field: "artifact", agent }),
+        (None, _) => Ok(()),
+    }
+}
+
 /// Checks a brief and keeps the skills that it names for as long as the run may need them.
 pub(crate) async fn checked(
     belongings: &Belongings,
@@ -124,13 +153,18 @@ pub(crate) async fn checked(
     replayed: Option<&ReplayedRun>,
 ) -> Result<Brief, CreateRunError> {
     let parameters = replayed.map_or(wanted.parameters, |it| it.parameters(wanted.parameters));
-    Ok(Brief {
+    let brief = Brief {
+        agent: wanted.agent,
+        models: wanted.models.clone(),
+        artifact: wanted.artifact.clone().map(Box::new),
         parameters,
         instructions: wanted.instructions.clone().map(String::from),
         skills: skills(belongings, &wanted.skills).await?,
         record: wanted.record.as_ref().map(ToString::to_string),
         replay: replayed.map(|replayed| replayed.replay.clone()),
-    })
+    };
+    check_agent(&brief)?;
+    Ok(brief)
 }
 
 /// Takes the name of a recording for a run that is about to be made. A name whose run does not

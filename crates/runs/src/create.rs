@@ -149,6 +149,10 @@ impl Runs {
         bounds.check_output(&brief.parameters)?;
         if replayed.is_none() {
             self.models().check(&choice, &brief)?;
+            let roles = &brief.models;
+            for model in [&roles.planner, &roles.coder, &roles.debugger].into_iter().flatten() {
+                self.models().choose(choice.operation.as_deref(), Some(model))?;
+            }
         }
         if choice.operation.is_some() {
             brief.parameters = bounds.over_output(brief.parameters);
@@ -173,7 +177,8 @@ impl Runs {
             question: wanted.question.to_string(),
             datasets,
             model: choice.model,
-            prompt: recorded_prompt.unwrap_or_else(|| Texts::newest_for(&wanted.network).prompt()),
+            prompt: recorded_prompt
+                .unwrap_or_else(|| Texts::newest_of(wanted.brief.agent, &wanted.network).prompt()),
             budget,
             now: wanted.now.or(recorded_now).unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {

@@ -46,7 +46,7 @@ use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{Larger, MANIFEST, NoRetry, PlanError, TurnError, Words};
 pub use bounds::{OverBudget, RunBounds};
-pub use brief::{BriefError, WantedBrief};
+pub use brief::{BriefError, WantedBrief, check_agent};
 pub use create::{CreateRunError, Made, Source, Wanted};
 pub use data::{Data, DataLimits, Kept, KeptError, PutError};
 pub use describe::DescribeError;

@@ -4,10 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use belljar_agent::Prices;
+use belljar_agent::{Prices, Rules};
 use belljar_journal::Address;
 use belljar_journal::event::Brief;
-use belljar_provider::{Heuristic, Provider, UnsupportedParameter};
+use belljar_provider::{Provider, UnsupportedParameter};
 use futures_util::future::BoxFuture;
 
 /// What a run is answered by.
@@ -75,6 +75,7 @@ impl FixedRules {
             (!brief.parameters.is_default(), "parameters"),
             (brief.instructions.is_some(), "instructions"),
             (!brief.skills.is_empty(), "skills"),
+            (!brief.models.is_empty(), "models"),
         ];
         match named.into_iter().find(|(is_named, _)| *is_named) {
             Some((_, name)) => Err(UnsupportedBrief::FixedRules(name)),
@@ -103,7 +104,7 @@ impl Models for FixedRules {
         _: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Priced, NoProvider>> {
         Box::pin(async {
-            let provider: Arc<dyn Provider> = Arc::new(Heuristic);
+            let provider: Arc<dyn Provider> = Arc::new(Rules);
             Ok((provider, Prices::default()))
         })
     }

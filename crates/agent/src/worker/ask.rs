@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_journal::NewEvent;
 use belljar_journal::event::{
-    Body, Event, Limit, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt,
+    Block, Body, Event, Limit, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt,
 };
+use belljar_journal::{NewEvent, STAGE_CALL_PREFIX};
 use belljar_model::{ModelParameters, Sequence};
 use belljar_objects::Digest;
 use belljar_provider::{Answer, AnswerError, Delta, Options, ToolChoice};
@@ -14,6 +14,7 @@ use super::{Work, WorkError, chain};
 use crate::answer::{kept, stop};
 use crate::compose::compose;
 use crate::money::tokens;
+use crate::pipeline::Pipeline;
 use crate::words::Joiner;
 
 /// What a last answer may take when the time of the run is over.
@@ -46,7 +47,7 @@ impl Work<'_> {
         };
         let prompt = built.sha256;
         self.append(NewEvent::new(built).waiting()).await?;
-        let model = self.story.view.model.clone();
+        let model = self.asked_model();
         let bytes = body.len() as u64;
         let reservation = self.worker.prices.reserved(&model, bytes, options.max_output);
         let requested = LlmRequested { turn, attempt, model, prompt, reservation, last };
@@ -90,7 +91,7 @@ impl Work<'_> {
     fn options(&self, last: bool) -> Options {
         let ModelParameters { temperature, effort, output_tokens } = self.brief.parameters;
         let most = output_tokens.map_or(self.worker.settings.max_output, u64::from);
-        let mut options = Options::new(self.story.view.model.clone(), most);
+        let mut options = Options::new(self.asked_model(), most);
         (options.temperature, options.effort) = (temperature, effort);
         options.tools = if last { ToolChoice::None } else { ToolChoice::Auto };
         options.cache_key = Some(self.lease.address.run.to_string());
@@ -136,14 +137,14 @@ impl Work<'_> {
         let usage = answer.usage.unwrap_or_default();
         let wasted = answer.retries.iter().filter_map(|retry| retry.usage);
         let usage = wasted.fold(usage, belljar_llm::Usage::plus);
-        let model = self.story.view.model.as_str();
-        let names = [answer.model.as_deref().unwrap_or(model), model];
+        let model = self.asked_model();
+        let names = [answer.model.as_deref().unwrap_or(&model), model.as_str()];
         let is_free = usage == belljar_llm::Usage::default();
         let cost = self.worker.prices.cost(&names, &usage);
         LlmResponded {
             turn,
             asked,
-            blocks: answer.blocks.iter().filter_map(kept).collect(),
+            blocks: answer.blocks.iter().filter_map(kept).map(own_id).collect(),
             stop: stop(&answer.stop),
             tokens: tokens(&usage),
             nano_dollars: cost.unwrap_or(0),
@@ -155,12 +156,28 @@ impl Work<'_> {
         }
     }
 
+    /// The model that is asked: the run's, or that of the pipeline's agent.
+    fn asked_model(&self) -> String {
+        let of_role = self.pipeline().and_then(Pipeline::model);
+        of_role.unwrap_or(&self.story.view.model).to_owned()
+    }
+
     /// How long the model may take: what is left of the run's time, and a little to
     /// come to an end.
     fn patience(&self) -> Duration {
         let most = self.worker.settings.model_time;
         self.time_left().map_or(most, |left| most.min(left + GRACE))
     }
+}
+
+/// Calls that no model made have ids of ours: a model's own is another one.
+fn own_id(mut block: Block) -> Block {
+    if let Block::ToolUse { id, .. } = &mut block
+        && id.starts_with(STAGE_CALL_PREFIX)
+    {
+        *id = format!("model-{id}");
+    }
+    block
 }
 
 /// The cost of a request that brought no answer; no error: the time was over. The gateway charges

@@ -1,7 +1,9 @@
 //! The sandbox that a run's code is executed in.
 
 use belljar_journal::NewEvent;
-use belljar_journal::event::{ErrorCategory, Injected, InjectedMessage, SandboxAttached};
+use belljar_journal::event::{
+    Environment, ErrorCategory, Injected, InjectedMessage, SandboxAttached,
+};
 
 use super::tape::waiting;
 use super::{Work, WorkError, chain};
@@ -14,14 +16,17 @@ impl Work<'_> {
         // It may take long.
         self.flush().await?;
         let number = self.story.view.sandboxes + 1;
+        let old = self.story.view.sandbox.clone();
+        let environment = self.environment();
         let (run, template) = (&self.lease.address, self.template.clone());
         let view = &self.story.view;
         let is_taped = self.tape().is_some();
         let network = if is_taped { waiting(&view.network) } else { view.network.clone() };
-        let surroundings = Surroundings { environment: &view.environment, network: &network };
+        let surroundings = Surroundings { environment: &environment, network: &network };
         let made = self.worker.rooms.make(run, number, &template, surroundings, &self.data).await;
         let made = match made {
             Ok(made) => made,
+            Err(error) if self.is_too_large(&error) => return self.refuse_memory(&error).await,
             Err(error) => {
                 let closing = Closing::failed(category(&error), &chain(&error));
                 return self.close(closing).await;
@@ -47,7 +52,8 @@ impl Work<'_> {
         // Made again, it is the same one.
         self.append(NewEvent::new(attached).waiting()).await?;
         self.is_seen = true;
-        if number > 1 {
+        self.drop_sandbox(old).await?;
+        if number > 1 && self.pipeline().is_none() {
             let (kind, text) = (Injected::Restored, self.facts.texts.restored());
             let turn = self.story.view.turns + 1;
             let message = InjectedMessage { kind, turn, text, answers: None };
@@ -58,9 +64,24 @@ impl Work<'_> {
     }
 }
 
+impl Work<'_> {
+    /// The tier and the limits of the next sandbox: the run's, with the memory that a pipeline's
+    /// program asks for.
+    pub(super) fn environment(&self) -> Environment {
+        let mut environment = self.story.view.environment;
+        let current = self.pipeline().and_then(|pipeline| pipeline.current.as_ref());
+        if let Some(bytes) = current.and_then(|current| current.artifact.memory_bytes) {
+            environment.limits.memory_bytes = Some(bytes);
+        }
+        environment
+    }
+}
+
 fn category(error: &RoomError) -> ErrorCategory {
     match error {
         RoomError::Data(_) | RoomError::Put { .. } | RoomError::Skill { .. } => ErrorCategory::Data,
-        RoomError::Make { .. } | RoomError::Tier(_) | RoomError::Id => ErrorCategory::Sandbox,
+        RoomError::Make { .. } | RoomError::Fork { .. } | RoomError::Tier(_) | RoomError::Id => {
+            ErrorCategory::Sandbox
+        }
     }
 }

@@ -14,6 +14,7 @@ use belljar_journal::{Call, NewEvent};
 use belljar_model::{Attribution, EndReason, ExecId, SandboxId};
 use belljar_objects::Digest;
 
+use super::stage::classify;
 use super::{Work, WorkError, chain, millis};
 use crate::output::{Heard, Picture};
 use crate::room;
@@ -38,6 +39,9 @@ impl Work<'_> {
 
     /// Finds a sandbox and writes down that it will be asked, or refuses the call.
     pub(super) async fn start(&mut self, call: &Call) -> Result<(), WorkError> {
+        if let Some(pipeline) = self.pipeline().cloned() {
+            return Box::pin(self.start_stage(call, &pipeline)).await;
+        }
         let asked = match Asked::read(&call.name, &call.input) {
             Ok(asked) => asked,
             Err(unfit) => {
@@ -65,7 +69,11 @@ impl Work<'_> {
     }
 
     /// Tells the model a human's answer, or pauses until there is one.
-    async fn ask_human(&self, call: &Call, question: &Question) -> Result<(), WorkError> {
+    pub(super) async fn ask_human(
+        &self,
+        call: &Call,
+        question: &Question,
+    ) -> Result<(), WorkError> {
         let view = &self.story.view;
         if !view.created.as_ref().is_some_and(RunCreated::can_ask) {
             let unfit = Unfit::Unknown(call.name.clone());
@@ -86,7 +94,7 @@ impl Work<'_> {
 
     /// How long a call may take: what was asked for, and no longer than the run or than its
     /// owner lets a call take.
-    fn time_for(&self, asked: &Asked) -> Option<u64> {
+    pub(super) fn time_for(&self, asked: &Asked) -> Option<u64> {
         if !matches!(asked, Asked::Python(_) | Asked::Shell(_)) {
             return None;
         }
@@ -96,13 +104,13 @@ impl Work<'_> {
     }
 
     /// How much it may compute: what is left for the run.
-    fn cpu_for(&self, asked: &Asked) -> Option<u64> {
+    pub(super) fn cpu_for(&self, asked: &Asked) -> Option<u64> {
         let is_code = matches!(asked, Asked::Python(_) | Asked::Shell(_));
         self.left(Limit::Cpu).filter(|_| is_code).map(|left| left.clamp(1, MOST_CPU))
     }
 
     /// The run's sandbox, if it is there. Whoever has just taken over has to look.
-    async fn sandbox(&mut self) -> Result<Option<SandboxId>, WorkError> {
+    pub(super) async fn sandbox(&mut self) -> Result<Option<SandboxId>, WorkError> {
         let Some(id) = self.story.view.sandbox.clone().filter(|_| !self.story.is_sandbox_lost)
         else {
             return Ok(None);
@@ -127,7 +135,7 @@ impl Work<'_> {
         sandbox: &SandboxId,
     ) -> Result<(), WorkError> {
         let is_current = self.story.view.sandbox.as_ref() == Some(sandbox);
-        let done = match Asked::read(&call.name, &call.input) {
+        let done = match self.asked(call) {
             Err(unfit) => Ok(Heard::fault("arguments", unfit.to_string())),
             Ok(_) if !is_current => Err(Error::SandboxGone),
             Ok(asked) => {
@@ -144,7 +152,7 @@ impl Work<'_> {
                 self.with_token(&sandbox, call).await
             }
         };
-        let heard = match done {
+        let mut heard = match done {
             Ok(heard) => heard,
             Err(error) if error.code() == Some("stale_generation") => {
                 return Err(WorkError::Fenced);
@@ -154,6 +162,7 @@ impl Work<'_> {
                 Heard::fault("sandbox", format!("This could not be done: {}", chain(&error)))
             }
         };
+        classify(call, &mut heard);
         self.finish(call, Some(exec), heard).await
     }
 
@@ -172,7 +181,7 @@ impl Work<'_> {
     }
 
     /// Writes down what came of a call.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         call: &Call,
         exec: Option<&ExecId>,
@@ -357,7 +366,7 @@ fn name_of(path: &str) -> String {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-fn media_type(path: &str) -> &'static str {
+pub(super) fn media_type(path: &str) -> &'static str {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
     match ending.as_str() {
         "md" => "text/markdown",

@@ -3,7 +3,7 @@
 use belljar_journal::NewEvent;
 use belljar_journal::event::{ErrorCategory, Finished, Outcome};
 
-use super::call::{RESULT, read};
+use super::call::{RESULT, media_type, read};
 use super::outbox::MOST_GATHERED_BYTES;
 use super::{Work, WorkError};
 use crate::decide::Closing;
@@ -40,6 +40,7 @@ impl Work<'_> {
             let text = format!("{}\n", result.trim_end());
             self.keep(None, RESULT.to_owned(), "text/markdown", text.into_bytes()).await?;
         }
+        self.keep_program().await?;
         self.record().await?;
         // All of it is one batch, and is written only if nothing has come in between.
         self.catch_up().await?;
@@ -52,7 +53,23 @@ impl Work<'_> {
             // It would end by itself, only later.
             let _ = self.worker.rooms.at(id, self.lease.generation).end().await;
         }
+        if seen.is_ok() && self.story.view.finished.is_some() {
+            self.drop_checkpoint().await;
+        }
         seen
+    }
+
+    /// Keeps the program that a pipeline ran last.
+    async fn keep_program(&self) -> Result<(), WorkError> {
+        let current = self.pipeline().and_then(|pipeline| pipeline.current.as_ref());
+        let Some(artifact) = current.map(|current| &current.artifact) else { return Ok(()) };
+        let has = self.story.view.artifacts.iter().any(|kept| kept.name == artifact.filename);
+        if has {
+            return Ok(());
+        }
+        let (name, code) = (artifact.filename.clone(), artifact.code.clone().into_bytes());
+        let media_type = media_type(&name);
+        self.keep(None, name, media_type, code).await
     }
 
     /// Returns true if another writer's event is among those after the first `known`.

@@ -11,9 +11,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{Date, OffsetDateTime};
 
-use super::Reaches;
 use super::agent::parse_dollars;
 use super::brief::BriefOptions;
+use super::{AgentOptions, Reaches};
 use super::{parse_cores, parse_tier};
 
 /// Answer a question about files with code that runs in a sandbox
@@ -36,7 +36,7 @@ pub(crate) struct Ask {
     /// Resume an interrupted run, or wait for a paused one. It keeps its options; `belljar runs
     /// budget` changes its budget
     #[arg(long, value_name = "RUN")]
-    #[arg(conflicts_with_all = ["Allowance", "Confines", "Reaches", "BriefOptions", "now"])]
+    #[arg(conflicts_with_all = ["Allowance", "Confines", "Reaches", "BriefOptions", "AgentOptions", "now"])]
     pub(crate) resume: Option<RunName>,
     /// Number of retries if there is no answer; each one doubles the turns or the memory that was
     /// not enough
@@ -59,6 +59,8 @@ pub(crate) struct Ask {
     pub(crate) verbose: bool,
 
     #[command(flatten)]
+    pub(crate) agent: AgentOptions,
+    #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
     pub(crate) budget: Allowance,
@@ -79,6 +81,7 @@ Examples:
       --gateway gateway.toml --turns 20 --budget-usd 0.50
   belljar ask 'Which of these companies are hiring?' --data companies.csv \\
       --gateway gateway.toml --operations search
+  belljar ask --agent pipeline 'Write a Python script that computes the median of a list'
   belljar ask --resume RUN
 
 docs/runs.md explains runs. Exit status: 0 if there is an answer, 3 if a budget was exhausted
@@ -155,7 +158,7 @@ pub(crate) struct Allowance {
 }
 
 /// The sandbox for the code.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
     /// Template to use; it needs IPython [default: python-data]
     #[arg(long, short, help_heading = "Sandbox")]
@@ -169,7 +172,7 @@ pub(crate) struct Place {
 }
 
 /// The tier and the limits of the run's sandboxes. A resumed run keeps its own.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Confines {
     /// Isolation tier: jail, oci/crun, oci/runc, gvisor or microvm [default: the template's, or
     /// jail]

@@ -8,7 +8,7 @@ use super::Preset;
 use super::network::parse_rule;
 
 /// The network access of the run's code. A resumed run keeps its own.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Reaches {
     /// Network access of the code [default: none]
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Network")]

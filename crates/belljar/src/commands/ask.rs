@@ -24,6 +24,7 @@ use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, rea
 use belljar_model::{RunId, Sequence};
 use belljar_node::Gateway;
 use belljar_objects::Shelf;
+use belljar_pipeline::AgentKind;
 use belljar_runs::TraceRecorder;
 use belljar_server::{KEEP_ROWS, RowKeeper};
 use belljar_telemetry::Role;
@@ -93,7 +94,13 @@ pub(crate) async fn run(options: &Ask, config: &Config, printer: &Printer) -> an
 
 /// Refuses what cannot be answered before a run is made of it.
 fn check(options: &Ask) -> anyhow::Result<()> {
-    let needs_data = options.resume.is_none() && options.brief.replay.is_none();
+    let agent = options.agent.kind();
+    if agent == AgentKind::Executor && options.agent.artifact.is_none() {
+        let error = anyhow!("the agent `executor` runs a program that you made");
+        return Err(hinted(error, "`belljar pipeline exec FILE` runs it"));
+    }
+    let is_new = options.resume.is_none() && options.brief.replay.is_none();
+    let needs_data = is_new && agent.is_react();
     if options.data.is_empty() && needs_data && options.model.is_fixed_rules() {
         let error = anyhow!("there is no data to answer from");
         let hint = "--data names the files; a model that needs none is named with --model-url or \

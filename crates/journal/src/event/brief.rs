@@ -1,6 +1,7 @@
 //! The choices of a run that are about its model: parameters, instructions, skills, recordings.
 
 use belljar_model::{ModelParameters, RunId};
+use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels};
 use serde::{Deserialize, Serialize};
 
 use crate::blob::BlobRef;
@@ -9,6 +10,15 @@ use crate::blob::BlobRef;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Brief {
+    /// The kind of agent that answers.
+    #[serde(skip_serializing_if = "AgentKind::is_react")]
+    pub agent: AgentKind,
+    /// Models by role, for a pipeline.
+    #[serde(skip_serializing_if = "RoleModels::is_empty")]
+    pub models: RoleModels,
+    /// The program of a run whose agent is the Executor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<Box<CodeArtifact>>,
     #[serde(skip_serializing_if = "ModelParameters::is_default")]
     pub parameters: ModelParameters,
     /// Text of the owner, added to the prompt.

@@ -2,6 +2,7 @@
 
 use belljar_model::{ChosenLimits, Generation, RunId, Sequence, Tier};
 use belljar_objects::Digest;
+use belljar_pipeline::AgentKind;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -42,9 +43,15 @@ impl RunCreated {
         self.wish.as_ref().is_some_and(|wish| !wish.brief.is_default())
     }
 
-    /// Returns true if the model may ask a human.
+    /// The kind of agent that answers.
+    pub fn agent(&self) -> AgentKind {
+        self.wish.as_ref().map(|wish| wish.brief.agent).unwrap_or_default()
+    }
+
+    /// Returns true if the model may ask a human. A pipeline asks when its attempts are over.
     pub fn can_ask(&self) -> bool {
-        self.wish.as_ref().is_some_and(|wish| wish.questions)
+        let is_wanted = self.wish.as_ref().is_some_and(|wish| wish.questions);
+        is_wanted || self.agent() == AgentKind::Pipeline
     }
 }
 

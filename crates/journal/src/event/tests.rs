@@ -1,5 +1,6 @@
 use belljar_model::ModelParameters;
 use belljar_objects::Digest;
+use belljar_pipeline::{AgentKind, CodeArtifact, Message};
 use expect_test::expect;
 use serde_json::json;
 
@@ -153,7 +154,7 @@ fn shapes_stay_as_they_are() {
             .into(),
         Finished { outcome: Outcome::Answered, error: None, message: None, result: None }.into(),
     ];
-    let bodies = [bodies, recorded_bodies()].concat();
+    let bodies = [bodies, recorded_bodies(), pipeline_bodies()].concat();
     let lines: Vec<_> = bodies.iter().map(|body| serde_json::to_string(body).unwrap()).collect();
     for (line, body) in lines.iter().zip(&bodies) {
         assert_eq!(serde_json::from_str::<Body>(line).unwrap(), *body);
@@ -168,7 +169,9 @@ fn shapes_stay_as_they_are() {
         {"kind":"finished","v":1,"outcome":"answered"}
         {"kind":"recording_made","v":3,"name":"q3","recording":{"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","bytes":2}}
         {"kind":"parameter_deviated","v":3,"turn":2,"parameter":"output_tokens","asked":"9","applied":"5","cause":"budget"}
-        {"kind":"finished","v":3,"outcome":"failed","error":"replay"}"#]].assert_eq(&lines.join("\n"));
+        {"kind":"finished","v":3,"outcome":"failed","error":"replay"}
+        {"kind":"stage_message","v":4,"turn":2,"round":1,"attempt":1,"message":{"type":"code","filename":"main.py","code":"print(1)","install_command":null,"run_command":"python main.py"}}
+        {"kind":"snapshot_refused","v":4,"after":7,"reason":"no"}"#]].assert_eq(&lines.join("\n"));
 }
 
 /// The shapes of format 3.
@@ -189,6 +192,36 @@ fn recorded_bodies() -> Vec<Body> {
     let recording = crate::BlobRef::of(b"{}");
     let made = RecordingMade { name: "q3".into(), recording, cassette: None, incomplete: None };
     vec![made.into(), deviated.into(), finished.into()]
+}
+
+/// The shapes of format 4.
+fn pipeline_bodies() -> Vec<Body> {
+    let artifact = CodeArtifact {
+        filename: "main.py".into(),
+        code: "print(1)".into(),
+        install_command: None,
+        run_command: "python main.py".into(),
+        install_seconds: None,
+        run_seconds: None,
+        memory_bytes: None,
+    };
+    let message = Message::Code(artifact);
+    let sent = StageMessage { turn: 2, round: 1, attempt: 1, message };
+    let refused = SnapshotRefused { after: Sequence(7), reason: "no".into() };
+    vec![sent.into(), refused.into()]
+}
+
+/// An older worker would take a pipeline for a run of another kind.
+#[test]
+fn a_run_of_another_agent_is_of_format_4() {
+    let wish: Wish = serde_json::from_value(json!({"template": "t"})).unwrap();
+    let brief = Box::new(Brief { agent: AgentKind::Pipeline, ..Brief::default() });
+    let created = RunCreated { wish: Some(Wish { brief, ..wish }), ..created_without_wish() };
+    assert!(created.can_ask());
+    let written = serde_json::to_value(Body::from(created.clone())).unwrap();
+    assert_eq!(written["v"], 4);
+    assert_eq!(written["wish"]["brief"], json!({"agent": "pipeline"}));
+    assert_eq!(event(written).unwrap().body, Body::from(created));
 }
 
 /// An older worker leaves a run alone that has to wait where it would go on.

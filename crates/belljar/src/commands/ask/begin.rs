@@ -53,7 +53,9 @@ impl Asking<'_> {
             question: options.question.as_ref().map(ToString::to_string).unwrap_or_default(),
             datasets,
             model: chosen.model.clone(),
-            prompt: texts.unwrap_or_else(|| Texts::newest_for(&attempt.network)).prompt(),
+            prompt: texts
+                .unwrap_or_else(|| Texts::newest_of(options.agent.kind(), &attempt.network))
+                .prompt(),
             budget: Budget { turns, ..budget },
             now: now.unwrap_or_else(OffsetDateTime::now_utc),
             wish: Some(Wish {

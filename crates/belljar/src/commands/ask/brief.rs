@@ -10,6 +10,7 @@ use belljar_journal::event::{Brief, Replay, Skill};
 use belljar_journal::{BlobRef, Journal, RunView, read_all};
 use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::Shelf;
+use belljar_runs::check_agent;
 
 use super::super::runs;
 use crate::cli::{Ask, BriefOptions, InstructionsSource, RunName};
@@ -68,13 +69,18 @@ pub(super) fn read(
         Some(replayed) if parameters.is_default() => replayed.recording.parameters,
         _ => parameters,
     };
-    Ok(Brief {
+    let brief = Brief {
+        agent: options.agent.kind(),
+        models: options.agent.models(),
+        artifact: options.agent.artifact.clone(),
         parameters,
         instructions: instructions.as_ref().map(text).transpose()?.map(String::from),
         skills: shelved(skills, shelf)?,
         record: record.as_ref().map(ToString::to_string),
         replay: replayed.map(|replayed| replayed.replay.clone()),
-    })
+    };
+    check_agent(&brief)?;
+    Ok(brief)
 }
 
 fn text(source: &InstructionsSource) -> anyhow::Result<Instructions> {

@@ -42,6 +42,9 @@ pub(super) async fn stats(
     for (name, value) in lines(&figures) {
         printer.data(format_args!("{name:<26}{value}"))?;
     }
+    for line in &figures.advice {
+        printer.data(format_args!("{:<26}{line}", "advice"))?;
+    }
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 
 use belljar_journal::event::{
     Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit,
-    NetworkUsed, PausePoint, Request, ToolFinished,
+    NetworkUsed, PausePoint, Request, StageMessage, ToolFinished,
 };
 use belljar_journal::{Call, RunView};
 use belljar_model::units::format_size;
+use belljar_pipeline::{Category, MAX_ATTEMPTS, Message};
 use serde_json::Value;
 
 use crate::page::{Page, separated};
@@ -149,6 +150,10 @@ impl Teller {
                 let (parameter, asked) = (&deviated.parameter, &deviated.asked);
                 format!("  {parameter} was {applied}, not {asked} ({})", deviated.cause.as_str())
             }
+            Body::StageMessage(sent) => message(sent),
+            Body::SnapshotRefused(refused) => {
+                format!("  no checkpoint, each attempt installs: {}", refused.reason)
+            }
             Body::StageChanged(_)
             | Body::PromptBuilt(_)
             | Body::LlmRequested(_)
@@ -181,6 +186,24 @@ impl Teller {
     /// Columns of code and output. They are cut: wrapped, neither code nor tables can be read.
     fn columns(&self) -> usize {
         self.page.map_or(WIDTH, |page| page.width.min(WIDTH))
+    }
+}
+
+/// A message of a pipeline, on one line, with its agent and attempt.
+fn message(sent: &StageMessage) -> String {
+    let attempt = format!("[Attempt {}/{MAX_ATTEMPTS}]", sent.attempt);
+    match &sent.message {
+        Message::Plan(plan) => format!("  [Planner] {}", plan.task),
+        Message::Code(artifact) => format!("  [Coder] {}", artifact.filename),
+        Message::Execution(result) if result.success => format!("  [Executor] {attempt} done"),
+        Message::Execution(result) => {
+            let code = result.exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+            let category = result.category.map_or("error", Category::as_str);
+            let error = result.error.as_deref().unwrap_or_default();
+            format!("  [Executor] {attempt} failed rc={code} {category}: {error}")
+        }
+        Message::Diagnosis(diagnosis) => format!("  [Debugger] {attempt} {}", diagnosis.cause),
+        Message::Question(asked) => format!("  [Question] {}", asked.question),
     }
 }
 

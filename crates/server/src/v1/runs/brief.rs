@@ -5,7 +5,11 @@ use belljar_api::run as api;
 use belljar_journal::BlobRef;
 use belljar_journal::event::Brief;
 use belljar_model::Instructions;
+use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels, UnknownAgent};
 use belljar_runs::{BriefError, UnsupportedBrief, WantedBrief};
+
+/// Models of one role.
+const MAX_ROLE_MODELS: usize = 8;
 
 /// Reads the brief out of a request.
 pub(super) fn wanted(wish: &api::CreateRun) -> Result<WantedBrief, Problem> {
@@ -26,7 +30,56 @@ pub(super) fn wanted(wish: &api::CreateRun) -> Result<WantedBrief, Problem> {
         skills: wish.skills.iter().map(digest).collect::<Result<_, _>>()?,
         record: record.transpose()?,
         replay: wish.replay.as_ref().map(|name| name.as_str().to_owned()),
+        agent: agent(wish.agent.as_ref().map(|name| name.as_str()))?,
+        models: models(&wish.models)?,
+        artifact: wish.artifact.as_ref().map(artifact),
     })
+}
+
+fn agent(name: Option<&str>) -> Result<AgentKind, Problem> {
+    let agent = name.map(str::parse::<AgentKind>).transpose();
+    let agent = agent.map_err(|error: UnknownAgent| {
+        Problem::new(Kind::Invalid, "agent_unknown", error.to_string())
+    })?;
+    Ok(agent.unwrap_or_default())
+}
+
+fn models(models: &api::RunModels) -> Result<RoleModels, Problem> {
+    let names = |list: &[belljar_api::bounds::Text<1, 128>]| {
+        if list.len() > MAX_ROLE_MODELS {
+            let message = format!("a role has at most {MAX_ROLE_MODELS} models");
+            return Err(Problem::invalid(message));
+        }
+        Ok(list.iter().map(|name| name.as_str().to_owned()).collect())
+    };
+    Ok(RoleModels {
+        planner: names(&models.planner)?,
+        coder: names(&models.coder)?,
+        debugger: names(&models.debugger)?,
+    })
+}
+
+fn artifact(artifact: &api::RunArtifact) -> CodeArtifact {
+    let install = artifact.install_command.as_ref();
+    CodeArtifact {
+        filename: artifact.filename.as_str().to_owned(),
+        code: artifact.code.as_str().to_owned(),
+        install_command: install.map(|command| command.as_str().to_owned()),
+        run_command: artifact.run_command.as_str().to_owned(),
+        install_seconds: artifact.install_seconds.map(|seconds| seconds.get()),
+        run_seconds: artifact.run_seconds.map(|seconds| seconds.get()),
+        memory_bytes: artifact.memory_bytes.map(Into::into),
+    }
+}
+
+fn shown_models(models: &RoleModels) -> api::RunModels {
+    // They come from a request, so they fit.
+    let names = |list: &[String]| list.iter().filter_map(|it| it.clone().try_into().ok()).collect();
+    api::RunModels {
+        planner: names(&models.planner),
+        coder: names(&models.coder),
+        debugger: names(&models.debugger),
+    }
 }
 
 /// The problem of a brief that no run can have.
@@ -38,7 +91,11 @@ pub(super) fn refused(error: &BriefError) -> Problem {
             .hint("upload the skill's archive with POST /v1/data"),
         BriefError::Skill { .. } => Problem::new(Kind::Invalid, "skill_invalid", message)
             .hint("upload a tar archive of a folder with SKILL.md"),
-        BriefError::RecordedReplay | BriefError::ReplayedOperation => Problem::invalid(message),
+        BriefError::RecordedReplay
+        | BriefError::ReplayedOperation
+        | BriefError::NotOfAgent { .. }
+        | BriefError::NoArtifact
+        | BriefError::Artifact(_) => Problem::invalid(message),
         BriefError::RecordingExists(_) => {
             Problem::new(Kind::Conflict, "recording_exists", message).hint("choose another name")
         }
@@ -67,7 +124,10 @@ pub(super) struct ShownRecording {
 /// Adds the brief to the answer for a run.
 pub(super) fn show(run: &mut api::Run, brief: Brief, made: ShownRecording) {
     let ShownRecording { recording, cassette, incomplete } = made;
-    let Brief { parameters, instructions, skills, record, replay } = brief;
+    let Brief { agent, models, artifact: _, parameters, instructions, skills, record, replay } =
+        brief;
+    run.agent = (!agent.is_react()).then(|| agent.to_string());
+    run.models = shown_models(&models);
     run.parameters = parameters.into();
     run.instructions = instructions;
     let skills = skills.into_iter().map(|skill| api::RunSkill {

@@ -49,6 +49,8 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         operations: view.network.operations,
         operation: wish.and_then(|wish| wish.operation),
         model: view.model,
+        agent: None,
+        models: api::RunModels::default(),
         parameters: api::RunParameters::default(),
         instructions: None,
         skills: Vec::new(),
