@@ -19,6 +19,7 @@ mod network;
 mod nodes;
 mod oci;
 mod operations;
+mod pipelines;
 mod policy;
 mod ports;
 mod quota;
@@ -175,6 +176,12 @@ pub(crate) const ALL: &[Case] = &[
         "RES-10/workflows/platform",
         "a workflow whose worker and node are killed",
         workflows::survive_worker_and_node
+    ),
+    case!("API-04/pipelines", "a pipeline of another tenant", pipelines::are_ones_own),
+    case!(
+        "API-04/pipelines/platform",
+        "the same, by control and on a node",
+        pipelines::are_ones_own_by_control
     ),
     case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
     case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),

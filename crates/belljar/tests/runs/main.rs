@@ -30,6 +30,7 @@ mod money;
 mod mounted;
 mod offered;
 mod operations;
+mod pipeline;
 mod replicas;
 mod resumed;
 mod rules;
@@ -147,8 +148,13 @@ const CASES: &[(&str, Case)] = cases![
     operations::ask_replays_what_operations_answered,
     operations::a_replay_ends_at_a_request_that_was_not_recorded,
     mounted::a_tenant_mounts_its_own_files_alone,
+    pipeline::a_pipeline_heals_five_failures,
+    pipeline::a_hopeless_task_ends_with_a_question,
+    pipeline::rules_and_artifacts_need_no_model,
+    pipeline::the_command_line_has_pipelines,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
+    pipeline::a_pipeline_survives_a_kill_at_every_event,
     closing::an_answer_is_written_before_the_run_is_recorded,
     closing::a_request_that_comes_while_a_run_ends_is_obeyed,
 ];
