@@ -1,24 +1,27 @@
 //! What answers cost.
 
+use std::sync::Arc;
+
 use belljar_journal::event::Tokens;
 use belljar_llm::price::InvalidTable;
 use belljar_llm::request::Size;
 use belljar_llm::{Table, Usage};
 
-/// Prices of models; those that have none cost nothing, and that is said.
+/// Prices of models; those that have none cost nothing, and that is said. Cheap to clone: each run
+/// has them.
 #[derive(Debug, Clone, Default)]
-pub struct Prices(Table);
+pub struct Prices(Arc<Table>);
 
 impl Prices {
     /// Those that come with the program.
     pub fn embedded() -> Result<Self, InvalidTable> {
-        Table::embedded().map(Self)
+        Ok(Self(Arc::new(Table::embedded()?)))
     }
 
     /// With others over them.
     #[must_use]
     pub fn with(self, over: Table) -> Self {
-        Self(self.0.with(over))
+        Self(Arc::new(Arc::unwrap_or_clone(self.0).with(over)))
     }
 
     /// Whether it is known what a model costs.

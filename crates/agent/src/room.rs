@@ -23,6 +23,9 @@ use crate::skill::{MAX_ARCHIVE_BYTES, SkillError, SkillFolder};
 
 /// How long a sandbox lives when nobody works in it any more.
 const LIFE: Duration = Duration::from_secs(1800);
+/// Attempts to make a sandbox. When a node is lost, the runs of all of its sandboxes want another
+/// one at the same moment, and each attempt waits for a place for a while.
+const MAKE_ATTEMPTS: u32 = 10;
 /// What is sent of a file at once.
 const PIECE: usize = 256 << 10;
 
@@ -109,14 +112,14 @@ impl Rooms {
         if self.bring == Brought::Mounted && data.len() <= MOST_FILES {
             wish.data = data.iter().map(shown).collect::<Result<_, _>>().map_err(failed)?;
         }
-        let mut made = Backoff::of_safe().run(|| self.client.create(&wish, key.as_ref())).await;
+        let mut made = patiently().run(|| self.client.create(&wish, key.as_ref())).await;
         if let Err(error) = &made
             && !wish.data.is_empty()
             && is_not_shown(error)
         {
             tracing::info!(run.id = %run.run, code = error.code(), "data is copied");
             wish.data.clear();
-            made = Backoff::of_safe().run(|| self.client.create(&wish, key.as_ref())).await;
+            made = patiently().run(|| self.client.create(&wish, key.as_ref())).await;
         }
         let made = made.map_err(failed)?;
         let id: SandboxId = made.id.parse().map_err(|_| RoomError::Id)?;
@@ -198,6 +201,10 @@ impl Rooms {
     pub(crate) fn at(&self, id: &SandboxId, generation: Generation) -> Sandbox {
         self.client.sandbox(id.as_str()).driven(generation.0).by(User::User)
     }
+}
+
+fn patiently() -> Backoff {
+    Backoff { attempts: MAKE_ATTEMPTS, ..Backoff::of_safe() }
 }
 
 /// How a request names a dataset.

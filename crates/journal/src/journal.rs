@@ -168,6 +168,25 @@ pub struct Listed {
     pub next: Option<Page>,
 }
 
+/// Selects runs for a worker.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimQuery<'a> {
+    pub most: usize,
+    /// Runs that this worker leaves alone for now.
+    pub except: &'a [RunId],
+    /// Also returns runs whose worker did not renew its lease. A journal that finds those as easily
+    /// as the others always returns them.
+    pub expired: bool,
+}
+
+/// Money that unfinished runs may still spend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReservedMoney {
+    pub nano_dollars: u64,
+    /// Runs that are not in the sum: only their transcripts say it.
+    pub unread: Vec<Address>,
+}
+
 /// The right to append. It is a number, not an object: whoever says the newest
 /// number may.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,8 +328,50 @@ pub trait Journal: fmt::Debug + Send + Sync {
         })
     }
 
-    /// Runs of any tenant that want somebody to work on them: oldest first.
+    /// Money that the unfinished runs of a tenant may still spend, one run left out if named. A
+    /// journal without sums names the runs whose transcripts have to be read.
+    fn reserved_money<'a>(
+        &'a self,
+        tenant: &'a str,
+        except: Option<&'a RunId>,
+    ) -> BoxFuture<'a, Result<ReservedMoney, ReadError>> {
+        const PART: usize = 1000;
+        Box::pin(async move {
+            let mut unread = Vec::new();
+            for state in State::ALL.into_iter().filter(|state| *state != State::Finished) {
+                let mut after = None;
+                loop {
+                    let state = Some(state);
+                    let query = ListQuery { tenant, state, after: after.as_ref(), most: PART };
+                    let listed = self.list(query).await?;
+                    let found = listed.rows.into_iter().map(|row| row.address);
+                    unread.extend(found.filter(|address| Some(&address.run) != except));
+                    after = listed.next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+            }
+            Ok(ReservedMoney { nano_dollars: 0, unread })
+        })
+    }
+
+    /// Runs of any tenant that need a worker. Tenants take turns: the oldest run of each, then the
+    /// second oldest of each.
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>>;
+
+    /// The same, without the runs that the worker leaves alone.
+    fn claimable_for<'a>(
+        &'a self,
+        query: ClaimQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
+        Box::pin(async move {
+            let mut found = self.claimable(query.most.saturating_add(query.except.len())).await?;
+            found.retain(|address| !query.except.contains(&address.run));
+            found.truncate(query.most);
+            Ok(found)
+        })
+    }
 
     /// Takes a run that nobody has, or whose lease has ended, for so long. The
     /// generation grows, and [`LeaseTaken`](crate::event::LeaseTaken) is written.

@@ -39,8 +39,8 @@ pub use essence::essence;
 pub use event::{Body, Event, FORMAT};
 pub use figures::{FigureFile, FigureStore, SpanSums, Sums, span_of};
 pub use journal::{
-    Address, Appended, AppendedAll, Batch, Created, First, Journal, Lease, ListQuery, Listed,
-    NewEvent, NewRun, Page, Parent, RunRow, State, read_all,
+    Address, Appended, AppendedAll, Batch, ClaimQuery, Created, First, Journal, Lease, ListQuery,
+    Listed, NewEvent, NewRun, Page, Parent, ReservedMoney, RunRow, State, read_all,
 };
 pub use key::Key;
 pub use ledger::{

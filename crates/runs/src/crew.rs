@@ -1,22 +1,24 @@
 //! Those who work on runs in this process.
 //!
 //! ```text
-//!   look ─► claimable ─► who is not at it, rests, or has his share ─► work, beside others
-//!     ▲                                                                │
-//!     └── a bell, a moment passed, somebody is done ◄──────────────────┘
+//!   look ─► claimable ─► not at work, not resting, tenant below its share ─► work, beside others
+//!     ▲                                                                       │
+//!     └── a bell, the clock, a run is over, the last look was full ◄──────────┘
 //! ```
 //!
 //! Several processes look at the same runs. A lease decides who has one, so a look that
-//! is late or wrong costs nothing but time.
+//! is late or wrong costs nothing but time. A run is a task: while it waits for its model or its
+//! sandbox, it costs the memory of that task and its transcript, and no thread.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_agent::{Left, WorkError, Worker};
 use belljar_journal::event::{Body, Brought};
-use belljar_journal::{Address, ClaimError, ReadError};
-use belljar_model::Sequence;
+use belljar_journal::{Address, ClaimError, ClaimQuery, ReadError};
+use belljar_model::{RunId, Sequence};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
@@ -25,8 +27,18 @@ use crate::Runs;
 use crate::data::KeptError;
 use crate::models::{FixedRules, Models as _, NoProvider};
 
-/// Runs that are looked at to find those that may be worked on.
-const LOOKED_AT: usize = 1000;
+#[cfg(test)]
+mod tests;
+
+/// Runs of one look, and so those that begin together. After a replica died, the others begin
+/// with thousands, but not at once.
+const LOOKED_AT: usize = 64;
+/// Pause between a look that found so many and the next one.
+const NEXT_LOOK: Duration = Duration::from_millis(50);
+/// Resting runs that a look leaves out.
+const MAX_LEFT_OUT: usize = 1024;
+/// One hand in so many is kept for tenants that have few.
+const KEPT_SHARE: usize = 16;
 /// How long a run is left alone that could not be worked on: at first, and at most.
 const SHORT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
@@ -48,15 +60,34 @@ enum CrewError {
 
 type Done = Result<Left, CrewError>;
 
+/// The runs that a look searches for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Runs without a worker: they come with a bell.
+    ForUnclaimed,
+    /// Also runs whose worker did not renew its lease: they come with the clock.
+    ForAll,
+}
+
+/// The hands that one tenant may have, of so many.
+fn share(at_once: usize) -> usize {
+    (at_once - at_once.div_ceil(KEPT_SHARE)).max(1)
+}
+
 /// What is going on.
 struct Crew<'r> {
     runs: &'r Runs,
     works: JoinSet<Done>,
     at: HashMap<Id, Address>,
+    /// The same runs, and their number by tenant.
+    runs_at_work: HashSet<Address>,
+    of_tenants: HashMap<String, usize>,
     /// Until when a run is left alone, and how long that is.
     resting: HashMap<Address, (Instant, Duration)>,
     /// True if there may be more work than hands.
     is_behind: bool,
+    /// The time of the next look, if the last one found as many runs as it may.
+    next_look: Option<Instant>,
     stop: watch::Receiver<bool>,
 }
 
@@ -79,26 +110,39 @@ impl Runs {
             runs: self,
             works: JoinSet::new(),
             at: HashMap::new(),
+            runs_at_work: HashSet::new(),
+            of_tenants: HashMap::new(),
             resting: HashMap::new(),
             is_behind: false,
+            next_look: None,
             stop: stopped,
         };
         let mut stop = std::pin::pin!(stop);
         let mut clock = tokio::time::interval(self.settings().look);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_due = true;
+        let mut due = Some(Look::ForAll);
         while self.settings().at_once > 0 {
-            if is_due {
-                crew.look().await;
+            if let Some(look) = due {
+                crew.look(look).await;
             }
-            is_due = tokio::select! {
+            let (next_look, is_full) = (crew.next_look, crew.next_look.is_some());
+            let next_look = async {
+                match next_look {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            due = tokio::select! {
                 () = &mut stop => break,
                 Some(done) = crew.works.join_next_with_id() => {
-                    // A run that is over leaves no work, only hands.
-                    !crew.let_go(done) || crew.is_behind
+                    // A run that is over leaves no work, only hands. After a full look, the next
+                    // one comes soon anyway.
+                    let is_wanted = !crew.let_go(done) || crew.is_behind;
+                    (is_wanted && !is_full).then_some(Look::ForUnclaimed)
                 }
-                () = self.0.bell.notified() => true,
-                _ = clock.tick() => true,
+                () = self.0.bell.notified() => (!is_full).then_some(Look::ForUnclaimed),
+                _ = clock.tick() => Some(Look::ForAll),
+                () = next_look => Some(Look::ForAll),
             };
         }
         let _ = stopping.send(true);
@@ -147,14 +191,22 @@ impl Runs {
 }
 
 impl Crew<'_> {
-    /// Begins to work on what waits, as far as there are hands.
-    async fn look(&mut self) {
+    /// Begins to work on runs that wait, as long as there are hands.
+    async fn look(&mut self, look: Look) {
         let at_once = self.runs.settings().at_once;
-        self.is_behind = true;
+        (self.is_behind, self.next_look) = (true, None);
         if self.works.len() >= at_once {
             return;
         }
-        let wanted = match self.runs.journal().claimable(LOOKED_AT).await {
+        let now = Instant::now();
+        // A run that rests no more, and has not come again, may be over.
+        self.resting.retain(|_, (until, rest)| *until + *rest > now);
+        let resting = self.resting.iter().filter(|(_, (until, _))| *until > now);
+        let except: Vec<RunId> =
+            resting.map(|(address, _)| address.run.clone()).take(MAX_LEFT_OUT).collect();
+        let expired = look == Look::ForAll;
+        let query = ClaimQuery { most: LOOKED_AT, except: &except, expired };
+        let wanted = match self.runs.journal().claimable_for(query).await {
             Ok(wanted) => wanted,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
@@ -162,38 +214,48 @@ impl Crew<'_> {
                 return;
             }
         };
-        let now = Instant::now();
-        let mut is_behind = wanted.len() >= LOOKED_AT;
-        // A run that is over by now is looked for by nobody.
-        self.resting.retain(|_, (until, rest)| *until + *rest > now);
+        let found = wanted.len();
+        let mut is_behind = found >= LOOKED_AT || !except.is_empty();
+        let mut begun = 0;
         for run in wanted {
             if self.works.len() >= at_once {
                 return;
             }
             let rests = self.resting.get(&run).is_some_and(|(until, _)| *until > now);
-            if rests || self.at.values().any(|other| *other == run) || self.has_share(&run.tenant) {
+            if rests || self.runs_at_work.contains(&run) || self.has_share(&run.tenant) {
                 is_behind = true;
                 continue;
             }
             let (runs, stop) = (self.runs.clone(), self.stop.clone());
             let address = run.clone();
             let work = self.works.spawn(async move { runs.work_on(&address, stop).await });
+            *self.of_tenants.entry(run.tenant.clone()).or_default() += 1;
+            self.runs_at_work.insert(run.clone());
             self.at.insert(work.id(), run);
+            begun += 1;
         }
         self.is_behind = is_behind;
+        // A look that could begin nothing is not repeated at once.
+        self.next_look = (found >= LOOKED_AT && begun > 0).then(|| Instant::now() + NEXT_LOOK);
     }
 
-    /// Whether a tenant has all the hands that one may have: the last one is kept for
-    /// others.
+    /// Returns true if a tenant has all the hands that one may have: some are kept for others.
     fn has_share(&self, tenant: &str) -> bool {
-        let most = (self.runs.settings().at_once - 1).max(1);
-        self.at.values().filter(|run| run.tenant == tenant).count() >= most
+        let most = share(self.runs.settings().at_once);
+        self.of_tenants.get(tenant).is_some_and(|runs| *runs >= most)
     }
 
     /// Forgets who worked on a run. Returns true if the run is over.
     fn let_go(&mut self, done: Result<(Id, Done), JoinError>) -> bool {
         let id = done.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(run) = self.at.remove(&id) else { return false };
+        self.runs_at_work.remove(&run);
+        if let Entry::Occupied(mut runs) = self.of_tenants.entry(run.tenant.clone()) {
+            *runs.get_mut() -= 1;
+            if *runs.get() == 0 {
+                runs.remove();
+            }
+        }
         let is_over = matches!(done, Ok((_, Ok(Left::Finished))));
         match done {
             Ok((_, Ok(Left::Finished | Left::Paused | Left::Stopped))) => {

@@ -98,7 +98,8 @@ pub struct Settings {
     pub owner: String,
     /// How long a run is a worker's own when it stops saying so.
     pub lease: Duration,
-    /// Runs that are worked on here at once; none is, if 0.
+    /// Runs that are worked on here at once; none is, if 0. One costs the memory of a task and of
+    /// its transcript.
     pub at_once: usize,
     /// After how long to look for work that nobody rang for.
     pub look: Duration,
@@ -115,7 +116,7 @@ impl Default for Settings {
         Self {
             owner: "worker".to_owned(),
             lease: Duration::from_secs(30),
-            at_once: 8,
+            at_once: 64,
             look: Duration::from_secs(1),
             template: "python-data".to_owned(),
             turns: 30,

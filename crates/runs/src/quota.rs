@@ -1,24 +1,20 @@
 //! Quotas of a tenant: runs at once, and dollars per day.
 //!
 //! The figures of runs say what a day has cost, and the budgets of unfinished runs what they may
-//! still spend. A run gets no more money than is left after both. Runs that are created at the
+//! still spend: the journal has a sum of them where it can. A run gets no more money than is left
+//! after both. Runs that are created at the
 //! same moment see the same figures: together they can pass the quota.
 
 use std::error::Error;
 
 use belljar_journal::event::{Budget, BudgetPatch, Request};
-use belljar_journal::{Address, Failure, ListQuery, ReadError, RunView, State, read_all};
+use belljar_journal::{Address, Failure, ReadError, ReservedMoney, RunView, read_all};
 use belljar_model::RunId;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
 use crate::Runs;
 use crate::bounds::OverBudget;
-
-/// States of runs that are not over.
-const UNFINISHED: [State; 3] = [State::Waiting, State::Running, State::Paused];
-/// Runs of one page of a list.
-const PAGE: usize = 200;
 
 /// Quotas of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,27 +113,17 @@ impl Runs {
 
     /// The money that unfinished runs may still spend.
     async fn reserved(&self, tenant: &str, but: Option<&RunId>) -> Result<u64, ReadError> {
-        let mut reserved = 0_u64;
-        for state in UNFINISHED {
-            let mut after = None;
-            loop {
-                let state = Some(state);
-                let query = ListQuery { tenant, state, after: after.as_ref(), most: PAGE };
-                let listed = self.journal().list(query).await?;
-                for row in listed.rows.iter().filter(|row| Some(&row.address.run) != but) {
-                    match read_all(&**self.journal(), &row.address).await {
-                        Ok(events) => {
-                            reserved = reserved.saturating_add(may_spend(&RunView::of(&events)));
-                        }
-                        // No worker can go on with a damaged one.
-                        Err(ReadError::NoRun | ReadError::Damaged(_)) => {}
-                        Err(error) => return Err(error),
-                    }
+        let ReservedMoney { nano_dollars, unread } =
+            self.journal().reserved_money(tenant, but).await?;
+        let mut reserved = nano_dollars;
+        for address in &unread {
+            match read_all(&**self.journal(), address).await {
+                Ok(events) => {
+                    reserved = reserved.saturating_add(may_spend(&RunView::of(&events)));
                 }
-                after = listed.next;
-                if after.is_none() {
-                    break;
-                }
+                // No worker can go on with a damaged one.
+                Err(ReadError::NoRun | ReadError::Damaged(_)) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(reserved)

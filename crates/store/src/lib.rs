@@ -113,6 +113,11 @@ impl Store {
         Self { pool: self.leases.clone(), leases: self.leases.clone() }
     }
 
+    /// The most connections at a time, without those for leases.
+    pub fn max_connections(&self) -> u32 {
+        self.pool.options().get_max_connections()
+    }
+
     /// Brings the tables to what this version needs. Any number of processes may
     /// do so at the same moment.
     pub async fn migrate(&self) -> Result<(), MigrateError> {

@@ -11,23 +11,27 @@
 
 mod append;
 mod blobs;
+mod claimable;
 mod create;
 mod gathered;
 mod lease;
 mod look;
+mod money;
 mod renew;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
     Address, AppendError, Appended, AppendedAll, Batch, Bells, BlobError, BlobRef, Body,
-    ClaimError, CreateError, Created, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery,
-    Listed, NewEvent, NewRun, ReadError, RequestError, RunRow, State, rules,
+    ClaimError, ClaimQuery, CreateError, Created, Event, Failure, Journal, Key, Lease, LeaseError,
+    ListQuery, Listed, NewEvent, NewRun, ReadError, RequestError, ReservedMoney, RunRow, State,
+    rules,
 };
-use belljar_model::Sequence;
+use belljar_model::{RunId, Sequence};
 use futures_util::future::BoxFuture;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Store;
 use crate::error::{StoreError, of};
@@ -38,13 +42,34 @@ pub struct Runs {
     store: Store,
     bells: Arc<Bells>,
     renewals: Arc<renew::Renewals>,
+    /// Writes of workers at the same time. Thousands of workers share a few connections: those that
+    /// wait must not take the connections of requests, nor run into the pool's timeout.
+    writers: Arc<Semaphore>,
+    /// The tenant after which the next search for unclaimed runs begins.
+    last_tenant: Arc<Mutex<String>>,
 }
 
 impl Store {
     /// The transcripts. Those who watch hear each other's writes through one handle
     /// only, so there should be one in a process.
     pub fn runs(&self) -> Runs {
-        Runs { store: self.clone(), bells: Arc::default(), renewals: Arc::default() }
+        // One connection in four is left for requests.
+        let writers = (self.max_connections() as usize * 3 / 4).max(1);
+        Runs {
+            store: self.clone(),
+            bells: Arc::default(),
+            renewals: Arc::default(),
+            writers: Arc::new(Semaphore::new(writers)),
+            last_tenant: Arc::default(),
+        }
+    }
+}
+
+impl Runs {
+    /// Waits until a worker may write, first come, first served. None: the semaphore is never
+    /// closed, so there is always one.
+    async fn writer(&self) -> Option<SemaphorePermit<'_>> {
+        self.writers.acquire().await.ok()
     }
 }
 
@@ -78,8 +103,23 @@ impl Journal for Runs {
         Box::pin(self.number_unfinished(tenant))
     }
 
+    fn reserved_money<'a>(
+        &'a self,
+        tenant: &'a str,
+        except: Option<&'a RunId>,
+    ) -> BoxFuture<'a, Result<ReservedMoney, ReadError>> {
+        Box::pin(self.reserved(tenant, except))
+    }
+
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
-        Box::pin(self.wanted(most))
+        self.claimable_for(ClaimQuery { most, except: &[], expired: true })
+    }
+
+    fn claimable_for<'a>(
+        &'a self,
+        query: ClaimQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
+        Box::pin(self.wanted(query))
     }
 
     fn claim<'a>(
@@ -89,7 +129,9 @@ impl Journal for Runs {
         time: Duration,
     ) -> BoxFuture<'a, Result<Lease, ClaimError>> {
         Box::pin(async move {
+            let writer = self.writer().await;
             let lease = self.take(run, owner, time).await?;
+            drop(writer);
             self.bells.ring(&run.run);
             Ok(lease)
         })
@@ -104,7 +146,11 @@ impl Journal for Runs {
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, Result<(), LeaseError>> {
-        Box::pin(self.give_back(lease))
+        Box::pin(async move {
+            // A process that stops gives all of its runs back at once.
+            let _writer = self.writer().await;
+            self.give_back(lease).await
+        })
     }
 
     fn append<'a>(
@@ -114,6 +160,7 @@ impl Journal for Runs {
     ) -> BoxFuture<'a, Result<Appended, AppendError>> {
         Box::pin(async move {
             let stored = rules::check(&event)?;
+            let _writer = self.writer().await;
             let done = self.write(&lease.address, Some(lease.generation), &event, &stored).await?;
             self.bells.ring(&lease.address.run);
             Ok(done)
@@ -127,6 +174,7 @@ impl Journal for Runs {
         seen: Option<Sequence>,
     ) -> BoxFuture<'a, Result<AppendedAll, AppendError>> {
         Box::pin(async move {
+            let _writer = self.writer().await;
             let done = self.write_all(lease, batch, seen).await?;
             self.bells.ring(&lease.address.run);
             Ok(done)

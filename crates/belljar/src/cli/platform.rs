@@ -55,7 +55,8 @@ pub(crate) struct Control {
     /// File with the URL of the database, including the password
     #[arg(long, value_name = "FILE")]
     pub(crate) database_file: Option<PathBuf>,
-    /// Size of the database connection pool; leases use 8 more connections
+    /// Size of the database connection pool, ideally 4 to 8 for each core of the database, all
+    /// replicas together; leases use 8 more connections
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) database_connections: u32,
     /// Concurrent creates per node, ideally its number of cores; more are queued, and tenants take

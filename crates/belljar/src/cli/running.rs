@@ -10,15 +10,16 @@ use super::agent::parse_dollars;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Runs")]
 pub(crate) struct Running {
-    /// Concurrent runs in this process; 0 leaves runs to other replicas
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    /// Concurrent runs in this process; 0 leaves runs to other replicas. A run that waits for its
+    /// model costs memory here and in its sandbox, and no thread
+    #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) runs: usize,
     /// Concurrent workflows in this process; 0 leaves workflows to other replicas
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub(crate) workflows: usize,
     /// Maximum number of unfinished runs of one tenant; on a platform, of a tenant without a quota
     /// of its own
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_runs: u64,
     /// Maximum cost of models in dollars that one tenant's runs may have per day (UTC); on a
     /// platform, of a tenant without a quota of its own

@@ -247,10 +247,14 @@ impl Shelf {
         let mut found = Vec::new();
         for tenant in names(&self.root)? {
             let glances = self.glances(&self.root.join(tenant))?;
-            found.extend(glances.into_iter().filter(|(_, wants)| *wants).map(|(row, _)| row));
+            let wanted = glances.into_iter().filter(|(_, wants)| *wants);
+            let mut rows: Vec<_> = wanted.map(|(row, _)| row).collect();
+            rows.sort_by_key(|row| (row.made_at, row.address.run.clone()));
+            found.extend(rows.into_iter().enumerate());
         }
-        found.sort_by_key(|row| (row.made_at, row.address.run.clone()));
-        Ok(found.into_iter().take(most).map(|row| row.address).collect())
+        // Tenants take turns.
+        found.sort_by_key(|(turn, row)| (*turn, row.made_at, row.address.run.clone()));
+        Ok(found.into_iter().take(most).map(|(_, row)| row.address).collect())
     }
 
     pub(super) fn claim(

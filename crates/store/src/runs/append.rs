@@ -5,6 +5,7 @@ use belljar_journal::{Address, AppendError, Appended, Body, NewEvent, State, Sto
 use belljar_model::{Generation, Sequence};
 use sqlx::Row as _;
 
+use super::money::MoneyChange;
 use super::{Runs, failed, unreadable};
 use crate::error::StoreError;
 use crate::read;
@@ -62,13 +63,16 @@ impl Runs {
     ) -> Result<Option<Sequence>, AppendError> {
         let columns = Columns::of(stored);
         let state = State::after(event.body.kind()).map(State::as_str);
+        let money = MoneyChange::of([&event.body]);
         let written = sqlx::query_scalar::<_, i64>(
             "with moved as (
                update run set head_seq = head_seq + 1,
                       state = coalesce($6, state), ready = coalesce($7, ready),
                       needs = greatest(needs, $9),
                       lease_owner = case when $6 = 'finished' then null else lease_owner end,
-                      lease_until = case when $6 = 'finished' then null else lease_until end
+                      lease_until = case when $6 = 'finished' then null else lease_until end,
+                      spent_nanos = spent_nanos + $14,
+                      allowed_nanos = greatest(coalesce($15, allowed_nanos), $16)
                where tenant = $1 and id = $2 and state <> 'finished'
                  and ($3::bigint is null or lease_gen = $3)
                  and ($5::bigint is null or head_seq = $5)
@@ -96,6 +100,9 @@ impl Runs {
         .bind(columns.blob)
         .bind(columns.content)
         .bind(fact(&event.body))
+        .bind(money.spent)
+        .bind(money.allowed)
+        .bind(money.asked)
         .fetch_optional(&self.store.pool)
         .await;
         match written {

@@ -4,6 +4,7 @@ use belljar_journal::{CreateError, Created, Failure, First, NewRun, rules};
 use belljar_model::Sequence;
 
 use super::append::Columns;
+use super::money::of_new;
 use super::{Runs, failed};
 use crate::read;
 
@@ -16,6 +17,7 @@ impl Runs {
             First::Created(_) => None,
             First::Forked(forked) => Some(forked),
         };
+        let (has_model, allowed) = of_new(&new.first);
         let mut change = self.store.pool.begin().await.map_err(failed)?;
         if let Some(most) = new.most_unfinished {
             let unfinished = unfinished(&mut change, &new.address.tenant).await?;
@@ -38,8 +40,10 @@ impl Runs {
                where p.tenant = $1 and p.id = $4 and $5 between 1 and p.head_seq
                  and t.closed_at is null),
              made as (
-               insert into run (id, tenant, state, head_seq, needs, parent_run, parent_seq, title)
-               select $2, name, 'waiting', base + 1, greatest($7, needs), $4, $5, $3 from place
+               insert into run (id, tenant, state, head_seq, needs, parent_run, parent_seq, title,
+                                has_model, allowed_nanos)
+               select $2, name, 'waiting', base + 1, greatest($7, needs), $4, $5, $3, $11, $12
+               from place
                on conflict (id) do nothing
                returning head_seq, made_at),
              kept as (
@@ -59,6 +63,8 @@ impl Runs {
         .bind(columns.body)
         .bind(columns.blob)
         .bind(columns.content)
+        .bind(has_model)
+        .bind(allowed)
         .fetch_optional(&mut *change)
         .await
         .map_err(failed)?;

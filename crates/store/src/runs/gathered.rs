@@ -11,6 +11,7 @@ use belljar_model::Sequence;
 use time::OffsetDateTime;
 
 use super::append::{Columns, fact, is_repetition};
+use super::money::MoneyChange;
 use super::{Runs, failed};
 use crate::read;
 
@@ -100,13 +101,16 @@ impl Runs {
         let state = bodies().find_map(|body| State::after(body.kind())).map(State::as_str);
         let ready = bodies().find_map(rules::ready_after);
         let needs = arrays.versions.iter().max().copied();
+        let money = MoneyChange::of(events.iter().map(|event| &event.body));
         let written = sqlx::query_as::<_, (i64, OffsetDateTime)>(
             "with moved as (
                update run set head_seq = head_seq + $4,
                       state = coalesce($6, state), ready = coalesce($7, ready),
                       needs = greatest(needs, $8),
                       lease_owner = case when $6 = 'finished' then null else lease_owner end,
-                      lease_until = case when $6 = 'finished' then null else lease_until end
+                      lease_until = case when $6 = 'finished' then null else lease_until end,
+                      spent_nanos = spent_nanos + $17,
+                      allowed_nanos = greatest(coalesce($18, allowed_nanos), $19)
                where tenant = $1 and id = $2 and state <> 'finished' and lease_gen = $3
                  and ($5::bigint is null or head_seq = $5)
                  and not exists (
@@ -143,6 +147,9 @@ impl Runs {
         .bind(arrays.digests)
         .bind(arrays.contents)
         .bind(arrays.facts)
+        .bind(money.spent)
+        .bind(money.allowed)
+        .bind(money.asked)
         .fetch_all(&self.store.pool)
         .await;
         let mut written = match written {

@@ -1,7 +1,7 @@
 //! Runs and their events, as they are.
 
 use belljar_journal::{
-    Address, Body, Event, FORMAT, Key, ListQuery, Listed, Page, Parent, ReadError, RunRow, State,
+    Address, Body, Event, Key, ListQuery, Listed, Page, Parent, ReadError, RunRow, State,
 };
 use belljar_model::{Generation, RunId, Sequence};
 use sqlx::Row as _;
@@ -75,23 +75,6 @@ impl Runs {
         Ok(number.unsigned_abs())
     }
 
-    pub(super) async fn wanted(&self, most: usize) -> Result<Vec<Address>, ReadError> {
-        let rows = sqlx::query(
-            "select tenant, id from run
-             where ready and needs <= $1 and (lease_owner is null or lease_until <= now())
-             order by made_at, id limit $2",
-        )
-        .bind(i32::try_from(FORMAT).unwrap_or(i32::MAX))
-        .bind(read::signed(most as u64))
-        .fetch_all(&self.store.pool)
-        .await
-        .map_err(failed)?;
-        let address =
-            |row: &PgRow| Ok(Address { tenant: row.try_get("tenant")?, run: id(row, "id")? });
-        let found: Result<_, StoreError> = rows.iter().map(address).collect();
-        Ok(found.map_err(unreadable)?)
-    }
-
     /// Its own, and before them those of the runs that it was forked from.
     pub(super) async fn events(
         &self,
@@ -158,7 +141,7 @@ fn body(row: &PgRow, seq: Sequence) -> Result<Body, ReadError> {
     serde_json::from_slice(json).map_err(|_| ReadError::Damaged(seq))
 }
 
-fn id(row: &PgRow, column: &str) -> Result<RunId, StoreError> {
+pub(super) fn id(row: &PgRow, column: &str) -> Result<RunId, StoreError> {
     let text: String = row.try_get(column)?;
     text.parse().map_err(|_| StoreError::Unreadable { what: "a run's id", value: text })
 }

@@ -9,6 +9,7 @@ mod nodes;
 mod platform;
 mod rows;
 mod runs;
+mod runs_alive;
 mod sandboxes;
 mod schema;
 mod usage;

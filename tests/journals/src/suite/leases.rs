@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use belljar_journal::event::{LeaseTaken, Unknown};
-use belljar_journal::{AppendError, Body, ClaimError, Event, FORMAT, LeaseError, RunView, State};
+use belljar_journal::{
+    AppendError, Body, ClaimError, ClaimQuery, Event, FORMAT, LeaseError, RunView, State,
+};
 use belljar_model::{Generation, Sequence};
 use serde_json::json;
 
-use super::{LONG, all, leased, run};
+use super::{LONG, all, leased, make, run};
 use crate::build;
 use crate::place::Place;
 
@@ -97,6 +99,23 @@ pub async fn a_lease_is_kept_by_renewing_it(place: &impl Place) -> anyhow::Resul
     let second = journal.claim(&address, "second", LONG).await;
     assert!(matches!(second, Err(ClaimError::Held { .. })), "{second:?}");
     assert_eq!(journal.find(&address).await?.state, State::Running);
+    Ok(())
+}
+
+/// A tenant with many waiting runs delays no other tenant.
+pub async fn tenants_take_turns_with_workers(place: &impl Place) -> anyhow::Result<()> {
+    let journal = place.open().await?;
+    let mut made = Vec::new();
+    for tenant in ["ann", "ann", "ann", "bob"] {
+        made.push(make(&journal, build::new(tenant)).await?);
+    }
+    let expected = [0, 3, 1].map(|place| made[place].clone());
+    assert_eq!(journal.claimable(3).await?, expected);
+    let except = [made[0].run.clone()];
+    let query = ClaimQuery { most: 2, except: &except, expired: true };
+    let found = journal.claimable_for(query).await?;
+    assert_eq!(found.len(), 2);
+    assert!(found.contains(&made[3]) && !found.contains(&made[0]), "{found:?}");
     Ok(())
 }
 

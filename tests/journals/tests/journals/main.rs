@@ -42,6 +42,7 @@ on_every_journal! {
     of_many_claimers_one_wins
     a_lease_that_is_given_back_is_no_crash
     a_lease_is_kept_by_renewing_it
+    tenants_take_turns_with_workers
     what_is_newer_can_be_read_and_not_worked_on
     an_event_is_written_once_under_its_key
     sequences_have_no_gap_whoever_writes
