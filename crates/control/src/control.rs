@@ -107,7 +107,7 @@ impl Control {
         Ok(Self(Arc::new(Inner {
             proofs: Proofs::default(),
             turns: Turns::new(settings.waiting),
-            places: Places::default(),
+            places: Places::new(store.max_connections()),
             leases: store.for_leases(),
             store,
             keyring,

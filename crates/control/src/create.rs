@@ -19,6 +19,7 @@ use crate::keys::Caller;
 use crate::placement::{NoNode, Wish};
 use crate::refuse::{Refusal, Surface};
 use crate::route::unreached;
+use crate::templates::{Site, home_away};
 use crate::turns::NoTurn;
 
 /// What a sandbox of our own API is made from when nothing is said.
@@ -74,26 +75,27 @@ impl Control {
         };
         let demand = Demand::of(surface, &body);
         // What is warm somewhere is everybody's; the rest may be on one node only.
-        let only = if self.roster().is_warm(&template) {
-            None
+        let site = if self.roster().is_warm(&template) {
+            Site::Any
         } else {
-            self.only_at(caller, &template).await?
+            self.site_of(caller, &template).await?
         };
-        self.create_at(surface, caller, held, &template, demand, only).await
+        self.create_at(surface, caller, held, &template, demand, site).await
     }
 
-    /// The one node that has what a sandbox is to be made from, if it is so.
-    async fn only_at(&self, caller: &Caller, name: &str) -> Result<Option<NodeNumber>, Refusal> {
+    /// The nodes that have what a sandbox is to be made from.
+    async fn site_of(&self, caller: &Caller, name: &str) -> Result<Site, Refusal> {
         if let Some(node) = self.snapshot(caller, name).await? {
-            return Ok(Some(node));
+            return Ok(Site::Only(node));
         }
-        let plain = name.split(':').next().unwrap_or(name);
-        let plain = plain.rsplit('/').next().unwrap_or(plain).to_lowercase();
-        let found = self.store().whereabouts(&caller.proven.tenant, "template", &plain).await;
-        found.map_err(|error| self.database(&error))
+        let built = self.builder_of(caller, name).await?;
+        Ok(match built {
+            Some(node) if !self.roster().hears(node, Instant::now()) => Site::Elsewhere,
+            built => built.into(),
+        })
     }
 
-    /// Makes a sandbox, on `only` this node if there is one.
+    /// Makes a sandbox on a node of `site`.
     pub(crate) async fn create_at(
         &self,
         surface: Surface,
@@ -101,8 +103,9 @@ impl Control {
         held: Held,
         template: &str,
         demand: Demand,
-        only: Option<NodeNumber>,
+        site: Site,
     ) -> Result<Response, Refusal> {
+        let only = site.only();
         let patience = self.settings().patience;
         let began = Instant::now();
         let _working = self.turns().wait(&caller.proven.tenant, patience).await.map_err(no_turn)?;
@@ -110,6 +113,9 @@ impl Control {
         let request = repeated.map(|key| (key, digest(&held)));
         let mut tried: Vec<u16> = Vec::new();
         for attempt in 1..=ATTEMPTS {
+            if site == Site::Elsewhere && tried.len() >= self.roster().len(Instant::now()) {
+                break;
+            }
             let span = placement(attempt);
             let (node, placement) = match only {
                 Some(node) => (node, None),
@@ -172,6 +178,14 @@ impl Control {
                     }
                     tried.push(node.get());
                 }
+                Ok(response)
+                    if response.status() == StatusCode::NOT_FOUND && site == Site::Elsewhere =>
+                {
+                    // This node does not have the template. The next one may.
+                    came_to(&span, "refused");
+                    self.withdraw(caller, &id).await?;
+                    tried.push(node.get());
+                }
                 Ok(response) if response.status() == StatusCode::CONFLICT && repeated.is_some() => {
                     let (parts, body) =
                         whole(response).await.ok_or_else(Refusal::unknown_outcome)?;
@@ -205,7 +219,7 @@ impl Control {
                 }
             }
         }
-        Err(no_place())
+        Err(if site == Site::Elsewhere { home_away() } else { no_place() })
     }
 
     /// Waits for a free place.

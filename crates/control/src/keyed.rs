@@ -50,6 +50,8 @@ enum Wants<'a> {
     Approvals,
     /// A template by this name, which may be a snapshot.
     Named(&'a str),
+    /// The list of templates.
+    Templates,
     /// Runs, their figures, or their data.
     Runs,
     Webhooks,
@@ -141,6 +143,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         // Its id begins with that of its sandbox.
         ["approvals", id] => Wants::Sandbox(id.split_once('.').map_or(id, |(sandbox, _)| sandbox)),
         ["events"] => Wants::Events,
+        ["templates"] if get => Wants::Templates,
         ["templates", id] if id != "tags" => Wants::Named(id),
         _ => Wants::Home,
     }
@@ -205,7 +208,8 @@ pub(crate) async fn serve(
             unhurried(
                 // Its node is known, and checks the checkpoint's tier and limits.
                 async move {
-                    control.create_at(surface, &caller, held, &id, Demand::default(), node).await
+                    let (demand, site) = (Demand::default(), node.into());
+                    control.create_at(surface, &caller, held, &id, demand, site).await
                 },
             )
             .await
@@ -216,11 +220,21 @@ pub(crate) async fn serve(
         Wants::Ended => control.ended(caller, request.uri()).await,
         Wants::Events => control.events(caller, hold(request).await?).await,
         Wants::Named(name) => {
-            let node = match control.snapshot(caller, name).await? {
-                Some(node) => node,
-                None => control.home(caller).await?,
+            let is_read = request.method() == Method::GET;
+            // Warm templates are the operator's, and come before snapshots of the same name.
+            let is_operators = is_read && control.roster().is_warm(name);
+            let snapshot = match is_operators {
+                true => None,
+                false => control.snapshot(caller, name).await?,
             };
-            Ok(to(control, surface, caller, node, request).await)
+            if let Some(node) = snapshot {
+                return Ok(to(control, surface, caller, node, request).await);
+            }
+            let home = control.home(caller).await?;
+            match is_read {
+                true => control.read_templates(surface, caller, home, Some(name), request).await,
+                false => Ok(to(control, surface, caller, home, request).await),
+            }
         }
         Wants::Runs if surface == Surface::Own => control.answer_runs(caller, request).await,
         Wants::Webhooks if surface == Surface::Own => {
@@ -229,6 +243,14 @@ pub(crate) async fn serve(
         Wants::Workflows if surface == Surface::Own => {
             control.answer_workflows(caller, request).await
         }
+        Wants::Templates => {
+            let home = control.home(caller).await?;
+            let response = control.read_templates(surface, caller, home, None, request).await?;
+            match surface {
+                Surface::Own => control.add_offers(caller, response).await,
+                Surface::E2b => Ok(response),
+            }
+        }
         Wants::Home | Wants::Runs | Wants::Webhooks | Wants::Workflows => {
             let node = control.home(caller).await?;
             let method = request.method().clone();
@@ -236,9 +258,6 @@ pub(crate) async fn serve(
             match method {
                 Method::POST if path.ends_with("/templates") => {
                     control.remember_template(caller, node, response).await
-                }
-                Method::GET if path == "/v1/templates" => {
-                    control.add_offers(caller, response).await
                 }
                 _ => Ok(response),
             }
@@ -307,7 +326,8 @@ impl Control {
     /// The node of the tenant's templates, volumes and secrets.
     async fn home(&self, caller: &Caller) -> Result<NodeNumber, Refusal> {
         let candidate = self.roster().any(std::time::Instant::now());
-        let home = self.store().home(&caller.proven.tenant, candidate).await;
+        let tenant = &caller.proven.tenant;
+        let home = self.known_tenants().home(self.store(), tenant, candidate).await;
         let home = home.map_err(|error| self.database(&error))?;
         home.ok_or_else(|| Refusal::busy("no_node", "no node is available"))
     }
@@ -408,6 +428,9 @@ mod tests {
         assert_eq!(wants(post, "/templates/tags"), Wants::Home);
         assert_eq!(wants(get, "/v1/approvals"), Wants::Approvals);
         assert_eq!(wants(post, "/v1/approvals/x.y"), Wants::Sandbox("x"));
+        assert_eq!(wants(get, "/v1/templates"), Wants::Templates);
+        assert_eq!(wants(get, "/templates"), Wants::Templates);
+        assert_eq!(wants(post, "/templates"), Wants::Home);
         assert_eq!(wants(post, "/v1/runs"), Wants::Runs);
         assert_eq!(wants(get, "/v1/runs/r/events"), Wants::Runs);
         assert_eq!(wants(delete, "/v1/data/d"), Wants::Runs);

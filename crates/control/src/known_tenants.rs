@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{OperationCap, Tier};
+use belljar_model::{NodeNumber, OperationCap, Tier};
 use belljar_store::{Store, StoreError};
 
 /// As long as a key is believed.
@@ -20,7 +20,20 @@ pub(crate) struct TenantBounds {
 
 /// The tenants that were asked about within the last second.
 #[derive(Debug, Default)]
-pub(crate) struct KnownTenants(Mutex<HashMap<String, (Instant, TenantBounds)>>);
+pub(crate) struct KnownTenants {
+    bounds: Believed<TenantBounds>,
+    homes: Believed<NodeNumber>,
+}
+
+/// Facts by tenant, with the time at which they were read.
+#[derive(Debug)]
+struct Believed<T>(Mutex<HashMap<String, (Instant, T)>>);
+
+impl<T> Default for Believed<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
 
 impl KnownTenants {
     /// Reads the bounds of a tenant, unless they have just been read.
@@ -29,26 +42,46 @@ impl KnownTenants {
         store: &Store,
         name: &str,
     ) -> Result<TenantBounds, StoreError> {
-        if let Some(known) = self.fresh(name) {
+        if let Some(known) = self.bounds.fresh(name) {
             return Ok(known);
         }
         let read = Instant::now();
         let tenant = store.tenant(name).await?;
         let bounds = TenantBounds { floor: tenant.floor, operations: tenant.operations };
-        self.learn(name, read, bounds.clone());
+        self.bounds.learn(name, read, bounds.clone());
         Ok(bounds)
     }
 
-    fn fresh(&self, name: &str) -> Option<TenantBounds> {
+    /// Reads the home node of a tenant, unless it has just been read: `candidate`, if it has none.
+    pub(crate) async fn home(
+        &self,
+        store: &Store,
+        name: &str,
+        candidate: Option<NodeNumber>,
+    ) -> Result<Option<NodeNumber>, StoreError> {
+        if let Some(home) = self.homes.fresh(name) {
+            return Ok(Some(home));
+        }
+        let read = Instant::now();
+        let home = store.home(name, candidate).await?;
+        if let Some(home) = home {
+            self.homes.learn(name, read, home);
+        }
+        Ok(home)
+    }
+}
+
+impl<T: Clone> Believed<T> {
+    fn fresh(&self, name: &str) -> Option<T> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, bounds) = all.get(name).filter(|(read, _)| read.elapsed() < BELIEVED)?;
-        Some(bounds.clone())
+        let (_, known) = all.get(name).filter(|(read, _)| read.elapsed() < BELIEVED)?;
+        Some(known.clone())
     }
 
-    fn learn(&self, name: &str, read: Instant, bounds: TenantBounds) {
+    fn learn(&self, name: &str, read: Instant, known: T) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, (read, _)| read.elapsed() < BELIEVED);
-        all.insert(name.to_owned(), (read, bounds));
+        all.insert(name.to_owned(), (read, known));
     }
 }
 
@@ -57,8 +90,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_believed_for_a_moment_only() {
-        let known = KnownTenants::default();
+    fn facts_are_believed_for_a_moment_only() {
+        let known = Believed::default();
         let bounds = TenantBounds { floor: None, operations: OperationCap::ALL };
         let now = Instant::now();
         known.learn("ann", now, bounds.clone());

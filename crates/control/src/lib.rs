@@ -43,6 +43,7 @@ mod route;
 mod scale;
 mod scope;
 mod sign;
+mod templates;
 mod turns;
 
 pub use control::{Control, Settings};

@@ -27,7 +27,7 @@ use crate::keys::Caller;
 use crate::refuse::{REQUEST_ID, Refusal, Surface};
 
 /// Says that some node did not answer, so that what is on it is not in the list.
-const INCOMPLETE: &str = "belljar-incomplete";
+pub(crate) const INCOMPLETE: &str = "belljar-incomplete";
 
 /// The bytes of all nodes' answers to one request, together. A node that would exceed them
 /// counts as one that did not answer.

@@ -284,6 +284,13 @@ impl Roster {
         Tier::ALL.into_iter().filter(|tier| offered.contains(tier)).collect()
     }
 
+    /// Returns true if a node is heard of.
+    pub fn hears(&self, number: NodeNumber, now: Instant) -> bool {
+        let shared = self.shared();
+        let known = shared.nodes.get(&number.get());
+        known.is_some_and(|known| now.saturating_duration_since(known.at) <= self.patience)
+    }
+
     /// Whether nobody is heard of.
     pub fn is_empty(&self, now: Instant) -> bool {
         self.any(now).is_none()

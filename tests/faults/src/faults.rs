@@ -53,6 +53,7 @@ mod database;
 mod disk;
 mod flood;
 mod guest;
+mod home;
 mod identity;
 mod money;
 mod platform;
@@ -212,6 +213,8 @@ pub(crate) const ALL: &[Fault] = &[
         "at the point `run.finished`; the client asks the other replica", runs::ended),
     fault!("F-76", "the node of a run is killed", [I1 I3 I5 I6 I10 I11],
         "SIGKILL while a call of the run executes; started again", runs::node_killed),
+    fault!("F-76/home", "the home node of a tenant is dead", [I1 I3 I5 I6 I10 I11],
+        "SIGKILL before a run and sandboxes are created; started again afterwards", home::away),
     fault!("F-77", "the gateway of runs is killed", [I1 I3 I5 I6 I10 I11],
         "SIGKILL while the model is asked, on both controls", runs::gateway_killed),
     fault!("F-78", "the database is killed under runs", [I1 I3 I5 I6 I10 I11],

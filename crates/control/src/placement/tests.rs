@@ -57,6 +57,15 @@ fn only_nodes_that_would_do_are_asked() {
 }
 
 #[test]
+fn node_is_heard_of_for_as_long_as_there_is_patience() {
+    let (roster, now) = (roster(3), Instant::now());
+    let [one, two] = [1, 2].map(|number| NodeNumber::new(number).unwrap());
+    roster.hear(heard(1, 9), now);
+    assert!(roster.hears(one, now + PATIENCE) && !roster.hears(two, now));
+    assert!(!roster.hears(one, now + PATIENCE + Duration::from_millis(1)));
+}
+
+#[test]
 fn only_nodes_that_allow_the_chosen_limits_are_asked() {
     const GIB: u64 = 1 << 30;
     let (roster, now) = (roster(5), Instant::now());

@@ -20,7 +20,7 @@ use crate::rig::cluster::{Role, Shape};
 use crate::rig::host;
 
 /// Each call leaves a line, so that one that is executed twice shows.
-const LINES: &str = r#"
+pub(super) const LINES: &str = r#"
     strict = true
     [[turn]]
     delay-ms = 300
@@ -51,13 +51,13 @@ const TURNS: usize = 3;
 const LONGEST: Duration = Duration::from_secs(150);
 
 /// A run that has ended, with all of its transcript.
-struct Ended {
+pub(super) struct Ended {
     run: Value,
     events: Vec<Value>,
 }
 
 impl Ended {
-    fn outcome(&self) -> &str {
+    pub(super) fn outcome(&self) -> &str {
         self.run["end"]["outcome"].as_str().unwrap_or_default()
     }
 
@@ -66,7 +66,7 @@ impl Ended {
     }
 
     /// The answer that only a run whose calls were each executed once can give.
-    async fn is_answered(&self, client: &Client) -> anyhow::Result<()> {
+    pub(super) async fn is_answered(&self, client: &Client) -> anyhow::Result<()> {
         ensure!(self.outcome() == "answered", "it ended as {}", self.run["end"]);
         ensure!(self.run["end"]["result"] == "Two lines.", "the result is {}", self.run["end"]);
         let id = self.run["id"].as_str().context("a run without an id")?;
@@ -78,12 +78,12 @@ impl Ended {
     }
 }
 
-fn shape(script: &'static str) -> Shape {
+pub(super) fn shape(script: &'static str) -> Shape {
     Shape { script: Some(script), ..Shape::default() }
 }
 
 /// Creates a run, at the first client that answers. A repetition finds the same run.
-async fn create(clients: &[Client], key: &str) -> anyhow::Result<String> {
+pub(super) async fn create(clients: &[Client], key: &str) -> anyhow::Result<String> {
     let wish = json!({ "question": "How many lines?", "operation": "llm" });
     let began = Instant::now();
     loop {
@@ -101,7 +101,7 @@ async fn create(clients: &[Client], key: &str) -> anyhow::Result<String> {
 }
 
 /// Waits until the run is over, and reads its transcript, which must be whole.
-async fn end_of(clients: &[Client], id: &str) -> anyhow::Result<Ended> {
+pub(super) async fn end_of(clients: &[Client], id: &str) -> anyhow::Result<Ended> {
     let began = Instant::now();
     let path = format!("/v1/runs/{id}");
     let run = loop {
