@@ -297,8 +297,8 @@ pub(crate) struct BenchRuns {
     /// Kill neither a replica of control nor a node
     #[arg(long)]
     pub(crate) no_kills: bool,
-    /// Maximum time for the last runs to start, and again for the last ones to end
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1200")]
+    /// Maximum time in which no run starts or ends; longer on a machine that is busy with others
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "300")]
     pub(crate) patience: Duration,
     /// Concurrent creates per node [default: the number of cores]
     #[arg(long, value_name = "N")]

@@ -13,6 +13,7 @@ mod latency;
 mod load;
 mod meter;
 mod model;
+mod patience;
 mod rig;
 mod script;
 mod show;
@@ -53,6 +54,8 @@ struct Report {
     /// Of a run whose worker or sandbox was killed.
     overhead_disturbed: Option<Summary>,
     create: Option<Summary>,
+    /// From the creation of a run until it had a worker.
+    claim: Option<Summary>,
     /// Milliseconds of CPU for one run.
     cpu: Vec<(&'static str, f64)>,
     written: Written,
@@ -110,6 +113,7 @@ pub(super) async fn run(
         overhead: Summary::of(&verdict.overheads),
         overhead_disturbed: Summary::of(&verdict.disturbed),
         create: Summary::of(&creates),
+        claim: Summary::of(&verdict.claims),
         cpu: cpu_of_run(&cpu, runs),
         alive,
         verdict,
@@ -138,6 +142,11 @@ impl Report {
                 f64::from(options.alive),
                 Some(self.alive.peak as f64),
             ),
+            Aim::at_least(
+                "sandboxes at once, at least",
+                if self.calls > 0 { f64::from(options.alive) } else { 0.0 },
+                Some(self.alive.sandboxes as f64),
+            ),
             Aim::at_most("runs that end wrongly, twice or never, at most", 0.0, Some(wrong)),
             Aim::at_most("transactions that write, at most", allowed, Some(writes)),
             Aim::at_most("transactions, reads included, at most", allowed, Some(commits)),
@@ -155,6 +164,7 @@ impl Report {
         !self.verdict.wrong.is_empty()
             || ended < self.runs as usize
             || self.alive.peak < u64::from(self.runs)
+            || (self.calls > 0 && self.alive.sandboxes < u64::from(self.runs))
             || self.written.writes > self.written.allowed
     }
 }

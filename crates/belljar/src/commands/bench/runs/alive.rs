@@ -15,6 +15,7 @@ use super::TENANT;
 use super::load::{self, Client, CreatedRun};
 use super::meter::{Meter, RoleCpu};
 use super::model::Model;
+use super::patience::Patience;
 use super::rig::{CONTROLS, Rig, node_name};
 use super::script::Script;
 use super::verify::{Expected, Verdict, verify};
@@ -29,23 +30,29 @@ const IDLE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// Time for which a killed process is away.
 const AWAY: Duration = Duration::from_secs(2);
-const NOTE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The number of runs that there were at once.
 #[derive(Debug, Serialize)]
 pub(super) struct Alive {
     pub(super) peak: u64,
+    /// Sandboxes at once, when the kills began.
+    pub(super) sandboxes: u64,
     /// Of those that were created, until all were worked on.
     pub(super) per_second: f64,
     pub(super) created_in_s: f64,
+    /// Runs that ended per second, after the model gave the answers that it held back.
+    pub(super) ended_per_second: f64,
     pub(super) all_ended_after_s: f64,
     /// Replicas and nodes.
     pub(super) killed: Vec<String>,
 }
 
-/// Memory of both replicas with their gateways.
+/// Memory of both replicas with their gateways, and of the host.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Memory {
+    /// Of everything on this host: the rest of what is available.
+    pub(super) available_idle: u64,
+    pub(super) available_peak: u64,
     pub(super) control_idle: u64,
     pub(super) control_peak: u64,
     pub(super) gateways_idle: u64,
@@ -90,7 +97,7 @@ pub(super) async fn measure(
     printer: &Printer,
 ) -> anyhow::Result<Measured> {
     let mut model = Model::start(options)?;
-    let mut rig = Rig::start(options, model.address, config).await?;
+    let mut rig = Rig::start(options, model.address, config, printer).await?;
     let key = rig.tenant(TENANT).await?;
     let client = Client::new(&rig.addresses(), key);
     let mut observer = Observer { runs: rig.store.runs(), asked: 0 };
@@ -104,14 +111,16 @@ pub(super) async fn measure(
     let peak = come(&mut rig, &mut observer, &creating, options, printer).await?;
     let all_after = began.elapsed();
     let (created, creating_took) = creating.await.context("the load generator panicked")??;
+    let held = have_sandboxes(&mut rig, &mut observer, options, printer).await?;
     memory.peak(&rig);
     let Kills { names: killed, sandboxes } = match options.no_kills {
         true => Kills::default(),
         false => kill(&mut rig, &mut meter, printer).await?,
     };
     model.release()?;
+    let released = Instant::now();
     go(&mut rig, &mut observer, options, printer).await?;
-    let all_ended = began.elapsed();
+    let (ending, all_ended) = (released.elapsed(), began.elapsed());
     let cpu = meter.read(&rig, &model).minus(cpu);
     tokio::time::sleep(SETTLE).await;
     let after = rig.store.activity().await?;
@@ -123,8 +132,10 @@ pub(super) async fn measure(
     rig.stop().await;
     let alive = Alive {
         peak,
+        sandboxes: held,
         per_second: f64::from(count) / all_after.as_secs_f64(),
         created_in_s: creating_took.as_secs_f64(),
+        ended_per_second: f64::from(count) / ending.as_secs_f64(),
         all_ended_after_s: all_ended.as_secs_f64(),
         killed,
     };
@@ -135,7 +146,10 @@ pub(super) async fn measure(
 impl Memory {
     fn idle(rig: &Rig) -> Self {
         let (control, gateways) = resident(rig);
+        let available = machine::available().unwrap_or_default();
         Self {
+            available_idle: available,
+            available_peak: available,
             control_idle: control,
             control_peak: control,
             gateways_idle: gateways,
@@ -145,6 +159,7 @@ impl Memory {
 
     fn peak(&mut self, rig: &Rig) {
         (self.control_peak, self.gateways_peak) = resident(rig);
+        self.available_peak = machine::available().unwrap_or_default();
     }
 }
 
@@ -213,7 +228,7 @@ async fn come(
     options: &BenchRuns,
     printer: &Printer,
 ) -> anyhow::Result<u64> {
-    let (mut peak, mut created_at, mut noted) = (0, None, Instant::now());
+    let (mut peak, mut patience) = (0, Patience::new(options.patience, (0, 0)));
     loop {
         rig.look()?;
         let running = observer.count(State::Running).await?;
@@ -221,18 +236,48 @@ async fn come(
         if running >= u64::from(options.alive) {
             return Ok(peak);
         }
-        if creating.is_finished() {
-            let created_at = created_at.get_or_insert_with(Instant::now);
-            let waiting = observer.count(State::Waiting).await?;
-            if waiting == 0 || created_at.elapsed() > options.patience {
-                printer.note(format_args!("{waiting} runs wait; at most {peak} were alive"));
-                return Ok(peak);
-            }
+        let waiting = observer.count(State::Waiting).await?;
+        if creating.is_finished() && waiting == 0 {
+            printer.note(format_args!("all runs have begun; at most {peak} were alive"));
+            return Ok(peak);
         }
-        if noted.elapsed() > NOTE_INTERVAL {
-            noted = Instant::now();
-            printer.note(format_args!("{running} runs alive"));
+        if patience.is_over((running, waiting)) {
+            let (reason, said) = (patience.reason(), rig.last_words());
+            printer.note(format_args!(
+                "{waiting} runs wait, at most {peak} were alive: {reason}{said}"
+            ));
+            return Ok(peak);
         }
+        patience.note(printer, || {
+            format!("{running} of {} runs alive, {waiting} wait for a worker", options.alive)
+        });
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until each run has a sandbox and waits for the model, so that the kills hit what is alive;
+/// answers the number of sandboxes.
+async fn have_sandboxes(
+    rig: &mut Rig,
+    observer: &mut Observer,
+    options: &BenchRuns,
+    printer: &Printer,
+) -> anyhow::Result<u64> {
+    let wanted = if options.calls > 0 { options.alive } else { 0 };
+    let mut patience = Patience::new(options.patience, 0);
+    loop {
+        rig.look()?;
+        observer.asked += 1;
+        let used = rig.store.tenant(TENANT).await?.used;
+        if used >= wanted {
+            return Ok(used.into());
+        }
+        if patience.is_over(used) {
+            let (reason, said) = (patience.reason(), rig.last_words());
+            printer.note(format_args!("{used} of {wanted} sandboxes: {reason}{said}"));
+            return Ok(used.into());
+        }
+        patience.note(printer, || format!("{used} of {wanted} runs have a sandbox"));
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -266,14 +311,14 @@ async fn kill(rig: &mut Rig, meter: &mut Meter, printer: &Printer) -> anyhow::Re
     Ok(Kills { names, sandboxes })
 }
 
-/// Waits until all runs are over, for as long as there is patience.
+/// Waits until all runs are over, or none has ended for too long.
 async fn go(
     rig: &mut Rig,
     observer: &mut Observer,
     options: &BenchRuns,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let (began, mut noted) = (Instant::now(), Instant::now());
+    let mut patience = Patience::new(options.patience, u64::from(options.alive));
     loop {
         rig.look()?;
         let mut unfinished = 0;
@@ -283,15 +328,13 @@ async fn go(
         if unfinished == 0 {
             return Ok(());
         }
-        if began.elapsed() > options.patience {
+        if patience.is_over(unfinished) {
             // The verdict names them.
-            printer.note(format_args!("{unfinished} runs do not end"));
+            let (reason, said) = (patience.reason(), rig.last_words());
+            printer.note(format_args!("{unfinished} runs do not end: {reason}{said}"));
             return Ok(());
         }
-        if noted.elapsed() > NOTE_INTERVAL {
-            noted = Instant::now();
-            printer.note(format_args!("{unfinished} runs are not over"));
-        }
+        patience.note(printer, || format!("{unfinished} runs have not ended"));
         tokio::time::sleep(LOOK).await;
     }
 }

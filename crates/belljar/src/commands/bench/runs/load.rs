@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -18,10 +19,11 @@ use tokio::task::JoinSet;
 
 use super::MODEL;
 use super::model::question;
+use super::patience::Patience;
 
-/// Longer than a replica takes to come back.
+/// Time in which some run is created, on an idle machine: longer than a replica takes to come back.
 const PATIENCE: Duration = Duration::from_secs(120);
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A client of all replicas; cheap to clone.
@@ -30,6 +32,8 @@ pub(super) struct Client {
     pool: Pool<HttpConnector, Full<Bytes>>,
     replicas: Arc<[SocketAddr]>,
     key: Arc<str>,
+    /// Runs that were created by all clones.
+    created: Arc<AtomicU32>,
 }
 
 /// A run that was created.
@@ -50,7 +54,7 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let pool = Pool::builder(TokioExecutor::new()).build(connector);
-        Self { pool, replicas: replicas.into(), key: key.into() }
+        Self { pool, replicas: replicas.into(), key: key.into(), created: Arc::default() }
     }
 
     /// Creates a run, at the first replica that answers. A repetition finds the same run.
@@ -58,6 +62,8 @@ impl Client {
         let wish = json!({ "question": question(number), "operation": "llm", "model": MODEL });
         let wish = Bytes::from(wish.to_string());
         let began = Instant::now();
+        let advance = || self.created.load(Ordering::Relaxed);
+        let mut patience = Patience::new(PATIENCE, advance());
         for attempt in number as usize.. {
             let replica = self.replicas[attempt % self.replicas.len()];
             let asked = tokio::time::timeout(TIMEOUT, self.post(replica, number, wish.clone()));
@@ -65,12 +71,17 @@ impl Client {
                 Ok(Ok((status, body))) if status.is_success() => {
                     let run: Run = serde_json::from_slice(&body)?;
                     let id = run.id.parse().context("the id of the run is not valid")?;
+                    self.created.fetch_add(1, Ordering::Relaxed);
                     return Ok(CreatedRun { number, id, took: began.elapsed() });
                 }
                 Ok(Ok((status, body))) if status.is_client_error() => {
                     anyhow::bail!("{status}: {}", String::from_utf8_lossy(&body));
                 }
-                last => ensure!(began.elapsed() < PATIENCE, "no replica creates it: {last:?}"),
+                last => ensure!(
+                    !patience.is_over(advance()),
+                    "no replica creates it: {}: {last:?}",
+                    patience.reason()
+                ),
             }
             tokio::time::sleep(AGAIN).await;
         }

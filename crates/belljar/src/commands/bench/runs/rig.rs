@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_model::OperationCap;
@@ -15,6 +15,7 @@ use belljar_store::{NodeState, Quota, Scope, Store};
 use tempfile::TempDir;
 
 use super::MODEL;
+use super::patience::{Patience, ProcessAdvance};
 use crate::cli::{BenchRuns, Dev};
 use crate::commands::admin;
 use crate::commands::dev::child::Child;
@@ -22,12 +23,18 @@ use crate::commands::dev::home::Home;
 use crate::commands::dev::programs::Programs;
 use crate::commands::dev::{enrolment, free, ready, services};
 use crate::config::Config;
+use crate::output::Printer;
 
 const NODES: u16 = 3;
 pub(super) const CONTROLS: [&str; 2] = ["control-1", "control-2"];
 pub(super) const POSTGRES: &str = "postgres";
 pub(super) const NATS: &str = "nats";
+/// Time in which a process that starts does something, on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// Lines of a log that are shown.
+const LAST_LINES: usize = 8;
+/// Connections of a replica to the database.
+const CONNECTIONS: u32 = 32;
 const LOOK: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(20);
 /// Zygotes rest.
@@ -41,6 +48,7 @@ pub(super) struct Rig {
     places: Places,
     programs: Programs,
     home: Home,
+    printer: Printer,
     _dir: TempDir,
 }
 
@@ -55,7 +63,7 @@ struct Places {
     nodes: Vec<SocketAddr>,
     store: PathBuf,
     template: String,
-    /// Runs that one replica works on, so that it can do the work of both.
+    /// Runs that one tenant may have on one replica, so that it can do the work of both.
     runs: u32,
     creates_per_node: usize,
 }
@@ -73,6 +81,7 @@ impl Rig {
         options: &BenchRuns,
         model: SocketAddr,
         config: &Config,
+        printer: &Printer,
     ) -> anyhow::Result<Self> {
         // PostgreSQL's own user must be able to pass.
         let dir = tempfile::Builder::new()
@@ -108,11 +117,11 @@ impl Rig {
             nodes: (0..NODES).map(|_| free()).collect::<Result<_, _>>()?,
             store: config.store.clone(),
             template: options.template.clone(),
-            // The last worker of a replica is kept for other tenants.
-            runs: options.alive + 1,
+            runs: options.alive,
             creates_per_node: options.creates_per_node.unwrap_or(cores),
         };
-        let mut rig = Self { children, store, places, programs, home, _dir: dir };
+        let printer = *printer;
+        let mut rig = Self { children, store, places, programs, home, printer, _dir: dir };
         rig.await_true(NATS, async || ready::listens(nats).await).await?;
         rig.write_settings(model)?;
         for name in CONTROLS {
@@ -168,9 +177,11 @@ impl Rig {
         command.arg("--control-key").arg(self.home.path("control.key"));
         command.arg("--objects").arg(self.home.path("objects"));
         command.arg("--gateway").arg(self.home.path("runs.toml"));
-        command.args(["--run-template", template, "--runs", &runs.to_string()]);
+        // One worker of 16 is kept for other tenants.
+        let workers = (runs * 16).div_ceil(15) + 1;
+        command.args(["--run-template", template, "--runs", &workers.to_string()]);
         command.args(["--max-runs", &runs.to_string()]);
-        command.args(["--database-connections", "32"]);
+        command.args(["--database-connections", &CONNECTIONS.to_string()]);
         command.args(["--creates-per-node", &creates_per_node.to_string()]);
         command
     }
@@ -206,29 +217,38 @@ impl Rig {
     }
 
     pub(super) async fn await_nodes(&mut self) -> anyhow::Result<()> {
-        let began = Instant::now();
+        let mut patience = Patience::new(PATIENCE, (0, Vec::new()));
         loop {
             self.look()?;
             let nodes = self.store.nodes().await?;
-            if nodes.iter().filter(|node| node.state == NodeState::Up).count() >= NODES.into() {
+            let up = nodes.iter().filter(|node| node.state == NodeState::Up).count();
+            if up >= NODES.into() {
                 return Ok(());
             }
-            anyhow::ensure!(began.elapsed() < PATIENCE, "some nodes did not register");
+            let advances = node_names().map(|name| self.advance(&name)).collect();
+            if patience.is_over((up, advances)) {
+                let reason = patience.reason();
+                anyhow::bail!("{up} of {NODES} nodes registered: {reason}{}", self.last_words());
+            }
+            patience.note(&self.printer, || format!("{up} of {NODES} nodes registered"));
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// Until it says that templates are warm, or that there are none.
     async fn await_word(&mut self, name: &str) -> anyhow::Result<()> {
-        let log = format!("logs/{name}.log");
-        let began = Instant::now();
+        let mut patience = Patience::new(PATIENCE, self.advance(name));
         loop {
             self.look()?;
-            let said = self.home.read(&log).unwrap_or_default();
+            let said = self.log(name);
             if said.lines().any(|line| line.starts_with("ready") || line.starts_with("no warm")) {
                 return Ok(());
             }
-            anyhow::ensure!(began.elapsed() < PATIENCE, "{name} does not become warm");
+            if patience.is_over(self.advance(name)) {
+                let reason = patience.reason();
+                anyhow::bail!("{name} does not become warm: {reason}{}", last_lines(name, &said));
+            }
+            patience.note(&self.printer, || format!("{name} warms its templates up"));
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -238,13 +258,31 @@ impl Rig {
         name: &str,
         is_there: impl AsyncFn() -> bool,
     ) -> anyhow::Result<()> {
-        let began = Instant::now();
+        let mut patience = Patience::new(PATIENCE, self.advance(name));
         while !is_there().await {
             self.look()?;
-            anyhow::ensure!(began.elapsed() < PATIENCE, "{name} does not respond");
+            if patience.is_over(self.advance(name)) {
+                let (reason, said) = (patience.reason(), self.log(name));
+                anyhow::bail!("{name} does not respond: {reason}{}", last_lines(name, &said));
+            }
+            patience.note(&self.printer, || format!("{name} starts"));
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    fn log(&self, name: &str) -> String {
+        self.home.read(&format!("logs/{name}.log")).unwrap_or_default()
+    }
+
+    fn advance(&self, name: &str) -> ProcessAdvance {
+        ProcessAdvance::of(self.pid(name), &self.log(name))
+    }
+
+    /// The ends of the logs of replicas and nodes.
+    pub(super) fn last_words(&self) -> String {
+        let names = CONTROLS.into_iter().map(str::to_owned).chain(node_names());
+        names.map(|name| last_lines(&name, &self.log(&name))).collect()
     }
 
     /// An error if a process has died that was not killed.
@@ -284,14 +322,37 @@ impl Rig {
 }
 
 async fn connected(url: &str) -> anyhow::Result<Store> {
-    let began = Instant::now();
+    let mut patience = Patience::new(PATIENCE, ());
     loop {
         match Store::connect(url, 4).await {
             Ok(store) => return Ok(store),
-            Err(error) if began.elapsed() > PATIENCE => {
-                return Err(error).context("PostgreSQL does not respond");
+            Err(error) if patience.is_over(()) => {
+                return Err(error).with_context(|| {
+                    format!("PostgreSQL does not respond: {}", patience.reason())
+                });
             }
             Err(_) => tokio::time::sleep(LOOK).await,
         }
+    }
+}
+
+/// The end of a log, on lines of its own.
+fn last_lines(name: &str, log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    let shown: Vec<_> = last.iter().map(|line| format!("\n  {name}: {line}")).collect();
+    shown.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_says_whose_it_is() {
+        let log = (0..20).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
+        let shown = last_lines("node-1", &log);
+        assert!(shown.starts_with("\n  node-1: 12\n") && shown.ends_with("node-1: 19"), "{shown}");
+        assert_eq!(last_lines("node-1", ""), "");
     }
 }

@@ -30,6 +30,9 @@ pub(super) struct Verdict {
     pub(super) turns: usize,
     pub(super) calls: usize,
     pub(super) events: usize,
+    /// Of each run: from its creation until it had a worker.
+    #[serde(skip)]
+    pub(super) claims: Vec<Duration>,
     /// Of each run whose worker and sandbox lived: its life less the time of the model.
     #[serde(skip)]
     pub(super) overheads: Vec<Duration>,
@@ -66,6 +69,11 @@ pub(super) async fn verify(
             verdict.wrong.push(format!("{}: {why}", run.id));
         }
         let Some((first, last)) = events.first().zip(events.last()) else { continue };
+        let claimed = events.iter().find(|event| matches!(event.body, Body::LeaseTaken(_)));
+        if let Some(claimed) = claimed {
+            let wait = Duration::try_from(claimed.at - first.at).unwrap_or_default();
+            verdict.claims.push(wait);
+        }
         let life = Duration::try_from(last.at - first.at).unwrap_or_default();
         let overhead = life.saturating_sub(Duration::from_micros(model.micros));
         match is_disturbed(&events, expected) {
