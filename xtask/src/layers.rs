@@ -176,6 +176,12 @@ pub(crate) const TABLE: &[Row] = &[
         "which package indexes are configured, what they promise; a verified cache",
         &["model"],
     ),
+    row(
+        Layer::Mechanisms,
+        "report",
+        "renders reports: a fixed page around a sanitised text; no I/O",
+        &[],
+    ),
     row(Layer::Mechanisms, "client", "typed HTTP client", &["model", "api"]),
     row(
         Layer::Mechanisms,
@@ -231,7 +237,7 @@ pub(crate) const TABLE: &[Row] = &[
         "runs the loop of model and tools, records each step",
         &[
             "model", "api", "objects", "pipeline", "journal", "dataset", "llm", "provider",
-            "client", "fault",
+            "report", "client", "fault",
         ],
     ),
     row(
@@ -273,6 +279,7 @@ pub(crate) const TABLE: &[Row] = &[
             "journal",
             "dataset",
             "provider",
+            "report",
             "client",
             "fault",
             "telemetry",
@@ -324,6 +331,7 @@ pub(crate) const TABLE: &[Row] = &[
             "llm",
             "provider",
             "packages",
+            "report",
             "client",
             "telemetry",
             "node",

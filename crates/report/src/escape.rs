@@ -1,0 +1,37 @@
+//! Text in HTML.
+
+/// Writes text so that it is only text, between tags and within quotes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // A parser replaces it, and so would change the bytes.
+            '\0' => {}
+            letter if is_direction(letter) => {}
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Returns true for characters that change the order in which their neighbours are shown. In names
+/// of files and models they only deceive.
+fn is_direction(letter: char) -> bool {
+    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_only_text() {
+        assert_eq!(escape("<a b=\"c\" d='e'>&\0"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;");
+        assert_eq!(escape("sales\u{202e}gnp.csv"), "salesgnp.csv");
+    }
+}
