@@ -114,6 +114,10 @@ docs *args: suites
 sdk *args: suites
     tests/sdk/run "$@"
 
+# Example reports in Chromium, light and dark: any message, request or violation of the policy? Screenshots stay.
+reports *args:
+    tests/reports/run "$@"
+
 # 200 clients of E2B's Python SDK at once: any error, and is anything left behind?
 clients *args: suites
     tests/sdk/load "$@"
