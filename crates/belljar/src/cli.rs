@@ -37,6 +37,7 @@ mod packaging;
 mod pipeline;
 mod platform;
 mod reach;
+mod report;
 mod running;
 mod serve;
 mod template;
@@ -68,6 +69,7 @@ pub(crate) use observe::{Observe, trace_command};
 pub(crate) use pipeline::{AgentOptions, Pipeline, PipelineAction};
 pub(crate) use platform::{Control, Node};
 pub(crate) use reach::Reaches;
+pub(crate) use report::{Open, Report};
 pub(crate) use running::Running;
 pub(crate) use serve::{Env, Serve, Shell as EnvShell, Tls, TlsCommand};
 pub(crate) use template::{Template, TemplateAction};
@@ -115,6 +117,7 @@ pub(crate) enum Command {
     Ask(Box<Ask>),
     Pipeline(Pipeline),
     Runs(Runs),
+    Report(Report),
     Usage(Usage),
     Webhooks(Webhooks),
     Approvals(Approvals),
@@ -340,6 +343,7 @@ impl Cli {
             Command::Ask(ask) => (ask.json, ask.quiet),
             Command::Pipeline(pipeline) => pipeline.output(),
             Command::Runs(runs) => (runs.json, false),
+            Command::Report(report) => (report.json, false),
             Command::Usage(usage) => (usage.json, false),
             Command::Webhooks(webhooks) => (webhooks.json, false),
             Command::Approvals(approvals) => (approvals.json, false),
@@ -390,6 +394,7 @@ impl Command {
             | Self::Node(_)
             | Self::Env(_)
             | Self::Runs(_)
+            | Self::Report(_)
             | Self::Usage(_)
             | Self::Webhooks(_)
             | Self::Approvals(_)

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::error::{Error, Protocol};
 use crate::events::Events;
+use crate::file::FileBody;
 use crate::key::Key;
 use crate::request::Asking;
 
@@ -92,6 +93,11 @@ impl Client {
 
     pub async fn run_prompt(&self, id: &str, turn: u32) -> Result<RunPrompt, Error> {
         self.value(Asking::new(Operation::ReadRunPrompt, &[id, &turn.to_string()])).await
+    }
+
+    /// The report of an ended run, as an HTML page.
+    pub async fn run_report(&self, id: &str) -> Result<FileBody, Error> {
+        Ok(FileBody::of(self.open(Asking::new(Operation::GetRunReport, &[id])).await?))
     }
 
     /// The events of a run until it is over.

@@ -24,6 +24,7 @@ mod models;
 mod network;
 mod prompt;
 mod quota;
+mod report;
 mod retry;
 mod signals;
 mod steer;
@@ -45,6 +46,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{Larger, MANIFEST, NoRetry, PlanError, TurnError, Words};
+pub use belljar_report::{Brand, Rendered};
 pub use bounds::{OverBudget, RunBounds};
 pub use brief::{BriefError, WantedBrief, check_agent};
 pub use create::{CreateRunError, Made, Source, Wanted};
@@ -55,6 +57,7 @@ pub use models::{Choice, FixedRules, Models, NoModel, NoProvider, Priced, Unsupp
 pub use network::{NetworkOffer, NetworkRefused};
 pub use prompt::{PromptError, TurnPrompt};
 pub use quota::{NoQuota, QuotaError, Quotas, RunQuota};
+pub use report::ReportError;
 pub use retry::RetryError;
 pub use steer::SteerError;
 pub use traces::TraceRecorder;
@@ -109,6 +112,8 @@ pub struct Settings {
     pub turns: u32,
     /// The most time and money of one run.
     pub bounds: RunBounds,
+    /// The brand of reports.
+    pub brand: Arc<Brand>,
 }
 
 impl Default for Settings {
@@ -121,6 +126,7 @@ impl Default for Settings {
             template: "python-data".to_owned(),
             turns: 30,
             bounds: RunBounds::default(),
+            brand: Arc::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod charge_log;
 mod family;
 mod listen;
 mod process;
+mod reports;
 mod runs;
 mod scrape;
 mod webhooks;
@@ -27,6 +28,7 @@ use family::{Metric, Seconds, SecondsSpent};
 
 pub use family::Described;
 pub(crate) use listen::listen;
+pub use reports::ReportMetrics;
 pub use runs::RunMetrics;
 pub(crate) use scrape::Scrape;
 pub use webhooks::WebhookMetrics;
@@ -75,6 +77,7 @@ pub struct Metrics {
     spans_dropped: Metric<1, Counter>,
     log_lines: Metric<1, Counter>,
     runs: RunMetrics,
+    reports: ReportMetrics,
     webhooks: WebhookMetrics,
     workflows: WorkflowMetrics,
     hooks: Mutex<Vec<Hook>>,
@@ -286,6 +289,7 @@ impl Metrics {
             spans_dropped: Metric::new("spans_dropped", "Dropped spans by reason", &["reason"]),
             log_lines: Metric::new("log_lines", "Warnings and errors in the log", &["level"]),
             runs: RunMetrics::new(),
+            reports: ReportMetrics::new(),
             webhooks: WebhookMetrics::new(),
             workflows: WorkflowMetrics::new(),
             hooks: Mutex::default(),
@@ -337,6 +341,7 @@ impl Metrics {
             spans_dropped,
             log_lines,
             runs,
+            reports,
             webhooks,
             workflows,
             hooks: _,
@@ -384,6 +389,7 @@ impl Metrics {
         ];
         all.extend(charge_log.enter(registry));
         all.extend(runs.enter(registry));
+        all.extend(reports.enter(registry));
         all.extend(webhooks.enter(registry));
         all.extend(workflows.enter(registry));
         all
@@ -397,6 +403,11 @@ impl Metrics {
     /// Those of workflows.
     pub fn workflows(&self) -> &WorkflowMetrics {
         &self.workflows
+    }
+
+    /// Those of reports.
+    pub fn reports(&self) -> &ReportMetrics {
+        &self.reports
     }
 
     /// Those of webhooks.

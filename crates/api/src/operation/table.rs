@@ -312,6 +312,9 @@ operations! {
     ReadRunFile: Get "/v1/runs/{run}/files/{file}" "runs" "Reads a file that a run made." {
         answers: &[Answer::Bytes],
     };
+    GetRunReport: Get "/v1/runs/{run}/report" "runs" "Renders the report of an ended run: one HTML page that loads nothing." {
+        answers: &[Answer::Html], also: &[409],
+    };
     GetTurn: Get "/v1/runs/{run}/turns/{turn}" "runs" "Shows one turn of a run: code, output, file changes, connections, usage and cost." {
         answers: &[Answer::Json(200, shape!(turn::Turn))],
     };

@@ -1,5 +1,6 @@
 //! What a server and a platform are told about runs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_model::units::{parse_days, parse_size, parse_time};
@@ -49,6 +50,9 @@ pub(crate) struct Running {
     #[arg(long = "max-run-file", alias = "run-file", value_name = "SIZE")]
     #[arg(default_value = "1G", value_parser = parse_size)]
     pub(crate) run_file: u64,
+    /// Brand of the reports of runs, as a TOML file with `name`, `logo`, `light` and `dark`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report_brand: Option<PathBuf>,
 }
 
 impl Running {

@@ -23,6 +23,7 @@ use belljar_server::Inside;
 use belljar_store::Store;
 use belljar_webhooks::{AnnouncedJournal, Directory as Hooks};
 
+use super::brand;
 use super::models::{self, Behind};
 use crate::cli::Running;
 use crate::config::Config;
@@ -106,7 +107,7 @@ pub(super) async fn of_server(
         words: WordHub::default(),
     };
     let owner = format!("serve-{}", std::process::id());
-    Ok(Runs::new(parts, Settings { owner, look: ALONE, ..settings(options) }))
+    Ok(Runs::new(parts, Settings { owner, look: ALONE, ..settings(options)? }))
 }
 
 /// With a journal in the database, sandboxes of the platform's nodes, data where all
@@ -158,7 +159,7 @@ pub(super) async fn of_platform(
     };
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let owner = format!("control-{}-{}", host.trim(), std::process::id());
-    let runs = Runs::new(parts, Settings { owner, ..settings(options) });
+    let runs = Runs::new(parts, Settings { owner, ..settings(options)? });
     let surface = Inside::of_runs(runs.clone(), Tenant::new(super::runs::TENANT));
     control.offer_runs(move |tenant, request| {
         let surface = surface.of(Tenant::new(tenant));
@@ -187,7 +188,7 @@ fn quotas_of_tenants(options: &Running, store: &Store) -> Quotas {
     })
 }
 
-fn settings(options: &Running) -> Settings {
+fn settings(options: &Running) -> anyhow::Result<Settings> {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let bounds = RunBounds {
         wall_ms: options.max_run_time.map(millis),
@@ -195,7 +196,8 @@ fn settings(options: &Running) -> Settings {
         output_tokens: options.max_run_output_tokens,
     };
     let template = options.run_template.clone();
-    Settings { at_once: options.runs, template, bounds, ..Settings::default() }
+    let brand = Arc::new(brand::read(options.report_brand.as_deref())?);
+    Ok(Settings { at_once: options.runs, template, bounds, brand, ..Settings::default() })
 }
 
 fn limits(options: &Running) -> DataLimits {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use belljar_agent::Larger;
+use belljar_client::Client;
 use belljar_journal::event::{Breakpoints, Budget, BudgetPatch, ControlRequested, Event, Request};
 use belljar_journal::{
     Address, Directory, Journal, LedgerDirectory, ListQuery, RowDirectory, RunRow, RunView, State,
@@ -130,6 +131,15 @@ pub(super) async fn named(journal: &dyn Journal, name: &RunName) -> anyhow::Resu
         0 => Err(hinted(anyhow!("there is no run `{name}`"), hint)),
         count => Err(hinted(anyhow!("`{name}` matches {count} runs"), hint)),
     }
+}
+
+/// The id of the run of a server that is meant.
+pub(super) async fn named_at(
+    client: &Client,
+    name: &RunName,
+    printer: &Printer,
+) -> anyhow::Result<String> {
+    remote::named(client, name, printer).await
 }
 
 /// An event as one line, with the run that it is of.

@@ -22,7 +22,7 @@ pub(crate) struct Api<'w> {
 
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -255,6 +255,7 @@ pub(crate) async fn a_question_is_answered_and_nobody_else_sees_it(world: &World
         ("POST", format!("{mine}/retry")),
         ("GET", format!("{mine}/turns/1/prompt")),
         ("GET", format!("{mine}/turns/1/calls/c/output")),
+        ("GET", format!("{mine}/report")),
     ] {
         stranger.send(method, &path, "").await.refused(404, "run_not_found");
     }

@@ -32,6 +32,7 @@ mod offered;
 mod operations;
 mod pipeline;
 mod replicas;
+mod reports;
 mod resumed;
 mod rules;
 mod signals;
@@ -152,6 +153,8 @@ const CASES: &[(&str, Case)] = cases![
     pipeline::a_hopeless_task_ends_with_a_question,
     pipeline::rules_and_artifacts_need_no_model,
     pipeline::the_command_line_has_pipelines,
+    reports::a_run_has_one_page_that_its_owner_alone_reads,
+    reports::a_run_of_this_machine_has_a_page_with_a_brand,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
     pipeline::a_pipeline_survives_a_kill_at_every_event,

@@ -154,6 +154,7 @@ fn of_runs<S: Clone + Send + Sync + 'static>(operation: Operation) -> Option<Met
         Operation::ReadRunOutput => on(filter, runs::output),
         Operation::FollowRun => on(filter, runs::follow),
         Operation::ReadRunFile => on(filter, runs::read_file),
+        Operation::GetRunReport => on(filter, runs::report),
         Operation::GetTurn => on(filter, runs::turn),
         Operation::GetStats => on(filter, runs::stats),
         Operation::GetUsage => on(filter, runs::usage),
@@ -253,6 +254,7 @@ fn handler(operation: Operation) -> MethodRouter<Actions> {
         | Operation::ReadRunOutput
         | Operation::FollowRun
         | Operation::ReadRunFile
+        | Operation::GetRunReport
         | Operation::GetTurn
         | Operation::GetStats
         | Operation::GetUsage

@@ -122,6 +122,7 @@ async fn owner_may(owner: &Client) -> anyhow::Result<usize> {
         let not_yet = [
             (Operation::AnswerRun, 409, "no_question"),
             (Operation::RetryRun, 409, "run_unfinished"),
+            (Operation::GetRunReport, 409, "run_unfinished"),
             (Operation::ReadRunPrompt, 404, "turn_not_found"),
             (Operation::ReadRunOutput, 404, "call_not_found"),
             // It records on no cassette, and the bytes are none.

@@ -75,6 +75,15 @@ pub(super) async fn run(
     Ok(0)
 }
 
+/// The id of the run that is meant.
+pub(super) async fn named(
+    client: &Client,
+    name: &RunName,
+    printer: &Printer,
+) -> anyhow::Result<String> {
+    Remote { client, page: None, printer }.named(name).await
+}
+
 struct Remote<'a> {
     client: &'a Client,
     page: Option<Page>,
