@@ -18,7 +18,7 @@
 //! ```
 
 use belljar_journal::event::{
-    ErrorCategory, Injected, Limit, LimitHit, LlmTrouble, Outcome, PausePoint,
+    ErrorCategory, Injected, Limit, LimitHit, LlmTrouble, Outcome, PausePoint, RunCreated,
 };
 use belljar_journal::{Asked, Call, Ending, Next, Pending};
 use belljar_model::{ExecId, SandboxId, Sequence};
@@ -172,7 +172,10 @@ fn between(story: &Story, now: OffsetDateTime, turn: u32, attempt: u32) -> Step<
     if is_bereft && !view.injected.contains(&Injected::Restored) {
         return Step::Anew;
     }
-    match turns_left(view) {
+    let warned =
+        |created: &RunCreated| created.wish.as_ref().is_none_or(|it| it.brief.guards.turns);
+    let is_warned = view.created.as_ref().is_none_or(warned);
+    match turns_left(view).filter(|_| is_warned) {
         Some(1) if !view.injected.contains(&Injected::TurnsLeft1) => Step::Warn { left: 1 },
         Some(left @ 2..=3) if !view.injected.contains(&Injected::TurnsLeft3) => Step::Warn { left },
         _ => Step::Ask { turn, attempt, last: false },

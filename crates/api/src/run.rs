@@ -16,7 +16,7 @@ use crate::network::{Network, OperationName};
 use crate::sandbox::{ChosenLimits, TierName};
 
 pub use brief::{
-    EffortName, RunParameters, RunRecording, RunSkill, TemperatureNumber, WantedSkill,
+    EffortName, RunGuards, RunParameters, RunRecording, RunSkill, TemperatureNumber, WantedSkill,
 };
 pub use pipeline::{RunArtifact, RunModels};
 
@@ -75,6 +75,9 @@ pub struct CreateRun {
     /// the model, its parameters and the budget are the recorded ones unless you name others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Text<1, { RecordingName::MAX_BYTES }>>,
+    /// Guards that are on. Switch them off only to compare runs with and without them.
+    #[serde(default, skip_serializing_if = "RunGuards::is_default")]
+    pub guards: RunGuards,
     /// Current time, as the run sees it. Default: its creation time.
     #[serde(default)]
     pub now: Option<DateTime>,
@@ -286,6 +289,9 @@ pub struct Run {
     /// Id of the recorded run that this one replays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
+    /// Guards that are on. Absent: all of them.
+    #[serde(default, skip_serializing_if = "RunGuards::is_default")]
+    pub guards: RunGuards,
     /// Current time, as the run sees it.
     pub now: DateTime,
     pub made_at: DateTime,

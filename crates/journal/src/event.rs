@@ -24,7 +24,7 @@ use time::OffsetDateTime;
 
 use crate::key::Key;
 
-pub use brief::{Brief, DeviationCause, ParameterDeviated, RecordingMade, Replay, Skill};
+pub use brief::{Brief, DeviationCause, Guards, ParameterDeviated, RecordingMade, Replay, Skill};
 pub use control::{
     Breakpoints, BudgetChanged, BudgetPatch, Cancelled, ControlRequested, Injected,
     InjectedMessage, PausePoint, Paused, Request, Resumed,

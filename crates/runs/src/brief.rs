@@ -5,7 +5,7 @@ use std::io::Read as _;
 use belljar_agent::{
     MAX_ARCHIVE_BYTES, MAX_SKILLS, Recording, RecordingError, SkillError, SkillFolder, Texts,
 };
-use belljar_journal::event::{Brief, Budget, Prompt, Replay, Skill};
+use belljar_journal::event::{Brief, Budget, Guards, Prompt, Replay, Skill};
 use belljar_journal::{Address, BlobRef, Journal, ReadError, RunView, read_all};
 use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::{Digest, Expected, Objects, ObjectsError};
@@ -31,6 +31,7 @@ pub struct WantedBrief {
     pub models: RoleModels,
     /// The program of a run whose agent is the Executor.
     pub artifact: Option<CodeArtifact>,
+    pub guards: Guards,
 }
 
 /// A brief that no run can have.
@@ -162,6 +163,7 @@ pub(crate) async fn checked(
         skills: skills(belongings, &wanted.skills).await?,
         record: wanted.record.as_ref().map(ToString::to_string),
         replay: replayed.map(|replayed| replayed.replay.clone()),
+        guards: wanted.guards,
     };
     check_agent(&brief)?;
     Ok(brief)

@@ -163,7 +163,7 @@ impl Runs {
         let room = self.room(tenant, &template, &wanted.environment).await?;
         let items = self.items(tenant, &belongings, &wanted.data).await?;
         let profile = self.profile(&belongings, &items).await?;
-        let plan = self.plan(&belongings, items, room, profile).await?;
+        let plan = self.plan(&belongings, items, room, profile).await?.guarded_by(brief.guards);
         let text = plan.describe().into_bytes();
         let datasets = datasets(&belongings, &plan, &text).await?;
         let has_data = !datasets.is_empty();

@@ -12,6 +12,8 @@ from .probes import NAME, Reach
 from .reports import Reports
 
 current = None
+# As a manifest names them.
+GUARDS = ("joins", "dates")
 
 
 class Watch:
@@ -29,7 +31,8 @@ class Watch:
         self.clock = Clock(self.reports, tables, as_of)
         self.joins = Joins(self.reports, tables, self.name_of)
         self.active = False
-        self.guarded = wants_guards()
+        # The guards that the manifest leaves on.
+        self.guards = wanted_guards()
         # In `builtins`, so that `%reset` does not take it away from functions.
         setattr(builtins, NAME, self.clock.seen)
         shell.ast_transformers.append(self)
@@ -44,7 +47,7 @@ class Watch:
         self.names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         if datasets.state.pending:
             datasets.need(self.names)
-        if self.guarded:
+        if "dates" in self.guards:
             try:
                 self.reach.instrument(tree, self.clock.sites)
             except Exception:
@@ -53,12 +56,14 @@ class Watch:
         return tree
 
     def start(self):
-        if self.guarded and not self.active:
+        if self.guards and not self.active:
             self.active = True
             once_loaded("pandas", self.adopt)
 
     def adopt(self, pandas):
-        for guard in (self.joins, self.clock):
+        for name, guard in (("joins", self.joins), ("dates", self.clock)):
+            if name not in self.guards:
+                continue
             try:
                 guard.adopt(pandas)
             except Exception:
@@ -79,12 +84,15 @@ def start(namespace):
     return current.names
 
 
-def wants_guards():
+def wanted_guards():
     try:
-        return datasets.Manifest(offer.manifest()).guards
+        given = datasets.Manifest(offer.manifest()).guards
     except datasets.ManifestError:
         # `load_data` will say so.
-        return False
+        return frozenset()
+    if isinstance(given, dict):
+        return frozenset(name for name in GUARDS if given.get(name, True))
+    return frozenset(GUARDS if given else ())
 
 
 def as_of():

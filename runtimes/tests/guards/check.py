@@ -2,7 +2,8 @@
 
 A script in `join` or `temporal` has a mistake in it, and says which report it
 must cause; one in `correct` must cause none. Either way what the script prints
-must be the same without guards. Cells are divided by lines `# %%`.
+must be the same without guards. A guard that is switched off alone reports nothing,
+and the other one still does. Cells are divided by lines `# %%`.
 
     # finds: empty-join         what must be reported, and nothing else
     # data: live                which datasets; `told` if it does not say
@@ -18,6 +19,8 @@ from wire import Zygote
 MEDIA_TYPE = "application/vnd.belljar.guard+json"
 FOLDER = "/tmp/belljar-guards"
 FOLDERS = ("join", "temporal", "correct")
+# The manifests without the guard of a folder, and without the other one.
+SWITCHES = {"join": ("-without-joins", "-without-dates"), "temporal": ("-without-dates", "-without-joins")}
 
 
 class Script:
@@ -57,6 +60,9 @@ def verdict(script, zygote):
     try:
         kinds, shown = script.run(zygote)
         silent, control = script.run(zygote, "-unguarded")
+        own, other = SWITCHES.get(script.path.parent.name, ("", ""))
+        switched_off = script.run(zygote, own)[0] if own else []
+        left_on = script.run(zygote, other)[0] if other else kinds
     except AssertionError as error:
         return f"failed: {error}"
     wanted = {script.finds} if script.finds else set()
@@ -64,6 +70,8 @@ def verdict(script, zygote):
         return f"reported {sorted(set(kinds)) or 'nothing'}, not {sorted(wanted) or 'nothing'}"
     if silent:
         return f"reported {silent} although guards are off"
+    if switched_off or set(left_on) != wanted:
+        return f"reported {switched_off} without the guard, and {left_on} with it alone"
     if shown != control:
         return f"shows something else with guards:\n{shown}\n{control}"
     return None

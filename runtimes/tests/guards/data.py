@@ -95,7 +95,8 @@ def write(folder, last, as_of=None, guards=True):
 
 def write_all(folder):
     now = datetime.datetime.now().replace(microsecond=0)
-    for guards, suffix in ((True, ""), (False, "-unguarded")):
+    one_off = (({"joins": False}, "-without-joins"), ({"dates": False}, "-without-dates"))
+    for guards, suffix in ((True, ""), (False, "-unguarded"), *one_off):
         write(f"{folder}/told{suffix}", LAST, str(LAST.date()), guards)
         write(f"{folder}/untold{suffix}", LAST, None, guards)
         write(f"{folder}/live{suffix}", now, None, guards)

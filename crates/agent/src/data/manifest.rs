@@ -1,6 +1,7 @@
 //! `datasets.json`: what `load_data` inside the sandbox reads; docs/datasets.md.
 
 use belljar_dataset::{Compression, Dataset, Encoding, Field, Meaning, What};
+use belljar_journal::event::Guards;
 use serde_json::{Map, Value, json};
 
 use super::fit::Strategy;
@@ -13,7 +14,21 @@ const VERSION: u32 = 1;
 pub(super) fn manifest(plan: &Plan) -> Value {
     let loaded = plan.parts.iter().filter(|part| part.strategy != Strategy::File);
     let datasets: Vec<Value> = loaded.map(entry).collect();
-    json!({ "version": VERSION, "budget": plan.budget, "datasets": datasets })
+    let mut manifest = json!({ "version": VERSION, "budget": plan.budget, "datasets": datasets });
+    if let Some(guards) = guards(plan.guards) {
+        manifest["guards"] = guards;
+    }
+    manifest
+}
+
+/// The guards inside the interpreter; none: all of them are on. Runtimes of older templates read
+/// a boolean.
+fn guards(Guards { joins, dates, .. }: Guards) -> Option<Value> {
+    match (joins, dates) {
+        (true, true) => None,
+        (false, false) => Some(false.into()),
+        _ => Some(json!({ "joins": joins, "dates": dates })),
+    }
 }
 
 fn entry(part: &Part) -> Value {

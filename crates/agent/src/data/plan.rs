@@ -2,7 +2,7 @@
 
 use belljar_dataset::{Dataset, Description, Encoding, variables};
 use belljar_journal::BlobRef;
-use belljar_journal::event::{self, Brought};
+use belljar_journal::event::{self, Brought, Guards};
 use belljar_model::data::{FOLDER, MOST_FILES};
 
 use super::depot::{DataError, Depot};
@@ -24,6 +24,8 @@ pub struct Plan {
     pub(super) budget: u64,
     pub(super) parts: Vec<Part>,
     profile: Option<Description>,
+    /// The guards that the manifest leaves on.
+    pub(super) guards: Guards,
 }
 
 /// One dataset.
@@ -97,11 +99,18 @@ impl Plan {
             is_one: false,
         };
         let parts = items.into_iter().zip(names).map(part).collect();
-        let mut plan = Self { room, budget: 0, parts, profile };
+        let guards = Guards::default();
+        let mut plan = Self { room, budget: 0, parts, profile, guards };
         plan.sample(&factors, depot).await?;
         plan.decide(&factors);
         plan.convert(&factors, depot).await?;
         Ok(plan)
+    }
+
+    /// Leaves on only these guards.
+    #[must_use]
+    pub fn guarded_by(self, guards: Guards) -> Self {
+        Self { guards, ..self }
     }
 
     /// Leaves out records until all files fit.

@@ -1,7 +1,8 @@
 use belljar_journal::Event;
 use belljar_journal::event::{
-    Block, Body, Breakpoints, Budget, BudgetChanged, ControlRequested, Finished, InjectedMessage,
-    LlmFailed, Paused, Request, Resumed, SandboxAttached, ToolFault,
+    Block, Body, Breakpoints, Brief, Budget, BudgetChanged, ControlRequested, Environment,
+    Finished, Guards, InjectedMessage, LlmFailed, Paused, Request, Resumed, SandboxAttached,
+    ToolFault, Wish,
 };
 use belljar_model::EndReason;
 use serde_json::json;
@@ -72,7 +73,10 @@ impl Log {
 
 /// Plays a model that never comes to an end, and answers what it was told, turn by turn.
 fn played(turns: u32) -> Vec<String> {
-    let mut log = Log::turns(turns);
+    played_in(Log::turns(turns))
+}
+
+fn played_in(mut log: Log) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
         let step = log.step();
@@ -118,6 +122,25 @@ fn warnings_come_once_each_and_a_last_turn_has_no_tools() {
         ]
     );
     assert_eq!(played(1), ["warn 1", "ask 1", "limit 1 of 1", "ask 2 without tools", "Exhausted"]);
+}
+
+#[test]
+fn a_run_without_the_guard_of_turns_is_not_warned() {
+    let guards = Guards { turns: false, ..Guards::default() };
+    let wish = Wish {
+        template: "t".into(),
+        environment: Environment::default(),
+        network: Box::default(),
+        brief: Box::new(Brief { guards, ..Brief::default() }),
+        operation: None,
+        request: None,
+        questions: false,
+        traceparent: None,
+    };
+    let mut log = Log { story: Story::default(), now: 0 };
+    let budget = Budget { turns: Some(1), ..Budget::default() };
+    log.add(RunCreated { wish: Some(wish), ..created(budget) });
+    assert_eq!(played_in(log), ["ask 1", "limit 1 of 1", "ask 2 without tools", "Exhausted"]);
 }
 
 #[test]

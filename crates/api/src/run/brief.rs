@@ -55,6 +55,39 @@ impl From<ModelParameters> for RunParameters {
     }
 }
 
+/// The guards of a run: hints to its model about mistakes that models make often. They are no
+/// defence, and all are on by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunGuards {
+    /// Reports joins that matched nothing, or multiplied rows.
+    #[serde(default = "on")]
+    pub joins: bool,
+    /// Reports dates of the data that are compared with the clock of the sandbox.
+    #[serde(default = "on")]
+    pub dates: bool,
+    /// Tells the model when 3 turns and 1 are left.
+    #[serde(default = "on")]
+    pub turns: bool,
+}
+
+fn on() -> bool {
+    true
+}
+
+impl Default for RunGuards {
+    fn default() -> Self {
+        Self { joins: true, dates: true, turns: true }
+    }
+}
+
+impl RunGuards {
+    /// Returns true if all are on.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A temperature as a number from 0 to 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
@@ -161,5 +194,14 @@ mod tests {
         ] {
             assert!(serde_json::from_str::<RunParameters>(json).is_err(), "{json}");
         }
+    }
+
+    #[test]
+    fn guards_are_on_unless_they_are_switched_off() {
+        let read = |text: &str| serde_json::from_str::<RunGuards>(text);
+        assert!(read("{}").unwrap().is_default());
+        let read_one = read(r#"{"joins":false}"#).unwrap();
+        assert_eq!(read_one, RunGuards { joins: false, dates: true, turns: true });
+        assert!(read(r#"{"spelling":false}"#).is_err());
     }
 }

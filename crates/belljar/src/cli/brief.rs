@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use belljar_journal::event::Guards;
 use belljar_model::{Effort, Instructions, RecordingName, Temperature};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// The brief of the run's model. A resumed run keeps its own.
 #[derive(Debug, Args)]
@@ -28,6 +29,32 @@ pub(crate) struct BriefOptions {
     #[arg(long, value_name = "NAME|RUN", help_heading = "Model")]
     #[arg(conflicts_with = "model_url")]
     pub(crate) replay: Option<String>,
+    /// Guards to switch off, with commas between them, to compare runs with and without them
+    #[arg(long, value_enum, value_name = "GUARDS", value_delimiter = ',', help_heading = "Model")]
+    pub(crate) without_guards: Vec<Guard>,
+}
+
+impl BriefOptions {
+    /// The guards that are on.
+    pub(crate) fn guards(&self) -> Guards {
+        let is_on = |guard| !self.without_guards.contains(&guard);
+        Guards {
+            joins: is_on(Guard::Joins),
+            dates: is_on(Guard::Dates),
+            turns: is_on(Guard::Turns),
+        }
+    }
+}
+
+/// A guard of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Guard {
+    /// Reports of joins that went wrong
+    Joins,
+    /// Reports of dates that come from the wrong clock
+    Dates,
+    /// Messages to the model when few turns are left
+    Turns,
 }
 
 /// Instructions, or the file that has them.

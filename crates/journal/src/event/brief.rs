@@ -33,6 +33,34 @@ pub struct Brief {
     /// The recording whose answers the run gets. No model is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
+    /// Guards that are on. Logs of older versions have all of them.
+    #[serde(skip_serializing_if = "Guards::is_default")]
+    pub guards: Guards,
+}
+
+/// The guards of a run. All are on unless its owner compares runs with and without them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Guards {
+    /// Reports of joins that went wrong, inside the interpreter.
+    pub joins: bool,
+    /// Reports of dates that come from the wrong clock, inside the interpreter.
+    pub dates: bool,
+    /// Messages to the model when 3 turns and 1 are left.
+    pub turns: bool,
+}
+
+impl Default for Guards {
+    fn default() -> Self {
+        Self { joins: true, dates: true, turns: true }
+    }
+}
+
+impl Guards {
+    /// Returns true if all are on.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Brief {

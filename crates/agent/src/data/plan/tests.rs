@@ -73,6 +73,14 @@ async fn what_does_not_fit_into_memory_is_said() {
         - `/mnt/data/notes.txt`: 1 bytes. load_data() does not load it: read as much of the file as fits into memory."#]]
     .assert_eq(&plan.describe());
     let manifest: serde_json::Value = serde_json::from_str(&plan.manifest()).unwrap();
+    assert_eq!(manifest.get("guards"), None, "all are on");
+    let guards = |joins, dates| {
+        let guards = event::Guards { joins, dates, ..event::Guards::default() };
+        let manifest = plan.clone().guarded_by(guards).manifest();
+        serde_json::from_str::<serde_json::Value>(&manifest).unwrap()["guards"].clone()
+    };
+    assert_eq!(guards(false, true), serde_json::json!({ "joins": false, "dates": true }));
+    assert_eq!(guards(false, false), false);
     let loaded = manifest["datasets"].as_array().unwrap();
     let named: Vec<_> = loaded.iter().map(|one| (&one["name"], &one["strategy"])).collect();
     assert_eq!(named.len(), 4, "{named:?}");

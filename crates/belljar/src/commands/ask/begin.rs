@@ -27,7 +27,7 @@ impl Asking<'_> {
     ) -> anyhow::Result<()> {
         let address = &attempt.address;
         let recorded = self.replayed.as_ref().map(|replayed| &replayed.recording);
-        let plan = self.planned(room).await?;
+        let plan = self.planned(room).await?.guarded_by(brief.guards);
         let text = plan.describe().into_bytes();
         let mut datasets = plan.datasets(BlobRef::of(&text));
         let has_data = !datasets.is_empty();

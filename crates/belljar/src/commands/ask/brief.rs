@@ -78,6 +78,7 @@ pub(super) fn read(
         skills: shelved(skills, shelf)?,
         record: record.as_ref().map(ToString::to_string),
         replay: replayed.map(|replayed| replayed.replay.clone()),
+        guards: options.brief.guards(),
     };
     check_agent(&brief)?;
     Ok(brief)

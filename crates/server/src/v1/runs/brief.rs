@@ -3,7 +3,7 @@
 use belljar_actions::{Kind, Problem};
 use belljar_api::run as api;
 use belljar_journal::BlobRef;
-use belljar_journal::event::Brief;
+use belljar_journal::event::{Brief, Guards};
 use belljar_model::Instructions;
 use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels, UnknownAgent};
 use belljar_runs::{BriefError, UnsupportedBrief, WantedBrief};
@@ -33,6 +33,11 @@ pub(super) fn wanted(wish: &api::CreateRun) -> Result<WantedBrief, Problem> {
         agent: agent(wish.agent.as_ref().map(|name| name.as_str()))?,
         models: models(&wish.models)?,
         artifact: wish.artifact.as_ref().map(artifact),
+        guards: Guards {
+            joins: wish.guards.joins,
+            dates: wish.guards.dates,
+            turns: wish.guards.turns,
+        },
     })
 }
 
@@ -124,8 +129,17 @@ pub(super) struct ShownRecording {
 /// Adds the brief to the answer for a run.
 pub(super) fn show(run: &mut api::Run, brief: Brief, made: ShownRecording) {
     let ShownRecording { recording, cassette, incomplete } = made;
-    let Brief { agent, models, artifact: _, parameters, instructions, skills, record, replay } =
-        brief;
+    let Brief {
+        agent,
+        models,
+        artifact: _,
+        parameters,
+        instructions,
+        skills,
+        record,
+        replay,
+        guards,
+    } = brief;
     run.agent = (!agent.is_react()).then(|| agent.to_string());
     run.models = shown_models(&models);
     run.parameters = parameters.into();
@@ -140,4 +154,6 @@ pub(super) fn show(run: &mut api::Run, brief: Brief, made: ShownRecording) {
     let (sha256, cassette) = (recording.map(digest), cassette.map(digest));
     run.recording = record.map(|name| api::RunRecording { name, sha256, cassette, incomplete });
     run.replay = replay.map(|replay| replay.run.to_string());
+    let Guards { joins, dates, turns } = guards;
+    run.guards = api::RunGuards { joins, dates, turns };
 }

@@ -56,6 +56,7 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         skills: Vec::new(),
         recording: None,
         replay: None,
+        guards: api::RunGuards::default(),
         now: moment(created.now),
         made_at: moment(row.made_at),
         events: view.head.0,
