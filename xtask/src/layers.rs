@@ -156,6 +156,12 @@ pub(crate) const TABLE: &[Row] = &[
         &["model", "journal", "egress"],
     ),
     row(Layer::Mechanisms, "store", "all SQL: rows and queries", &["model", "journal", "webhooks"]),
+    row(
+        Layer::Mechanisms,
+        "eval",
+        "scores answers of runs, compares models, writes reports; no I/O",
+        &[],
+    ),
     row(Layer::Mechanisms, "dataset", "describes data without showing it", &["model"]),
     row(
         Layer::Mechanisms,
@@ -327,6 +333,7 @@ pub(crate) const TABLE: &[Row] = &[
             "identity",
             "objects",
             "dataset",
+            "eval",
             "cassette",
             "llm",
             "provider",
