@@ -106,7 +106,7 @@ e2e: suites
 tryout *args: suites
     tests/tryout/run "$@"
 
-# Every command of README.md and of five pages, against the output that they show; `--jobs N` pages at a time.
+# Every command of README.md and of six pages, against the output that they show; `--jobs N` pages at a time.
 docs *args: suites
     tests/docs/run "$@"
 
@@ -166,6 +166,10 @@ frameworks *args: suites
 # 183 questions of DABench through `belljar ask`, with an oracle in the model's place: right, turns, overhead, cost, cached prefix.
 eval *args: suites
     tests/eval/run "$@"
+
+# `belljar eval` against scripted models: 60 questions of DABench with two models, three times; planted mistakes before and after guards.
+eval-grid *args: suites
+    tests/eval/grid "$@"
 
 # 373 questions over 12 datasets to `belljar ask` without a model, judged by SQLite: right, refused and wrong by dataset.
 questions:

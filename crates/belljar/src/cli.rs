@@ -26,6 +26,7 @@ mod cells;
 mod completions;
 mod dataset;
 mod dev;
+mod eval;
 mod hosting;
 #[cfg(test)]
 mod manners;
@@ -49,9 +50,9 @@ pub(crate) use admin::{
     Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
     SandboxAction, TenantAction,
 };
-pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program};
+pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program, parse_dollars};
 pub(crate) use approvals::{Approvals, ApprovalsAction};
-pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction};
+pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction, parse_moment};
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
     BenchPlatform, BenchRuns, BenchSessions, BenchStart, BenchTiers, BenchTti,
@@ -62,6 +63,7 @@ pub(crate) use cells::Cells;
 pub(crate) use completions::{CompletionShell, Completions};
 pub(crate) use dataset::{Dataset, DatasetAction, Describe};
 pub(crate) use dev::Dev;
+pub(crate) use eval::{Eval, EvalAction, EvalBenchmark, EvalImport, ModelName};
 pub(crate) use hosting::Hosting;
 pub(crate) use network::{Network, Preset};
 pub(crate) use objects::Sharing;
@@ -118,6 +120,7 @@ pub(crate) enum Command {
     Pipeline(Pipeline),
     Runs(Runs),
     Report(Report),
+    Eval(Box<Eval>),
     Usage(Usage),
     Webhooks(Webhooks),
     Approvals(Approvals),
@@ -344,6 +347,7 @@ impl Cli {
             Command::Pipeline(pipeline) => pipeline.output(),
             Command::Runs(runs) => (runs.json, false),
             Command::Report(report) => (report.json, false),
+            Command::Eval(eval) => (eval.prints_json(), eval.quiet),
             Command::Usage(usage) => (usage.json, false),
             Command::Webhooks(webhooks) => (webhooks.json, false),
             Command::Approvals(approvals) => (approvals.json, false),
@@ -395,6 +399,7 @@ impl Command {
             | Self::Env(_)
             | Self::Runs(_)
             | Self::Report(_)
+            | Self::Eval(_)
             | Self::Usage(_)
             | Self::Webhooks(_)
             | Self::Approvals(_)

@@ -15,6 +15,7 @@ pub(crate) mod dataset;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod env;
+pub(crate) mod eval;
 pub(crate) mod exec;
 mod language;
 mod models;

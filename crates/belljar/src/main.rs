@@ -82,6 +82,7 @@ async fn dispatch(cli: &Cli, config: &Config, printer: &Printer) -> anyhow::Resu
         Command::Pipeline(options) => commands::pipeline::run(options, config, printer).await,
         Command::Runs(options) => commands::runs::run(options, config, printer).await,
         Command::Report(options) => commands::report::run(options, config, printer).await,
+        Command::Eval(options) => Box::pin(commands::eval::run(options, config, printer)).await,
         Command::Usage(options) => commands::usage::run(options, config, printer).await,
         Command::Webhooks(options) => commands::webhooks::run(options, config, printer).await,
         Command::Approvals(options) => commands::approvals::run(options, config, printer).await,

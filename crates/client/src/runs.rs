@@ -1,12 +1,15 @@
 //! Runs of a server or a platform.
 
 use belljar_api::Operation;
+use belljar_api::data::Data;
 use belljar_api::run::{
     AnswerRun, ChangeRun, CreateRun, FollowRun, ListRuns, RetryRun, Run, RunBreakpoints, RunDelta,
     RunEvent, RunPage, RunPrompt, TellRun,
 };
 use belljar_api::usage::{GetUsage, Usage};
 use bytes::Bytes;
+use http::{HeaderValue, header};
+use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 
 use crate::client::Client;
@@ -46,14 +49,27 @@ impl Client {
         self.value(Asking::new(Operation::ListRuns, &[]).query(query)?).await
     }
 
-    /// Makes a run. With a key it is made once.
+    /// Creates a run. With a key it is created once.
     pub async fn create_run(&self, wish: &CreateRun, key: Option<&Key>) -> Result<Run, Error> {
         self.value(Asking::new(Operation::CreateRun, &[]).json(wish)?.once(key)).await
     }
 
-    /// A file that a run made.
-    pub async fn run_file(&self, id: &str, name: &str) -> Result<Bytes, Error> {
+    /// The whole of a file that a run made.
+    pub async fn run_file_bytes(&self, id: &str, name: &str) -> Result<Bytes, Error> {
         self.bytes(Asking::new(Operation::ReadRunFile, &[id, name])).await
+    }
+
+    /// Uploads a file for runs.
+    pub async fn create_data(&self, bytes: impl Into<Bytes>) -> Result<Data, Error> {
+        let body = Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync();
+        let kind = HeaderValue::from_static("application/octet-stream");
+        let asking = Asking::new(Operation::CreateData, &[]).body(body);
+        self.value(asking.header(header::CONTENT_TYPE, kind)).await
+    }
+
+    /// A file that a run made.
+    pub async fn run_file(&self, id: &str, name: &str) -> Result<FileBody, Error> {
+        Ok(FileBody::of(self.open(Asking::new(Operation::ReadRunFile, &[id, name])).await?))
     }
 
     pub async fn run(&self, id: &str) -> Result<Run, Error> {

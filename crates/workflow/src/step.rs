@@ -314,7 +314,7 @@ impl Work {
             if file.bytes > MAX_FILE_BYTES as u64 {
                 return Err(Failed::Failed(format!("file `{}` is too long", file.name)));
             }
-            let read = || client.run_file(&run.id, &file.name);
+            let read = || client.run_file_bytes(&run.id, &file.name);
             let content = insist(&mut self.stop, read).await?;
             let (name, file) = self.kept(file.name.clone(), content).await?;
             outputs.files.insert(name, file);

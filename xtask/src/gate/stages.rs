@@ -242,6 +242,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("sdk-gvisor", &["just sdk --tier gvisor"]),
     always("clients", &["just clients", "just crash"]),
     always("eval", &["just eval"]),
+    always("eval-grid", &["just eval-grid"]),
     always("guards", &["just guards"]),
     always("packages", &["just packages"]),
     always("agents", &["just agents"]),

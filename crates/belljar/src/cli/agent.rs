@@ -79,7 +79,7 @@ Examples:
 docs/agents.md has an example gateway.toml. Exit status: 0 only if the program succeeded.";
 
 /// Dollars to billionths of a dollar, exactly.
-pub(super) fn parse_dollars(text: &str) -> Result<u64, &'static str> {
+pub(crate) fn parse_dollars(text: &str) -> Result<u64, &'static str> {
     let wrong = "expected an amount such as 0.50, with at most nine decimal places";
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -354,7 +354,7 @@ impl FromStr for RunName {
     }
 }
 
-fn parse_moment(text: &str) -> Result<OffsetDateTime, &'static str> {
+pub(crate) fn parse_moment(text: &str) -> Result<OffsetDateTime, &'static str> {
     let moment = OffsetDateTime::parse(text, &Rfc3339);
     let midnight = || Some(Date::parse(text, &Iso8601::DATE).ok()?.midnight().assume_utc());
     let moment = moment.ok().or_else(midnight);

@@ -22,6 +22,7 @@ use belljar_journal::{
 use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
 
+pub(super) use remote::read as read_event;
 pub(super) use teller::{Detail, Teller, dollars};
 
 use super::server;

@@ -20,6 +20,7 @@ mod crash;
 mod described;
 mod ends;
 mod environment;
+mod eval;
 mod figures;
 mod fit;
 mod forms;
@@ -155,6 +156,10 @@ const CASES: &[(&str, Case)] = cases![
     pipeline::the_command_line_has_pipelines,
     reports::a_run_has_one_page_that_its_owner_alone_reads,
     reports::a_run_of_this_machine_has_a_page_with_a_brand,
+    eval::a_grid_is_scored_resumed_and_replayed,
+    eval::judges_are_checked_and_failures_counted,
+    eval::planted_mistakes_show_what_guards_and_prompts_gain,
+    eval::a_grid_on_a_server_is_visible_there,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
     pipeline::a_pipeline_survives_a_kill_at_every_event,

@@ -245,7 +245,7 @@ impl Remote<'_> {
 }
 
 /// An event as the local commands know it: both have one shape.
-fn read(event: RunEvent) -> anyhow::Result<Event> {
+pub(in crate::commands) fn read(event: RunEvent) -> anyhow::Result<Event> {
     let value = serde_json::to_value(event)?;
     serde_json::from_value(value).context("the server is of a newer version")
 }
