@@ -4,6 +4,7 @@
 //! interpreter that was forked into one that is already there. What they have
 //! in common is here.
 
+pub mod descendants;
 pub mod domain;
 mod failure;
 pub mod procfs;

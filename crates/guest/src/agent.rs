@@ -29,6 +29,8 @@ use crate::wire::Wire;
 pub(crate) struct Agent {
     wire: Wire,
     signals: OwnedFd,
+    /// Readable when the guest is told to end by a signal.
+    orders: Option<OwnedFd>,
     /// Nothing runs before the host has said how it is confined.
     confiner: Option<Confiner>,
     rights: Rights,
@@ -60,6 +62,7 @@ enum Stillness {
 enum Source {
     Wire,
     Signals,
+    Orders,
     Report(u32),
     Stream,
     Watch(u32),
@@ -68,7 +71,7 @@ enum Source {
 }
 
 impl Agent {
-    pub(crate) fn new(booted: Booted) -> io::Result<Self> {
+    pub(crate) fn new(booted: Booted, orders: Option<OwnedFd>) -> io::Result<Self> {
         let Booted { stream, rights, groups, own_kernel } = booted;
         let signals = signal::descriptor(&[signal::CHILD])?;
         // The clock that files are stamped with, which ticks more coarsely.
@@ -78,6 +81,7 @@ impl Agent {
         Ok(Self {
             wire,
             signals,
+            orders,
             confiner: None,
             rights,
             groups,
@@ -94,11 +98,11 @@ impl Agent {
         })
     }
 
-    /// Serves until the host closes the stream.
+    /// Serves until the host closes the stream, or tells it to end.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let served = self.serve();
         // As pid 1 its own end takes everything along. Where it is not, it ends
-        // what it can reach; the host's cgroup does the rest.
+        // what it can reach; a cgroup or the sweep after this does the rest.
         for call in self.calls.values() {
             let _ = signal::send(-call.pid, signal::KILL);
         }
@@ -139,8 +143,9 @@ impl Agent {
         let mut open = true;
         for source in ready {
             match source {
-                Source::Wire => open = self.receive()?,
+                Source::Wire => open &= self.receive()?,
                 Source::Signals => self.reap()?,
+                Source::Orders => open = false,
                 Source::Report(channel) => self.finish_start(channel),
                 Source::Watch(channel) => {
                     if let Some(watch) = self.watches.get_mut(&channel) {
@@ -169,6 +174,9 @@ impl Agent {
             (Source::Wire, self.wire.as_fd(), wire_flags),
             (Source::Signals, self.signals.as_fd(), PollFlags::IN),
         ];
+        if let Some(orders) = &self.orders {
+            watched.push((Source::Orders, orders.as_fd(), PollFlags::IN));
+        }
         let serving = self.stillness == Stillness::Serving;
         for (&channel, call) in self.calls.iter().filter(|_| serving) {
             if let Some(report) = &call.report {

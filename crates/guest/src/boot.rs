@@ -3,7 +3,8 @@
 //!
 //! | Started as | Where | Stream |
 //! |---|---|---|
-//! | `belljar-guest` | jail and process tier: everything is done already | descriptor 3 |
+//! | `belljar-guest` | jail: everything is done already | descriptor 3 |
+//! | `belljar-guest process [apart]` | process tier: the same, without a pid namespace | descriptor 3 |
 //! | `belljar-guest oci [ABI]` | a container on the host's kernel | descriptor 0 |
 //! | `belljar-guest gvisor` | a container on a kernel of its own | descriptor 0 |
 //! | `/init` | a virtual machine, as its first process | a virtio port |
@@ -29,6 +30,11 @@ use crate::rights::Rights;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Jail,
+    /// Its end has to be that of its calls, which no namespace does.
+    Process {
+        /// A signal to all reaches nothing but its calls.
+        apart: bool,
+    },
     Oci {
         /// 0: without Landlock.
         landlock_abi: u32,
@@ -68,6 +74,13 @@ impl Stage {
                 };
                 Self::Oci { landlock_abi: abi.unwrap_or(Some(0))?, writable }
             }
+            Some(word) if word == "process" => {
+                let apart = arguments.next();
+                if apart.as_ref().is_some_and(|word| word != "apart") {
+                    return None;
+                }
+                Self::Process { apart: apart.is_some() }
+            }
             Some(word) if word == "gvisor" => Self::Gvisor,
             Some(_) => return None,
         };
@@ -77,7 +90,7 @@ impl Stage {
     /// Does what is to be done there. Nothing of anyone's runs yet.
     pub(crate) fn boot(self) -> Result<Booted, Failure> {
         match self {
-            Self::Jail => {
+            Self::Jail | Self::Process { .. } => {
                 const STREAM: i32 = 3;
                 let stream = fd::inherited(STREAM).doing("find the stream")?;
                 Booted::shared(stream)
@@ -91,7 +104,7 @@ impl Stage {
     /// Says why it did not come to serve: to a machine's console, or wherever
     /// the runtime of a container has its complaints go.
     pub(crate) fn complain(self, failure: &Failure) {
-        if self != Self::Jail {
+        if !matches!(self, Self::Jail | Self::Process { .. }) {
             let line = format!("belljar: cannot {} (error {})\n", failure.doing, failure.errno);
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
         }
@@ -122,6 +135,8 @@ mod tests {
         assert_eq!(of(&["x", "oci", "6"]), oci(6, Writable::Usual));
         assert_eq!(of(&["x", "oci", "6", "build"]), oci(6, Writable::Everywhere));
         assert_eq!(of(&["x", "gvisor"]), Some(Stage::Gvisor));
+        assert_eq!(of(&["x", "process"]), Some(Stage::Process { apart: false }));
+        assert_eq!(of(&["x", "process", "apart"]), Some(Stage::Process { apart: true }));
     }
 
     #[test]
@@ -131,6 +146,8 @@ mod tests {
             &["x", "oci", "6", "all"],
             &["x", "gvisor", "1"],
             &["x", "jail"],
+            &["x", "process", "together"],
+            &["x", "process", "apart", "more"],
         ] {
             assert_eq!(of(wrong), None, "{wrong:?}");
         }

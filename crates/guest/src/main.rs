@@ -3,7 +3,7 @@
 //! It speaks `guest-proto` on a stream to the host, runs commands, moves files
 //! and reaps what the commands leave behind. One thread, one poll loop, no HTTP,
 //! no configuration, no environment. When the stream ends it exits, and with it
-//! everything in its pid namespace, or the machine.
+//! everything in its pid namespace, or the machine. Without either it ends its calls first.
 //!
 //! The code that it runs may be hostile: the guest has another uid than that
 //! code, cannot be traced by it, and touches files only with that code's own
@@ -18,6 +18,7 @@ mod confiner;
 mod dial;
 mod files;
 mod groups;
+mod leftovers;
 mod listen;
 mod outcome;
 mod resolve;
@@ -52,10 +53,16 @@ fn serve(booted: Booted, stage: Stage) -> ExitCode {
     // Second locks: the host kills by cgroup, the end of the stream is noticed
     // anyway, and pid 1 gets orphans without asking.
     let mut prepared = process::set_dumpable(false).and_then(|()| process::become_subreaper());
-    if stage == Stage::Jail && std::process::id() == 1 {
-        // Elsewhere the guest has to end its calls itself, and needs to live
-        // long enough for that; or its parent is a runtime that ends at once.
-        prepared = prepared.and_then(|()| process::die_with_parent());
+    match stage {
+        Stage::Jail if std::process::id() == 1 => {
+            prepared = prepared.and_then(|()| process::die_with_parent());
+        }
+        Stage::Process { .. } => {
+            // It ends its calls itself, and lives long enough for that.
+            prepared = prepared.and_then(|()| process::signal_at_parents_end(signal::TERMINATE));
+        }
+        // The parent may be a runtime that ends at once.
+        Stage::Jail | Stage::Oci { .. } | Stage::Gvisor | Stage::Machine => {}
     }
     if prepared.is_err() {
         return ExitCode::from(3);
@@ -65,7 +72,16 @@ fn serve(booted: Booted, stage: Stage) -> ExitCode {
         return ExitCode::from(3);
     }
     signal::ignore_broken_pipes();
-    match agent::Agent::new(booted).and_then(agent::Agent::run) {
+    let orders = match stage {
+        Stage::Process { .. } => signal::descriptor(&[signal::TERMINATE]).map(Some),
+        _ => Ok(None),
+    };
+    let agent = orders.and_then(|orders| agent::Agent::new(booted, orders));
+    let ran = agent.and_then(agent::Agent::run);
+    if let Stage::Process { apart } = stage {
+        leftovers::end(apart);
+    }
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(4),
     }

@@ -47,6 +47,10 @@ pub enum Defence {
     OutputCap,
     /// Everything of a call ends with it.
     CallKill,
+    /// A cgroup of its own, where the host has them.
+    Cgroups,
+    /// Everything of a sandbox is found and ended where neither a namespace nor a cgroup does it.
+    TreeKill,
     /// What a guest sends and nobody takes is bounded.
     GuestWindow,
 }

@@ -3,6 +3,8 @@
 //! This file is long: all that shares the connection to the spawner is here, because the fields of
 //! that connection are private to it.
 
+mod error;
+
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
@@ -22,7 +24,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
 use crate::confinement::Confinement;
-use crate::defence::Weakened;
+use crate::defence::{Defence, Weakened};
 use crate::enforcement::{self, Enforcement, WeakLimit};
 use crate::figures::Figures;
 use crate::jail::Failure;
@@ -39,6 +41,7 @@ use crate::stillness::{Saver, Stillness};
 use crate::watch::{self, Watch, Watchman};
 use crate::wire::{self, Ended, FromSpawner, ToSpawner};
 use crate::zygote::{Forking, Pending, Zygote};
+pub use error::{EngineError, StartError};
 
 /// Makes sandboxes of one or more tiers.
 pub trait Backend: Send + Sync {
@@ -61,55 +64,6 @@ pub struct Config {
     pub runtimes: Runtimes,
     /// Who keeps what virtual machines are made of.
     pub machines: Option<&'static dyn Supplier>,
-}
-
-/// Why an engine did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    #[error("cannot use the state directory `{dir}`")]
-    State { dir: PathBuf, source: io::Error },
-    #[error("cannot clean up after an earlier belljar, or lease user ids")]
-    Lease(#[source] io::Error),
-    #[error(
-        "cannot create cgroups for sandboxes; in a container or a delegated group, the tree must \
-         be writable and its root group must have no other processes"
-    )]
-    Groups(#[source] io::Error),
-    #[error("cannot prepare the guest program")]
-    Guest(#[source] io::Error),
-    #[error("cannot start the spawner process")]
-    Spawner(#[source] io::Error),
-}
-
-/// Why a sandbox did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("the limits are out of range")]
-    Limits(#[source] belljar_model::limits::OutOfRange),
-    #[error("cannot {doing}")]
-    Step { doing: String, source: io::Error },
-    #[error("this host cannot run the `{tier}` tier: {why}")]
-    Unsupported { tier: Tier, why: String },
-    #[error("the spawner process has ended")]
-    SpawnerGone,
-    #[error(
-        "cannot keep the limits on memory, processes and CPU: there are no cgroups, and this host \
-         does not show the processes of a sandbox to its owner"
-    )]
-    Unwatched(#[source] io::Error),
-    #[error("cannot keep the limit `{}`: {}", .0.limit.as_str(), .0.why)]
-    Weak(WeakLimit),
-    #[error("the files were saved by a server that runs as root, and this one does not")]
-    SavedAsRoot,
-    #[error("the files were saved by a server that does not run as root, and this one does")]
-    SavedWithoutRoot,
-}
-
-impl From<Failure> for StartError {
-    fn from(failure: Failure) -> Self {
-        let source = io::Error::from_raw_os_error(failure.errno);
-        Self::Step { doing: failure.doing, source }
-    }
 }
 
 type Answer = Result<(FromSpawner, Vec<OwnedFd>), Failure>;
@@ -562,11 +516,9 @@ impl Engine {
             source,
         })?;
         let pidfd = descriptors.next().ok_or(StartError::SpawnerGone)?;
-        let group = self
-            .connection
-            .hierarchies
-            .as_ref()
-            .map(|h| SandboxGroup::new(h, self.connection.number, number, &id));
+        let hierarchies =
+            self.connection.hierarchies.as_ref().filter(|_| weakened.keeps(Defence::Cgroups));
+        let group = hierarchies.map(|h| SandboxGroup::new(h, self.connection.number, number, &id));
         let facts = self.connection.facts;
         let home = work.as_deref().filter(|_| spec.tier == Tier::Process);
         let confinement = Confinement::new(spec, facts, self.enforcement(), weakened, home);

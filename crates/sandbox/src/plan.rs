@@ -302,6 +302,15 @@ impl Plan {
         Self { namespaces, steps }
     }
 
+    /// Returns true if signals of the guest and of its calls reach nothing else on the host.
+    pub(crate) fn keeps_signals_inside(&self) -> bool {
+        /// Since then Landlock bounds signals.
+        const SCOPING_ABI: u32 = 6;
+        let bounds =
+            |step: &Step| matches!(step, Step::Landlock { abi, .. } if *abi >= SCOPING_ABI);
+        self.steps.iter().any(bounds)
+    }
+
     /// Starts with the files of another sandbox, which must be there before the
     /// overlay looks at them.
     pub(crate) fn unpacking(mut self) -> Self {

@@ -9,6 +9,7 @@
 mod burial;
 mod containers;
 mod doors;
+mod loose;
 mod zygotes;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Pid;
 
 use crate::cgroup::{Hierarchies, SandboxGroup};
-use crate::defence::Weakened;
+use crate::defence::{Defence, Weakened};
 use crate::jail::apply::Program;
 use crate::jail::parent::{Born, Cradle, Owner, Stillborn, bear};
 use crate::jail::{Attempt, Failure, apply};
@@ -101,6 +102,8 @@ struct Sandbox {
     socket: Option<OwnedFd>,
     /// While a runtime still makes it: then `pid` is the runtime's.
     birth: Option<Box<containers::Unborn>>,
+    /// Neither a namespace nor a cgroup holds its processes.
+    is_loose: bool,
 }
 
 fn run() -> io::Result<()> {
@@ -173,6 +176,7 @@ impl Spawner {
             let [asked, ended] = fds.map(|fd| !fd.revents().is_empty());
             if ended {
                 self.reap()?;
+                self.end_orphans_of_dead();
             }
             self.deliver()?;
             if asked && !self.obey()? {
@@ -280,10 +284,12 @@ impl Spawner {
         self.refuse_twice(&id)?;
         let slot = self.take_slot()?;
         let first_uid = Lease::first_uid(slot.0, slot.1);
-        let group =
-            self.hierarchies.as_ref().map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
-        let work =
-            (wish.spec.tier == Tier::Process).then(|| self.state.work(self.engine, id.as_str()));
+        let weakened = wish.weakened;
+        let hierarchies = self.hierarchies.as_ref().filter(|_| weakened.keeps(Defence::Cgroups));
+        let group = hierarchies.map(|h| SandboxGroup::new(h, self.engine, zygote, &id));
+        let has_namespace = wish.spec.tier != Tier::Process;
+        let work = (!has_namespace).then(|| self.state.work(self.engine, id.as_str()));
+        let is_loose = !has_namespace && group.is_none() && weakened.keeps(Defence::TreeKill);
         let owner = zygote.map(|number| self.zygote(number)).transpose();
         let made = owner
             .map_err(Stillborn::from)
@@ -300,6 +306,7 @@ impl Spawner {
                     work: work.clone(),
                     socket: None,
                     birth: None,
+                    is_loose,
                 };
                 self.sandboxes.insert(id, sandbox);
                 Ok(((first_uid, number, work), stream, copy?, scratch))

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 use belljar_model::{Limits, Tier};
 
-pub(crate) use census::tasks_of_user;
 use census::{Population, Process, ProcessKey};
+pub(crate) use census::{tasks_of_user, user_of};
 use rustix::process::Signal;
 pub(crate) use watchman::Watchman;
 

@@ -160,8 +160,13 @@ pub mod resource {
 
 /// Asks the kernel to kill this process when the *thread* that made it ends.
 pub fn die_with_parent() -> io::Result<()> {
+    signal_at_parents_end(libc::SIGKILL)
+}
+
+/// Asks the kernel to send `signal` to this process when the *thread* that made it ends.
+pub fn signal_at_parents_end(signal: i32) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes one integer.
-    let ret = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    let ret = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) };
     check(ret.into()).map(drop)
 }
 

@@ -11,6 +11,7 @@ mod figures;
 mod files;
 mod isolation;
 mod languages;
+mod leftovers;
 mod life;
 mod limits;
 mod ports;
@@ -38,6 +39,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         watching::CASES,
         life::CASES,
         ending::CASES,
+        leftovers::CASES,
         snapshots::CASES,
         isolation::CASES,
         figures::CASES,

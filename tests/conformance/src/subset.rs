@@ -32,6 +32,7 @@ const QUICK: &[&str] = &[
     "life::a_sandbox_whose_guest_dies_is_lost",
     "life::the_end_comes_while_calls_run",
     "ending::a_delete_does_not_wait_for_a_snapshot",
+    "leftovers::what_calls_leave_ends_with_the_sandbox",
     "isolation::a_new_sandbox_is_fresh",
     "isolation::there_is_no_other_network",
     "figures::nothing_of_the_host_shows",

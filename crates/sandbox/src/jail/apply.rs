@@ -47,6 +47,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) work: Option<&'a Path>,
     /// Files to begin with.
     pub(crate) archive: Option<&'a OwnedFd>,
+    /// True if its guest has no pid namespace, whose end would be that of all calls.
+    pub(crate) ends_calls: bool,
 }
 
 /// What the child becomes.
@@ -376,8 +378,8 @@ pub(crate) const LIBRARY: i32 = 4;
 fn run_program(birth: &Birth<'_>) -> Result<(), Failure> {
     match birth.program {
         Program::Guest(guest) => {
-            let name = CString::from(c"belljar-guest");
-            Err(exec::exec_descriptor(guest.as_fd(), &[name], &[])).doing("run the guest")
+            let argv = guest_arguments(birth);
+            Err(exec::exec_descriptor(guest.as_fd(), &argv, &[])).doing("run the guest")
         }
         Program::Zygote(Interpreter { argv, env, .. }) => {
             // The guest does this itself.
@@ -396,6 +398,19 @@ fn run_program(birth: &Birth<'_>) -> Result<(), Failure> {
             Err(exec::exec_path(&argv[0], argv, &[])).doing("run the container runtime")
         }
     }
+}
+
+/// Tells a guest without a pid namespace to end its calls itself, and whether a signal to all
+/// reaches nothing but them.
+fn guest_arguments(birth: &Birth<'_>) -> Vec<CString> {
+    let mut argv = vec![CString::from(c"belljar-guest")];
+    if birth.ends_calls {
+        argv.push(c"process".into());
+        if birth.plan.keeps_signals_inside() {
+            argv.push(c"apart".into());
+        }
+    }
+    argv
 }
 
 /// Gives the spawner a mount namespace of its own, with the `/dev` that all its

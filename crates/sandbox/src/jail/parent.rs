@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use belljar_model::{Disk, Owners, Spec};
+use belljar_model::{Disk, Owners, Spec, Tier};
 use belljar_sys::enter::owned_by;
 use belljar_sys::fd;
 use belljar_sys::mount::{Attributes, Reach};
@@ -140,6 +140,7 @@ pub(crate) fn bear(
             first_uid,
             privileged: cradle.privileged,
             archive: cradle.archive,
+            ends_calls: spec.tier == Tier::Process && cradle.weakened.keeps(Defence::TreeKill),
         })
     };
     let sync_number = sync.as_raw_fd();
@@ -347,7 +348,7 @@ fn hand_over(
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::{Bind, RootFs, Tier};
+    use belljar_model::{Bind, RootFs};
 
     use super::*;
 

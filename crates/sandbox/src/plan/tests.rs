@@ -126,6 +126,17 @@ fn the_process_tier_makes_no_namespace_and_still_filters() {
     );
 }
 
+/// On an older kernel, a signal to all would reach every process of the user.
+#[test]
+fn signals_stay_inside_only_where_landlock_bounds_them() {
+    let keeps = |landlock_abi| {
+        let facts = Facts { landlock_abi, privileged: false, ..ROOT };
+        let plan = Plan::new(&spec(Tier::Process), facts, &Weakened::default());
+        plan.keeps_signals_inside()
+    };
+    assert_eq!([4, 5, 6, 7].map(keeps), [false, false, true, true]);
+}
+
 #[test]
 fn a_build_keeps_its_writable_layer_in_a_directory() {
     let disk = Disk::Directory { path: "/build/upper".into(), file_bytes: None };

@@ -18,24 +18,22 @@ const DEATH: Duration = Duration::from_secs(10);
 impl Spawner {
     /// Waits for the dead and removes what they had.
     pub(super) fn bury(&self, sandbox: &Sandbox) -> Result<(), Failure> {
+        if sandbox.is_loose {
+            self.end_tree(sandbox);
+        }
         // The first process takes its pid namespace with it, and is gone only
         // when the last one of it has been reaped: by us, if a zygote forked
         // it. One that is stuck in the kernel must not hold up everybody else.
-        let dead = crate::wait::deadline(DEATH, |left| {
-            let mut fds = [
-                PollFd::new(&sandbox.pidfd, PollFlags::IN),
-                PollFd::new(&self.children, PollFlags::IN),
-            ];
-            rustix::event::poll(&mut fds, Some(&left))?;
-            let [died, ended] = fds.map(|fd| !fd.revents().is_empty());
-            if ended {
-                self.reap()?;
-            }
-            Ok(died)
-        });
-        if !dead.doing("wait for the sandbox's end")? {
-            let late = io::ErrorKind::TimedOut.into();
-            return Err(Failure::new("see the sandbox end; its user ids stay reserved", &late));
+        let dead = self.await_death(sandbox, DEATH).doing("wait for the sandbox's end")?;
+        let late = || io::Error::from(io::ErrorKind::TimedOut);
+        if !dead {
+            return Err(Failure::new("see the sandbox end; its user ids stay reserved", &late()));
+        }
+        if sandbox.is_loose && !self.end_orphans(sandbox).doing("end what a guest has left")? {
+            return Err(Failure::new(
+                "see the last process end; its user ids stay reserved",
+                &late(),
+            ));
         }
         let _ = waitpid(Some(sandbox.pid), WaitOptions::NOHANG);
         if let Some(group) = &sandbox.group {
@@ -49,6 +47,22 @@ impl Spawner {
 }
 
 impl Spawner {
+    /// Waits until the first process of a sandbox is dead, and reaps meanwhile. `false`: it lives.
+    pub(super) fn await_death(&self, sandbox: &Sandbox, longest: Duration) -> io::Result<bool> {
+        crate::wait::deadline(longest, |left| {
+            let mut fds = [
+                PollFd::new(&sandbox.pidfd, PollFlags::IN),
+                PollFd::new(&self.children, PollFlags::IN),
+            ];
+            rustix::event::poll(&mut fds, Some(&left))?;
+            let [died, ended] = fds.map(|fd| !fd.revents().is_empty());
+            if ended {
+                self.reap()?;
+            }
+            Ok(died)
+        })
+    }
+
     /// Removes what there is of a sandbox that was not born.
     pub(super) fn clear(
         &self,
@@ -58,7 +72,8 @@ impl Spawner {
         work: Option<PathBuf>,
     ) -> Result<(), Failure> {
         if let Some((pid, pidfd)) = left {
-            let sandbox = Sandbox { pid, pidfd, slot, group, work, socket: None, birth: None };
+            let (socket, birth, is_loose) = (None, None, false);
+            let sandbox = Sandbox { pid, pidfd, slot, group, work, socket, birth, is_loose };
             kill(&sandbox);
             return self.bury(&sandbox);
         }
@@ -74,7 +89,9 @@ pub(super) fn kill(sandbox: &Sandbox) {
         // A frozen process dies at once of this, which is why it comes first.
         let _ = group.kill();
     }
-    let _ = pidfd_send_signal(&sandbox.pidfd, Signal::KILL);
+    // The guest ends its calls before itself, where nothing else does.
+    let signal = if sandbox.is_loose { Signal::TERM } else { Signal::KILL };
+    let _ = pidfd_send_signal(&sandbox.pidfd, signal);
 }
 
 /// Removes the groups of a sandbox whose processes are gone or going.

@@ -110,7 +110,8 @@ impl Spawner {
                 };
                 let birth = Some(Box::new(birth));
                 let work = Some(work);
-                let sandbox = Sandbox { pid, pidfd, slot, group, work, socket: None, birth };
+                let (socket, is_loose) = (None, false);
+                let sandbox = Sandbox { pid, pidfd, slot, group, work, socket, birth, is_loose };
                 self.sandboxes.insert(id, sandbox);
                 Ok(())
             }

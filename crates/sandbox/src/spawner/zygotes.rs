@@ -89,7 +89,8 @@ impl Spawner {
             Ok(Born { pid, pidfd, stream, .. }) => {
                 let number_of = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
                 let socket = Some(stream.try_clone().doing("copy the zygote's socket")?);
-                let zygote = Sandbox { pid, pidfd, slot, group, work: None, socket, birth: None };
+                let (work, birth, is_loose) = (None, None, false);
+                let zygote = Sandbox { pid, pidfd, slot, group, work, socket, birth, is_loose };
                 self.zygotes.insert(number, zygote);
                 Ok((number_of, uid, stream))
             }

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use belljar_confine::descendants::with_descendants;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, statat};
 use rustix::process::{Signal, pidfd_send_signal};
 
@@ -78,7 +79,7 @@ impl Population {
     pub(super) fn processes(&self) -> io::Result<Vec<Process>> {
         let pids = match self {
             Self::Namespace(proc) => numbers(proc.as_fd())?,
-            Self::Tree { proc, guest } => descendants(proc, *guest),
+            Self::Tree { proc, guest } => with_descendants(proc, *guest),
         };
         Ok(pids.into_iter().filter_map(|pid| self.process(pid)).collect())
     }
@@ -146,6 +147,12 @@ pub(crate) fn tasks_of_user(uid: u32) -> io::Result<u64> {
     Ok(numbers(proc.as_fd())?.into_iter().filter_map(threads).sum())
 }
 
+/// The real user of a process; `None`: it is gone.
+pub(crate) fn user_of(proc: &OwnedFd, pid: u32) -> Option<u32> {
+    let text = read(proc, &format!("{pid}/status")).ok()?;
+    value_of(&text, "Uid:")?.try_into().ok()
+}
+
 /// The first number behind `key` in a file of `key: value` lines.
 fn value_of(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -175,25 +182,6 @@ fn numbers(dir: impl AsFd) -> io::Result<Vec<u32>> {
         }
     }
     Ok(found)
-}
-
-fn descendants(proc: &OwnedFd, guest: u32) -> Vec<u32> {
-    let mut found = vec![guest];
-    let mut next = 0;
-    while let Some(&pid) = found.get(next) {
-        next += 1;
-        let Ok(tasks) = open_directory(proc, &format!("{pid}/task")) else { continue };
-        for task in numbers(tasks.as_fd()).unwrap_or_default() {
-            let children = read(&tasks, &format!("{task}/children")).unwrap_or_default();
-            let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
-            for child in children {
-                if !found.contains(&child) {
-                    found.push(child);
-                }
-            }
-        }
-    }
-    found
 }
 
 /// Takes `/proc/<pid>/stat` apart. A name may hold any byte, so fields are counted from its end.

@@ -23,6 +23,9 @@ pub(crate) fn attack(attack: &Attack, tier: Tier) -> Result<(), &'static str> {
         _ if attack.id == "RES-23" => {
             only(tier == Tier::Jail, "interpreters of this tier come from no zygote")
         }
+        _ if attack.id == "PROC-19" => {
+            only(tier == Tier::Process, "a namespace ends its processes with its first one")
+        }
         _ if tier == Tier::Process => on_the_host(attack),
         _ => Ok(()),
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use belljar_model::{EndReason, User};
 use belljar_node::Command;
-use belljar_node::Defence::{CallKill, CpuTimer, Landlock, Rlimits, Seccomp, UidSplit, WallTimer};
+use belljar_node::Defence::{
+    CallKill, CpuTimer, Landlock, Rlimits, Seccomp, TreeKill, UidSplit, WallTimer,
+};
 
 use crate::attack::{Act, Attack, Control, Payload, Run, Seen, full, payload, verdict};
 use crate::harness::files::{self, HANG_LIMIT, LIMIT};
@@ -80,6 +82,11 @@ pub(crate) fn attacks() -> Vec<Attack> {
         ),
         driven("PROC-17", |stage| Box::pin(leftovers::reapers(stage)), CALL_KILL),
         driven("PROC-18", |stage| Box::pin(guest_and_root(stage)), Control::Without(&[Seccomp])),
+        driven(
+            "PROC-19",
+            |stage| Box::pin(leftovers::without_a_cgroup(stage)),
+            Control::Without(&[TreeKill]),
+        ),
     ]
 }
 

@@ -89,6 +89,7 @@ pub(crate) static ALL: &[Row] = &[
     row("PROC-16", 1, "keep the output open after the end"),
     row("PROC-17", 1, "hide behind subreapers and stops"),
     row("PROC-18", 0, "end or steer the guest, as root with `full` and as the guest's user"),
+    row("PROC-19", 0, "outlive a sandbox that has neither a namespace nor a cgroup"),
     row("RES-01", 0, "fork bomb"),
     row("RES-02", 0, "thread bomb"),
     row("RES-03", 0, "touch memory until death"),

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_model::EndReason;
-use belljar_node::{Command, Leftovers};
+use belljar_node::{Command, Defence, Leftovers};
 
 use crate::attack::{Seen, verdict};
+use crate::harness::files::HANG_LIMIT;
 use crate::harness::findings::Findings;
 use crate::harness::host;
 use crate::harness::stage::Stage;
@@ -111,4 +112,83 @@ pub(super) async fn output_in_time(stage: Stage) -> anyhow::Result<Seen> {
     stage.place(&sandbox, "proc/proc_16.c", &[""; 0]).await?;
     let script = Command::shell("/tmp/proc_16 1; /bin/sleep 2");
     verdict(&stage.exec(&sandbox, &script).await?)
+}
+
+/// The name of the payload's processes, and their least number.
+const LOOSE: (&str, usize) = ("bj-proc19", 5);
+
+/// Leaves processes in a sandbox of the process tier without a cgroup; then the sandbox is ended,
+/// and of another one only the guest.
+pub(super) async fn without_a_cgroup(stage: Stage) -> anyhow::Result<Seen> {
+    // Leftovers of a control end soon by themselves; others live for longer than is waited for.
+    let seconds = if stage.is_control() { "5" } else { "60" };
+    let off: &[Defence] = match stage.is_control() {
+        true => &[Defence::Cgroups, Defence::TreeKill],
+        false => &[Defence::Cgroups],
+    };
+    let mut findings = Findings::default();
+    let loose = stage.without(off);
+    for end in [LooseEnd::Sandbox, LooseEnd::Guest] {
+        let sandbox = loose.sandbox(|spec| spec.limits.pids = 256).await?;
+        let command = loose.place(&sandbox, "proc/proc_19.c", &[seconds]).await?;
+        let command = Command { leftovers: Leftovers::Keep, ..command };
+        verdict(&loose.exec(&sandbox, &command).await?)?;
+        let guest = sandbox.pid();
+        wait_until(|| host::named(&loose.engines, LOOSE.0).len() >= LOOSE.1)
+            .await
+            .context("nothing was left behind")?;
+        let begin = Instant::now();
+        match end {
+            LooseEnd::Sandbox => {
+                loose.destroy(sandbox).await?;
+            }
+            LooseEnd::Guest => host::kill(guest)?,
+        }
+        let patience = if stage.is_control() { Duration::from_millis(500) } else { HANG_LIMIT };
+        let gone = wait_within(patience, || host::named(&loose.engines, LOOSE.0).is_empty()).await;
+        let took = begin.elapsed();
+        let left = host::named(&loose.engines, LOOSE.0);
+        findings.expect(
+            gone,
+            &format!("nothing outlives the end of the {end:?}"),
+            format!("{left:?}"),
+        );
+        findings.in_time(took, "at once");
+        end_all(&loose).await?;
+    }
+    Ok(findings.seen())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum LooseEnd {
+    Sandbox,
+    Guest,
+}
+
+/// Ends what a control has left. Some of it moves from process to process, for some seconds.
+async fn end_all(stage: &Stage) -> anyhow::Result<()> {
+    wait_until(|| {
+        let left = host::named(&stage.engines, LOOSE.0);
+        // One that is gone by now is no failure.
+        left.iter().for_each(|&pid| drop(host::kill(pid)));
+        left.is_empty()
+    })
+    .await
+    .context("processes of a control stay")
+}
+
+async fn wait_until(is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
+    anyhow::ensure!(wait_within(HANG_LIMIT, is_so).await, "waited for {HANG_LIMIT:?}");
+    Ok(())
+}
+
+async fn wait_within(longest: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while !is_so() {
+        if begin.elapsed() > longest {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    true
 }
