@@ -16,7 +16,7 @@
 
 mod options;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -157,6 +157,13 @@ impl Keys {
     /// Whose key this is.
     pub fn tenant(&self, key: &str) -> Option<Tenant> {
         self.known().tenants.get(&hash(key)).cloned()
+    }
+
+    /// All tenants that have a key, in order.
+    pub fn tenants(&self) -> Vec<Tenant> {
+        let known = self.known();
+        let names: BTreeSet<&str> = known.tenants.values().map(Tenant::as_str).collect();
+        names.into_iter().map(Tenant::new).collect()
     }
 
     pub fn has(&self, tenant: &Tenant) -> bool {

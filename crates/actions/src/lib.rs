@@ -52,6 +52,7 @@ mod secrets;
 mod shared;
 mod snapshots;
 mod start;
+mod stored;
 mod template;
 mod tier;
 mod traffic;

@@ -23,7 +23,7 @@ use belljar_model::{ChosenLimits, Data, SecurityProfile, Tier};
 use serde::{Deserialize, Serialize};
 
 pub use fork::MOST_FORKS;
-pub(crate) use moment::{Taken, cannot_copy, save};
+pub(crate) use moment::{Taken, cannot_copy, file_bytes, on_disk, save};
 
 use crate::clock::{Moment, now};
 use crate::config::Quota;
@@ -139,6 +139,12 @@ impl Snapshots {
         let known = self.lock();
         let own = known.values().filter(|snapshot| snapshot.tenant == *tenant);
         own.map(|snapshot| snapshot.taken.bytes()).sum()
+    }
+
+    /// The bytes of each one, in memory or on disk.
+    pub(crate) fn stored_bytes(&self) -> Vec<(Tenant, u64)> {
+        let all: Vec<Arc<Snapshot>> = self.lock().values().cloned().collect();
+        all.iter().map(|snapshot| (snapshot.tenant.clone(), snapshot.taken.bytes())).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Snapshot>>> {

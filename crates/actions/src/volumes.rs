@@ -111,6 +111,15 @@ impl Volumes {
         Ok(made)
     }
 
+    /// The bytes of each volume. One that cannot be measured is left out.
+    pub(crate) fn stored_bytes(&self) -> Vec<(Tenant, u64)> {
+        let all: Vec<Arc<Volume>> = self.lock().values().cloned().collect();
+        let measured = all
+            .iter()
+            .filter_map(|volume| Some((volume.record.tenant.clone(), volume.stored_bytes().ok()?)));
+        measured.collect()
+    }
+
     fn find(&self, tenant: &Tenant, id: &str) -> Result<Arc<Volume>, Problem> {
         let known = self.lock();
         let found = known.get(id).filter(|volume| volume.record.tenant == *tenant);
@@ -231,6 +240,16 @@ impl Volume {
         };
         self.count(Measure::default(), Measure { entries: freed.entries + 1, ..freed });
         Ok(())
+    }
+
+    fn stored_bytes(&self) -> io::Result<u64> {
+        let mut taken = self.taken();
+        let now = match *taken {
+            Some(now) => now,
+            None => self.tree.measure()?,
+        };
+        *taken = Some(now);
+        Ok(now.bytes)
     }
 
     /// Takes room for more. Whoever writes does so before, so that all together

@@ -55,13 +55,13 @@ pub struct UsageGroup {
     /// As the provider calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Operation of the gateway.
+    /// Operation of the gateway, or `storage:` and the kind of what was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// Day (UTC) on which the charged request or sandbox began, as `2026-01-31`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// `models`, `egress` or `sandboxes`.
+    /// `models`, `egress`, `sandboxes` or `storage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     pub used: UsageAmounts,
@@ -77,6 +77,9 @@ pub struct UsageAmounts {
     pub egress_bytes: u64,
     /// Time for which sandboxes ran, in milliseconds. Counted when a sandbox ends.
     pub sandbox_ms: u64,
+    /// Bytes that were kept, each for an hour. Sampled once an hour.
+    #[serde(default)]
+    pub stored_byte_hours: u64,
     /// Cost, in billionths of a dollar.
     pub nano_dollars: u64,
     /// The part of the cost that is a reservation, because no usage was reported.

@@ -29,6 +29,7 @@ pub(crate) mod runs;
 pub(crate) mod serve;
 mod server;
 pub(crate) mod shell;
+mod storing;
 pub(crate) mod template;
 pub(crate) mod tls;
 pub(crate) mod usage;

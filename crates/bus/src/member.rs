@@ -6,7 +6,7 @@
 
 use belljar_model::budget::BudgetRequest;
 use belljar_model::rows::AttributedRow;
-use belljar_model::{EndReason, MaxLimits, NodeNumber, SandboxId, Tier};
+use belljar_model::{EndReason, MaxLimits, NodeNumber, SandboxId, StoredBytes, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::enrolment::Trust;
@@ -15,6 +15,7 @@ pub const REGISTER: &str = "/internal/nodes/register";
 pub const SYNC: &str = "/internal/nodes/sync";
 pub const ROWS: &str = "/internal/nodes/rows";
 pub const BUDGETS: &str = "/internal/nodes/budgets";
+pub const STORED: &str = "/internal/nodes/stored";
 
 /// A node comes, or comes again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +110,20 @@ pub struct RowsStored {
 pub struct AskBudget {
     pub number: NodeNumber,
     pub request: BudgetRequest,
+}
+
+/// All bytes that a node keeps for tenants at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendStored {
+    pub number: NodeNumber,
+    pub stored: Vec<StoredBytes>,
+}
+
+/// Control has taken them over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTaken {
+    /// The number that is believed.
+    pub taken: u64,
 }
 
 /// How much there is to do.

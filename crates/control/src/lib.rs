@@ -32,6 +32,7 @@ mod merge;
 mod node_budgets;
 mod node_places;
 mod node_rows;
+mod node_stored;
 mod nodes;
 mod observe;
 mod placement;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
 use belljar_bus::member::{
-    BUDGETS, Load, REGISTER, ROWS, Register, Registered, SYNC, Sync, Synced,
+    BUDGETS, Load, REGISTER, ROWS, Register, Registered, STORED, SYNC, Sync, Synced,
 };
 use belljar_bus::platform::{Beat, SignedBeat};
 use belljar_identity::{Peer, PeerIdentity, read_beat};
@@ -109,6 +109,7 @@ pub(crate) async fn answer(control: &Control, request: Request<Body>) -> Respons
         SYNC => control.hear_sync(request).await,
         ROWS => control.hear_rows(request).await,
         BUDGETS => control.hear_budget(request).await,
+        STORED => control.hear_stored(request).await,
         _ => Err(NodeRefusal::NoRoute),
     };
     answered.unwrap_or_else(|refusal| {

@@ -43,6 +43,21 @@ pub(crate) fn path_of(root: &Path, tenant: &str, run: &RunId) -> PathBuf {
     root.join(Digest::of(tenant.as_bytes()).to_string()).join(run.as_str())
 }
 
+/// Bytes of all runs of a tenant in a directory. What cannot be read counts nothing.
+pub fn stored_run_bytes(root: &Path, tenant: &str) -> u64 {
+    bytes_below(&root.join(Digest::of(tenant.as_bytes()).to_string()))
+}
+
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(about) if about.is_dir() => bytes_below(&entry.path()),
+        Ok(about) => about.len(),
+        Err(_) => 0,
+    });
+    bytes.fold(0, u64::saturating_add)
+}
+
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep runs in `{}`", path.display())]

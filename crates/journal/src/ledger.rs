@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   rows of connections ──► charges of models and egress ──┐
-//!   ends of sandboxes   ──► charges of sandboxes ──────────┴──► ledger ──► usage
+//!   ends of sandboxes   ──► charges of sandboxes ──────────┼──► ledger ──► usage
+//!   samples, each hour  ──► charges of stored bytes ───────┘
 //! ```
 //!
 //! A charge has a source, and no source is charged twice. Charges are never changed and never
@@ -15,7 +16,7 @@ use std::fmt;
 
 use belljar_model::network::{Decision, Kind};
 use belljar_model::rows::{AttributedRow, ConnectionRow, RowBody};
-use belljar_model::{ExecId, RunId, SandboxId};
+use belljar_model::{ExecId, RunId, SandboxId, StoredBytes};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, UtcOffset};
@@ -35,6 +36,8 @@ pub enum Account {
     Egress,
     /// Time for which sandboxes ran.
     Sandboxes,
+    /// Bytes that were kept.
+    Storage,
 }
 
 impl Account {
@@ -43,6 +46,7 @@ impl Account {
             Self::Models => "models",
             Self::Egress => "egress",
             Self::Sandboxes => "sandboxes",
+            Self::Storage => "storage",
         }
     }
 }
@@ -56,6 +60,9 @@ pub struct Amounts {
     pub egress_bytes: u64,
     #[serde(default)]
     pub sandbox_ms: u64,
+    /// Bytes that were kept, each for an hour.
+    #[serde(default)]
+    pub stored_byte_hours: u64,
     #[serde(default)]
     pub nano_dollars: u64,
     /// The part of the cost that was estimated: what was reserved, where no usage was heard of.
@@ -188,6 +195,28 @@ pub trait LedgerStore: fmt::Debug + Send + Sync {
     fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsagePage, Failure>>;
 }
 
+impl LedgerEntry {
+    /// The charge of bytes that were kept in an hour, counted since 1970. The database of a
+    /// platform writes the same source.
+    pub fn of_stored(stored: &StoredBytes, hour: u64) -> Self {
+        const MICROS_PER_HOUR: u64 = 3_600_000_000;
+        let kind = stored.kind.as_str();
+        Self {
+            source: format!("stored:{kind}:{hour}"),
+            tenant: stored.tenant.clone(),
+            account: Account::Storage,
+            sandbox: None,
+            run: None,
+            turn: None,
+            call: None,
+            operation: Some(format!("storage:{kind}")),
+            model: None,
+            began: hour.saturating_mul(MICROS_PER_HOUR),
+            amounts: Amounts { stored_byte_hours: stored.bytes, ..Amounts::default() },
+        }
+    }
+}
+
 impl Amounts {
     pub(crate) fn add(&mut self, other: &Self) {
         let sums = [
@@ -197,6 +226,7 @@ impl Amounts {
             (&mut self.tokens.output, other.tokens.output),
             (&mut self.egress_bytes, other.egress_bytes),
             (&mut self.sandbox_ms, other.sandbox_ms),
+            (&mut self.stored_byte_hours, other.stored_byte_hours),
             (&mut self.nano_dollars, other.nano_dollars),
             (&mut self.estimated_nano_dollars, other.estimated_nano_dollars),
         ];

@@ -31,7 +31,7 @@ mod watch;
 mod workflows;
 
 pub use blob::{BlobRef, MOST_BLOB_BYTES, MOST_INLINE_BYTES, Stored};
-pub use directory::{Directory, OpenError};
+pub use directory::{Directory, OpenError, stored_run_bytes};
 pub use error::{
     AppendError, BlobError, ClaimError, CreateError, Failure, LeaseError, ReadError, RequestError,
 };

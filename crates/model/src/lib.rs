@@ -19,6 +19,7 @@ pub mod recording;
 pub mod rows;
 pub mod run;
 pub mod spec;
+pub mod stored;
 pub mod target;
 pub mod units;
 
@@ -39,3 +40,4 @@ pub use spec::{
     Bind, Disk, Owners, RootFs, Runtime, SecurityProfile, Spec, Strength, Tier, UnknownProfile,
     User,
 };
+pub use stored::{StoredBytes, StoredKind};

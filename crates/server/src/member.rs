@@ -14,6 +14,7 @@
 mod ask;
 mod budgets;
 mod rows;
+mod stored;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +90,9 @@ impl Member {
         let sending = self.actions.config().rows.clone().map(|queue| {
             AbortOnDrop(tokio::spawn(rows::send(cluster.clone(), control.clone(), queue)))
         });
-        let _tasks = (AbortOnDrop(tokio::spawn(renew(cluster, control))), sending);
+        let sampling = stored::send(cluster.clone(), control.clone(), self.actions.clone());
+        let sampling = AbortOnDrop(tokio::spawn(sampling));
+        let _tasks = (AbortOnDrop(tokio::spawn(renew(cluster, control))), sending, sampling);
         let mut whole_at = Instant::now();
         loop {
             let is_whole = tokio::select! {

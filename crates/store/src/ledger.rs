@@ -4,7 +4,7 @@
 //! one of the two only, none is changed, and what is charged for is charged once.
 //!
 //! A trigger charges sandboxes when they end; rows of connections are charged where they are
-//! stored ([`Rows`](crate::Rows)).
+//! stored ([`Rows`](crate::Rows)); stored bytes are charged once an hour.
 
 use belljar_journal::event::Tokens;
 use belljar_journal::{
@@ -136,6 +136,7 @@ const USAGE: &str = r#"
              least(sum(output_tokens), 9223372036854775807)::bigint as output,
              least(sum(egress_bytes), 9223372036854775807)::bigint as egress_bytes,
              least(sum(sandbox_ms), 9223372036854775807)::bigint as sandbox_ms,
+             least(sum(stored_byte_hours), 9223372036854775807)::bigint as stored_byte_hours,
              least(sum(nano_dollars), 9223372036854775807)::bigint as nano_dollars,
              least(coalesce(sum(nano_dollars) filter (where is_estimated), 0),
                    9223372036854775807)::bigint as estimated
@@ -220,6 +221,7 @@ fn group(row: &PgRow) -> Result<UsageGroup, StoreError> {
             },
             egress_bytes: read::number(row, "egress_bytes")?,
             sandbox_ms: read::number(row, "sandbox_ms")?,
+            stored_byte_hours: read::number(row, "stored_byte_hours")?,
             nano_dollars: read::number(row, "nano_dollars")?,
             estimated_nano_dollars: read::number(row, "estimated")?,
         },

@@ -29,6 +29,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (17, "run quotas", include_str!("../migrations/0017_run_quotas.sql")),
     (19, "workflows", include_str!("../migrations/0019_workflows.sql")),
     (20, "runs alive", include_str!("../migrations/0020_runs_alive.sql")),
+    (21, "stored bytes", include_str!("../migrations/0021_stored_bytes.sql")),
 ];
 
 pub(crate) async fn all(pool: &PgPool) -> Result<(), MigrateError> {

@@ -44,7 +44,7 @@ impl Taken {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Held(checkpoint) => checkpoint.held_bytes(),
-            Self::Saved(path) => std::fs::metadata(path).map_or(0, |about| about.len()),
+            Self::Saved(path) => file_bytes(path),
             Self::Whole(dir) => on_disk(dir),
         }
     }
@@ -66,9 +66,14 @@ impl Taken {
     }
 }
 
+/// Bytes of a file; 0 if it is gone.
+pub(crate) fn file_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |about| about.len())
+}
+
 /// Bytes of all files below a directory, holes not counted. Nobody but the server
 /// writes there.
-fn on_disk(dir: &Path) -> u64 {
+pub(crate) fn on_disk(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
         Ok(about) if about.is_dir() => on_disk(&entry.path()),

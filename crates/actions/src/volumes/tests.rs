@@ -48,6 +48,26 @@ fn what_is_written_is_found_again() {
 }
 
 #[test]
+fn bytes_are_counted_by_tenant() {
+    let Fixture { volume, volumes, _state: state } = fixture(1 << 20);
+    let other = volumes.create(&Tenant::new("two"), "data", 10).unwrap();
+    write(&volume, "/a", b"12345").unwrap();
+    write(&volume, "/b", b"678").unwrap();
+    let of = |volumes: &Volumes| {
+        let mut found = volumes.stored_bytes();
+        found.sort_by(|one, two| one.0.as_str().cmp(two.0.as_str()));
+        found.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&volumes), [8, 0]);
+    write(&other, "/c", b"9").unwrap();
+    volume.remove("/a").unwrap();
+    assert_eq!(of(&volumes), [3, 1]);
+    // A server that is started again measures what is there.
+    let again = Volumes::open(state.path(), 1 << 20).unwrap();
+    assert_eq!(of(&again), [3, 1]);
+}
+
+#[test]
 fn nothing_is_replaced_unless_asked_for() {
     let Fixture { volume, _state, .. } = fixture(1 << 20);
     write(&volume, "/a", b"old").unwrap();

@@ -12,7 +12,7 @@ use belljar_telemetry::Role;
 use tokio::sync::watch;
 
 use crate::cli;
-use crate::commands::{admin, running, webhooking, workflowing};
+use crate::commands::{admin, running, storing, webhooking, workflowing};
 use crate::config::Config;
 use crate::open_files;
 use crate::output::{Hint as _, Printer};
@@ -49,14 +49,15 @@ pub(crate) async fn run(
     let queue = RowQueue::new().context("cannot get random numbers")?;
     let rows = Arc::new(store.rows());
     let keeper = RowKeeper::start(queue.clone(), rows, options.running.keep_rows);
-    let working = match place {
-        None => None,
+    let (working, charging) = match place {
+        None => (None, storing::of_platform(&store, None)),
         Some(place) => {
             let gateway = options.gateway.as_deref();
             let (running, store) = (&options.running, &store);
             let gateway = (gateway, queue.clone());
             let (runs, gateway) =
                 running::of_platform(running, &control, store, &place, gateway, config).await?;
+            let charging = storing::of_platform(store, Some(runs.clone()));
             let at_once = running.workflows;
             let workflows = workflowing::of_platform(at_once, &control, &runs, store);
             let (stop, stopped) = watch::channel(());
@@ -67,7 +68,7 @@ pub(crate) async fn run(
                     workflows.work(async { while workflow_stop.changed().await.is_ok() {} }),
                 )
             });
-            Some((stop, working, gateway))
+            (Some((stop, working, gateway)), charging)
         }
     };
     let webhooks = webhooking::of_platform(&options.webhooks, &control, &store)?;
@@ -123,6 +124,7 @@ pub(crate) async fn run(
         let _ = gateway.finish().await;
     }
     delivering.abort();
+    charging.abort();
     if let Some((hearing, publishing)) = publishing {
         hearing.abort();
         publishing.abort();

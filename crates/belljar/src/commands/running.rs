@@ -45,11 +45,16 @@ pub(super) fn of_tenants(data: &Path) -> Place {
 /// The rows of a server's runs.
 pub(super) fn rows_of_server(data: &Path) -> RowDirectory {
     let ledger = ledger_of_server(data);
-    RowDirectory::new(served(data).join("rows"), served(data).join("runs"), ledger)
+    RowDirectory::new(served(data).join("rows"), runs_of_server(data), ledger)
+}
+
+/// The transcripts of a server's runs.
+pub(super) fn runs_of_server(data: &Path) -> PathBuf {
+    served(data).join("runs")
 }
 
 /// The charges of a server's tenants.
-fn ledger_of_server(data: &Path) -> LedgerDirectory {
+pub(super) fn ledger_of_server(data: &Path) -> LedgerDirectory {
     LedgerDirectory::new(served(data).join("ledger"))
 }
 
@@ -67,7 +72,7 @@ pub(super) async fn of_server(
     hooks: &Hooks,
 ) -> anyhow::Result<Runs> {
     let place = served(data);
-    let journal = Directory::open(&place.join("runs"));
+    let journal = Directory::open(&runs_of_server(data));
     let journal = journal.hint("choose a writable directory with --data")?;
     let journal = AnnouncedJournal::new(Arc::new(journal), hooks.clone());
     journal.recover().await.hint("choose a readable directory with --data")?;

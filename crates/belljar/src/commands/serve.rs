@@ -16,7 +16,7 @@ use belljar_node::PoolSize;
 use belljar_server::{Listener, RowKeeper, Server, Settings, tls};
 use belljar_telemetry::Role;
 
-use super::{running, webhooking, workflowing};
+use super::{running, storing, webhooking, workflowing};
 use crate::cli::{Hosting, Serve};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted};
@@ -58,6 +58,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let runs = running::of_server(&options.running, &actions, data, &hooks).await?;
     let at_once = options.running.workflows;
     let workflows = workflowing::of_server(at_once, &actions, &runs, data)?;
+    let charging = storing::of_server(&actions, data, &runs);
     let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks.clone()))?;
     let own = actions.clone();
     let server =
@@ -71,6 +72,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     };
     let ended = server.run(listeners, stopped).await;
     warming.abort();
+    charging.abort();
     hooks.flush().await;
     keeper.stop().await;
     // It has heard by then of the rows that were stored.

@@ -104,6 +104,7 @@ fn group(used: api::UsageAmounts) -> UsageGroup {
             tokens: Tokens { input, cache_read, cache_write, output },
             egress_bytes: used.egress_bytes,
             sandbox_ms: used.sandbox_ms,
+            stored_byte_hours: used.stored_byte_hours,
             nano_dollars: used.nano_dollars,
             estimated_nano_dollars: used.estimated_nano_dollars,
         },
@@ -122,8 +123,16 @@ pub(super) fn print(
     }
     let names = query.by.iter().map(|key| key.as_str().to_uppercase()).collect::<Vec<_>>();
     let mut columns: Vec<_> = names.iter().map(|name| (name.as_str(), Align::Left)).collect();
-    let amounts =
-        ["COST", "ESTIMATED", "INPUT", "CACHED", "OUTPUT", "EGRESS BYTES", "SANDBOX TIME"];
+    let amounts = [
+        "COST",
+        "ESTIMATED",
+        "INPUT",
+        "CACHED",
+        "OUTPUT",
+        "EGRESS BYTES",
+        "SANDBOX TIME",
+        "BYTE-HOURS",
+    ];
     columns.extend(amounts.map(|name| (name, Align::Right)));
     let mut grid = Grid::new(&columns);
     for group in &page.groups {
@@ -160,7 +169,7 @@ fn cell(key: UsageKey, name: &UsageName) -> String {
     value.as_deref().map_or_else(|| "–".to_owned(), printable)
 }
 
-fn amount_cells(amounts: &Amounts) -> [String; 7] {
+fn amount_cells(amounts: &Amounts) -> [String; 8] {
     let Tokens { input, cache_read, cache_write, output } = amounts.tokens;
     [
         runs::dollars(amounts.nano_dollars),
@@ -173,6 +182,7 @@ fn amount_cells(amounts: &Amounts) -> [String; 7] {
         separated(output),
         separated(amounts.egress_bytes),
         format!("{}.{:03} s", amounts.sandbox_ms / 1000, amounts.sandbox_ms % 1000),
+        separated(amounts.stored_byte_hours),
     ]
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use belljar_bus::enrolment::{AskClock, CLOCK, Certificate, RENEW};
 use belljar_bus::member::{
-    AskBudget, BUDGETS, REGISTER, ROWS, Register, Registered, RowsStored, SYNC, SendRows, Sync,
-    Synced,
+    AskBudget, BUDGETS, REGISTER, ROWS, Register, Registered, RowsStored, STORED, SYNC, SendRows,
+    SendStored, StoredTaken, Sync, Synced,
 };
 use belljar_identity::{
     ConnectError, Connector, Endpoint, NodeIdentityError, Peer, Purpose, Route, SignatureError,
@@ -120,6 +120,11 @@ impl Control {
     pub(super) async fn budget(&self, asked: &AskBudget) -> Result<BudgetAnswer, AskError> {
         let is_away = |answer: &BudgetAnswer| matches!(answer, BudgetAnswer::Away { .. });
         self.ask(BUDGETS, asked, is_away).await
+    }
+
+    /// Has the bytes noted that this node keeps.
+    pub(super) async fn stored(&self, sent: &SendStored) -> Result<StoredTaken, AskError> {
+        self.ask_within(ROWS_TIMEOUT, STORED, sent, |_| false).await
     }
 
     /// A newer certificate for this node's key.

@@ -12,6 +12,7 @@ mod runs;
 mod runs_alive;
 mod sandboxes;
 mod schema;
+mod stored;
 mod usage;
 mod webhooks;
 mod who;

@@ -112,6 +112,7 @@ fn amounts(group: &UsageGroup) -> api::UsageAmounts {
         },
         egress_bytes: amounts.egress_bytes,
         sandbox_ms: amounts.sandbox_ms,
+        stored_byte_hours: amounts.stored_byte_hours,
         nano_dollars: amounts.nano_dollars,
         estimated_nano_dollars: amounts.estimated_nano_dollars,
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use belljar_bus::behalf::HEADER;
 use belljar_bus::enrolment::{ENROL, RENEW, Trust};
-use belljar_bus::member::{Gone, Load, REGISTER, Register, Registered, SYNC, Sync, Synced};
+use belljar_bus::member::{Gone, Load, REGISTER, Register, Registered, STORED, SYNC, Sync, Synced};
 use belljar_identity::{NodeIdentity, Peer};
 use belljar_listen::{Doors, Settings};
 use belljar_model::{EndReason, NodeNumber, SandboxId};
@@ -177,6 +177,11 @@ async fn speak_for_others(platform: &Platform) -> anyhow::Result<String> {
         (SYNC, sync(victim, epoch + 1, &both)?),
         (SYNC, json!("nonsense")),
         (ENROL, json!({ "name": NODE })),
+        (STORED, json!({ "number": victim, "stored": [] })),
+        (
+            STORED,
+            json!({ "number": me.number, "stored": [{ "tenant": "b", "kind": "gold", "bytes": 1 }] }),
+        ),
         ("/internal/nodes/other", json!({})),
     ];
     let count = refused.len();
@@ -192,7 +197,7 @@ async fn speak_for_others(platform: &Platform) -> anyhow::Result<String> {
     let nobody = PeerClient::new(&nobody, platform.node_port, Peer::Control)?;
     let plain = Client { address: platform.node_port, key: None };
     let message = sync(victim, epoch, &both)?.to_string();
-    for path in [REGISTER, SYNC, RENEW] {
+    for path in [REGISTER, SYNC, RENEW, STORED] {
         let answer = nobody.send("POST", path, &[], message.clone()).await?;
         ensure!(answer.status == 401, "{path}: {}", answer.status);
         let answer = platform.client(None).send("POST", path, message.clone()).await?;
@@ -200,6 +205,11 @@ async fn speak_for_others(platform: &Platform) -> anyhow::Result<String> {
         let answer = plain.send("POST", path, message.clone()).await;
         ensure!(answer.is_err(), "{path} without TLS: {answer:?}");
     }
+    // Of what it says it keeps, it is believed about the tenant that has a sandbox on it.
+    let volumes = |tenant: &str| json!({ "tenant": tenant, "kind": "volumes", "bytes": 1_000_000 });
+    let message = json!({ "number": me.number, "stored": [volumes("a"), volumes("b")] });
+    let (status, said) = thief.say(STORED, &message).await?;
+    ensure!(status == 200 && said["taken"] == 1, "{status} {said}");
     // The control: in its own name the same message ends what is its own, and no more.
     let (status, said) = thief.say(SYNC, &sync(me.number, me.epoch, &both)?).await?;
     let synced: Synced = serde_json::from_value(said.clone())?;

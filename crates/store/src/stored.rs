@@ -1,0 +1,143 @@
+//! Bytes that are kept for tenants: samples of nodes, and the charge of each hour.
+//!
+//! ```text
+//!   nodes ──► samples ──┐
+//!   tables of runs ─────┼──► one charge a tenant, kind and hour
+//!   datasets ───────────┘
+//! ```
+//!
+//! A replica of control leases the hour. A charge has the hour in its source, so an hour that is
+//! charged twice all the same is charged once.
+
+use std::time::Duration;
+
+use belljar_model::{NodeNumber, StoredBytes};
+use serde_json::{Value, json};
+use sqlx::types::Json;
+
+use crate::error::{StoreError, of};
+use crate::{Store, read};
+
+/// A node is believed about tenants whose home it is, or that have something of theirs on it.
+const PUT: &str = "
+    with sent as (
+      select r.tenant, r.kind, least(sum(r.bytes), 9223372036854775807)::bigint as bytes
+      from jsonb_to_recordset($2) as r (tenant text, kind text, bytes bigint)
+      join tenant t on t.name = r.tenant
+      where r.kind in ('volumes', 'checkpoints') and r.bytes > 0
+        and (t.home = $1
+          or exists (select from sandbox s
+                     where s.node = $1 and s.tenant = r.tenant and s.state <> 'ended')
+          or exists (select from whereabouts w where w.node = $1 and w.tenant = r.tenant))
+      group by r.tenant, r.kind
+    ), gone as (
+      delete from stored_sample s where s.node = $1 and not exists
+        (select from sent where sent.tenant = s.tenant and sent.kind = s.kind)
+    )
+    insert into stored_sample (node, tenant, kind, bytes)
+    select $1, tenant, kind, bytes from sent
+    on conflict (node, tenant, kind) do update set bytes = excluded.bytes, sampled_at = now()";
+
+/// Leases the hour of now, unless it was charged or is leased. The number of hours since 1970.
+const LEASE_HOUR: &str = "
+    insert into stored_hour as h (hour, lease_until)
+    values (date_trunc('hour', now()), now() + $1 * interval '1 second')
+    on conflict (hour) do update set lease_until = excluded.lease_until
+    where h.charged_at is null and h.lease_until < now()
+    returning (extract(epoch from hour) / 3600)::bigint";
+
+/// Sizes of transcripts are those of their rows, which no content is read for.
+const CHARGE: &str = "
+    with due as (
+      update stored_hour set charged_at = now()
+      where hour = to_timestamp($1 * 3600) and charged_at is null
+      returning hour
+    ), kept as (
+      select tenant, kind, sum(bytes) as bytes from (
+        select tenant, kind, bytes from stored_sample where sampled_at > now() - interval '1 hour'
+        union all
+        select r.tenant, r.kind, r.bytes
+        from jsonb_to_recordset($2) as r (tenant text, kind text, bytes bigint)
+        union all
+        select run.tenant, 'runs', sizes.bytes from (
+          select run_id, sum(coalesce(pg_column_size(body), 0))::bigint as bytes
+          from run_event group by run_id
+          union all
+          select run_id, sum(pg_column_size(content))::bigint from run_blob group by run_id) sizes
+        join run on run.id = sizes.run_id) parts
+      group by tenant, kind
+    ), charged as (
+      insert into ledger (tenant, debit, credit, nano_dollars, source, operation, began_at,
+                          stored_byte_hours, detail)
+      select kept.tenant, 'usage', 'storage',
+             least(div(kept.bytes * price.nano_dollars, 1000000000), 9223372036854775807)::bigint,
+             'stored:' || kept.kind || ':' || $1::text, 'storage:' || kept.kind, due.hour,
+             least(kept.bytes, 9223372036854775807)::bigint,
+             jsonb_build_object('gigabyte_hour', price.nano_dollars)
+      from due cross join kept
+      join tenant on tenant.name = kept.tenant
+      join price on price.what = 'stored_gigabyte_hour'
+      where kept.bytes > 0
+      on conflict (tenant, source) do nothing
+      returning nano_dollars
+    )
+    select count(*), least(coalesce(sum(nano_dollars), 0), 9223372036854775807)::bigint
+    from charged";
+
+/// An hour that this process has leased, as hours since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredHour(i64);
+
+/// The charges of one hour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChargedStorage {
+    pub charges: u64,
+    pub nano_dollars: u64,
+}
+
+impl Store {
+    /// Replaces what a node keeps. What it says about tenants that have nothing there is ignored.
+    /// Returns the number of samples that are believed.
+    pub async fn put_stored(
+        &self,
+        node: NodeNumber,
+        stored: &[StoredBytes],
+    ) -> Result<u64, StoreError> {
+        // A number that no node can have is still no word of control.
+        let node = i16::try_from(node.get()).unwrap_or(-1);
+        let query = sqlx::query(PUT).bind(node).bind(Json(documents(stored)));
+        Ok(query.execute(&self.pool).await.map_err(of)?.rows_affected())
+    }
+
+    /// Leases the hour of now. `None`: it was charged, or another replica does it.
+    pub async fn lease_stored_hour(
+        &self,
+        lease: Duration,
+    ) -> Result<Option<StoredHour>, StoreError> {
+        let seconds = read::signed(lease.as_secs());
+        let leased = sqlx::query_scalar(LEASE_HOUR).bind(seconds).fetch_optional(&self.pool);
+        Ok(leased.await.map_err(of)?.map(StoredHour))
+    }
+
+    /// Charges an hour: samples of nodes, transcripts of runs, and `more`.
+    pub async fn charge_stored(
+        &self,
+        hour: StoredHour,
+        more: &[StoredBytes],
+    ) -> Result<ChargedStorage, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        // It looks at every row of every transcript.
+        sqlx::query("set local statement_timeout = '10min'").execute(&mut *transaction).await?;
+        let query = sqlx::query_as::<_, (i64, i64)>(CHARGE).bind(hour.0);
+        let query = query.bind(Json(documents(more))).fetch_one(&mut *transaction);
+        let (charges, nano_dollars) = query.await.map_err(of)?;
+        transaction.commit().await?;
+        let (charges, nano_dollars) = (charges.unsigned_abs(), nano_dollars.unsigned_abs());
+        Ok(ChargedStorage { charges, nano_dollars })
+    }
+}
+
+fn documents(stored: &[StoredBytes]) -> Vec<Value> {
+    let document = |it: &StoredBytes| json!({ "tenant": it.tenant, "kind": it.kind.as_str(), "bytes": read::signed(it.bytes) });
+    stored.iter().map(document).collect()
+}
