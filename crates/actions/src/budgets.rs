@@ -33,6 +33,9 @@ pub struct BudgetFile {
 struct Books {
     last_id: i64,
     budgets: Vec<Budget>,
+    /// A window began anew, and that is not written yet.
+    #[serde(skip)]
+    is_moved: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,7 +77,8 @@ impl BudgetFile {
             BudgetRequest::Lease(asked) => books.lease(asked, now),
             BudgetRequest::Return(slices) => books.take_back(slices),
         };
-        if !matches!(answer, BudgetAnswer::Exhausted { .. }) {
+        // A window that the clock was ahead for must not come back with the next request.
+        if books.is_moved || !matches!(answer, BudgetAnswer::Exhausted { .. }) {
             private::write(&self.path, &books)?;
         }
         Ok(answer)
@@ -123,10 +127,19 @@ impl Books {
         // Others that are over need no place.
         self.budgets.retain(|budget| budget.key == asked.key || !budget.is_over(now));
         let id = self.last_id + 1;
+        let mut is_moved = false;
         let budget = self.budget(&asked.key, start);
         if budget.window_start > start.saturating_add(every) {
             // The clock was ahead once. The window of now begins, with all that is leased.
             budget.window_start = start;
+            is_moved = true;
+            let BudgetKey { operation, tenant, every_seconds } = &asked.key;
+            tracing::warn!(
+                operation,
+                tenant,
+                every_seconds,
+                "budget window was ahead of the clock"
+            );
         } else if budget.window_start < start {
             budget.window_start = start;
             budget.leased = BudgetAmount::default();
@@ -137,6 +150,7 @@ impl Books {
                 let age = now.saturating_sub(slice.leased_at);
                 slice.gateway != asked.gateway && age < HELD_MILLIS
             });
+            self.is_moved = is_moved;
             return BudgetAnswer::Exhausted { is_held };
         };
         budget.leased = budget.leased.plus(amount);
@@ -281,6 +295,25 @@ mod tests {
         let exhausted = BudgetAnswer::Exhausted { is_held: true };
         assert_eq!(books.lease(&asked("b", 200), 2 * DAY + 2), exhausted);
         granted(&books.lease(&asked("b", 1000), 3 * DAY));
+    }
+
+    #[tokio::test]
+    async fn a_used_up_window_that_was_ahead_ends_with_the_window_of_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = BudgetFile::of_gateway(folder.path());
+        let hour = 3_600_000;
+        let mut lease = asked("a", 900);
+        lease.key.every_seconds = 3600;
+        let mut books = Books::default();
+        // A year from now, for this test's clock.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = u64::try_from(now.as_millis()).unwrap();
+        granted(&books.lease(&lease, now + 365 * DAY));
+        private::write(&file.path, &books).unwrap();
+        let answer = file.answer(BudgetRequest::Lease(lease)).await;
+        assert!(matches!(answer, BudgetAnswer::Exhausted { .. }), "{answer:?}");
+        let start = file.read().unwrap().budgets[0].window_start;
+        assert!(start <= now + hour, "the window stayed where it was");
     }
 
     #[tokio::test]

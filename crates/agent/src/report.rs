@@ -11,9 +11,10 @@ use time::{OffsetDateTime, UtcOffset};
 
 use crate::data::MANIFEST;
 
+type BodyOfText = fn(String) -> Body;
+
 /// Files that are the text of a report instead of the answer, the best first.
-const TEXTS: [(&str, fn(String) -> Body); 2] =
-    [("report.html", Body::Html), ("report.md", Body::Markdown)];
+const TEXTS: [(&str, BodyOfText); 2] = [("report.html", Body::Html), ("report.md", Body::Markdown)];
 /// The largest file that is read for a text; the report shows less of it.
 const MAX_TEXT_FILE: u64 = 8 << 20;
 /// Pictures that a report can show.
@@ -73,7 +74,7 @@ fn newest(files: Vec<Artifact>) -> Vec<Artifact> {
     newest
 }
 
-fn text_file(files: &[Artifact]) -> Option<(&Artifact, fn(String) -> Body)> {
+fn text_file(files: &[Artifact]) -> Option<(&Artifact, BodyOfText)> {
     TEXTS.iter().find_map(|(name, of_text)| {
         let is_it = |file: &&Artifact| file.name == *name && file.content.bytes <= MAX_TEXT_FILE;
         Some((files.iter().find(is_it)?, *of_text))

@@ -49,7 +49,7 @@ Every response has the header `x-request-id`. Every error is a `Problem` with a 
 `docs/errors.md` explains each. A resource of another tenant gives the same error as one that does \
 not exist. Unknown fields are refused.";
 
-pub(crate) const TAGS: [(&str, &str); 12] = [
+pub(crate) const TAGS: [(&str, &str); 13] = [
     ("sandboxes", "Isolated environments with hard limits."),
     ("calls", "Commands in a sandbox."),
     ("contexts", "Interpreters that keep their state from cell to cell."),

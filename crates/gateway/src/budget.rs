@@ -19,7 +19,8 @@
 //! limit is at most the excess of the requests that were under way.
 //!
 //! Budgets of operations and tenants are shared by all gateways. Such an account holds slices
-//! that it leases ([`lessee`], [`slices`]), and spends those in the same way.
+//! that it leases ([`lessee`], [`slices`]), and spends those in the same way. A rate of theirs is a
+//! budget of requests whose window is a minute, beside the count of this gateway ([`Minute`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,6 +36,8 @@ use tokio::time::Instant;
 mod lease_tests;
 mod lessee;
 mod minute;
+#[cfg(test)]
+mod rate_tests;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -109,11 +112,24 @@ struct Short {
     what: What,
 }
 
+/// The window of a rate that gateways share.
+const RATE_WINDOW: Duration = Duration::from_secs(60);
+
+impl Limit {
+    /// The rate as a budget of its own.
+    pub(crate) fn rate(self) -> Option<Self> {
+        let requests = Some(u64::from(self.requests_per_minute?));
+        Some(Self { requests, every: Some(RATE_WINDOW), ..Self::default() })
+    }
+}
+
 /// One account. It is closed when the last who holds it is gone.
 #[derive(Debug)]
 pub(crate) struct Account {
     number: u64,
     scope: Scope,
+    /// It bounds requests of a minute, which this gateway counts as well.
+    is_rate: bool,
     ledger: Arc<Ledger>,
     /// One request at a time leases a slice. It leaves a note for the others if it got none.
     turn: tokio::sync::Mutex<Option<lessee::Refusal>>,
@@ -174,7 +190,7 @@ impl Ledger {
 
     /// An account of this gateway alone.
     pub(crate) fn open(self: &Arc<Self>, scope: Scope, limit: Limit) -> Arc<Account> {
-        self.open_with(scope, limit, None)
+        self.open_with(scope, limit, None, false)
     }
 
     /// An account of all gateways, if slices can be leased here.
@@ -186,7 +202,22 @@ impl Ledger {
     ) -> Arc<Account> {
         let scope = if tenant.is_some() { Scope::Tenant } else { Scope::Operation };
         let holding = self.lessee.is_some().then(|| Holding::new(operation, tenant, limit));
-        self.open_with(scope, limit, holding)
+        self.open_with(scope, limit, holding, false)
+    }
+
+    /// An account of the requests that all gateways let through in a minute. None: no slices can be
+    /// leased here, and this gateway counts for itself.
+    pub(crate) fn open_rate(
+        self: &Arc<Self>,
+        limit: Limit,
+        operation: &str,
+        tenant: Option<&str>,
+    ) -> Option<Arc<Account>> {
+        self.lessee.as_ref()?;
+        let scope = if tenant.is_some() { Scope::Tenant } else { Scope::Operation };
+        // No operation can have this name, so no other budget has this key.
+        let holding = Holding::new(&format!("{operation}#minute"), tenant, limit);
+        Some(self.open_with(scope, limit, Some(holding), true))
     }
 
     fn open_with(
@@ -194,6 +225,7 @@ impl Ledger {
         scope: Scope,
         limit: Limit,
         holding: Option<Holding>,
+        is_rate: bool,
     ) -> Arc<Account> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let state = State {
@@ -207,7 +239,7 @@ impl Ledger {
         };
         self.lock().insert(number, state);
         let turn = tokio::sync::Mutex::default();
-        Arc::new(Account { number, scope, ledger: Arc::clone(self), turn })
+        Arc::new(Account { number, scope, is_rate, ledger: Arc::clone(self), turn })
     }
 
     /// Puts `amount` aside in all of `accounts`, or in none.
@@ -238,7 +270,7 @@ impl Ledger {
             state.begin_anew_if_due(now);
             state.check(amount, now).map_err(|denied| match denied {
                 Denied::Exhausted(what, retry) => {
-                    NotReserved::Exhausted(Exhausted { scope: account.scope, what, retry })
+                    NotReserved::Exhausted(account.exhausted(what, retry))
                 }
                 Denied::Short(what) => {
                     NotReserved::Short(Short { account: Arc::clone(account), what })
@@ -275,6 +307,17 @@ impl Account {
     #[cfg(test)]
     fn reserved(&self) -> Amount {
         self.ledger.lock().get(&self.number).map(|state| state.reserved).unwrap_or_default()
+    }
+
+    fn exhausted(&self, what: What, retry: Option<Duration>) -> Exhausted {
+        let scope = self.scope;
+        match self.is_rate {
+            // At the latest, there is room in the next minute.
+            true => {
+                Exhausted { scope, what: What::Rate, retry: Some(retry.unwrap_or(RATE_WINDOW)) }
+            }
+            false => Exhausted { scope, what, retry },
+        }
     }
 
     /// Another limit from now on; what was spent stays spent.

@@ -50,8 +50,9 @@ pub fn read_plan(message: &Value, request: &str) -> Result<Plan, Refusal> {
         return refuse(format!("`{odd}` in `dependencies` is not the name of a package."));
     }
     let request = plain(request);
-    let mut texts = [&plan.task].into_iter().chain(&plan.steps).chain(&plan.inputs);
-    if request.len() >= MIN_REPEATED_CHARS && texts.any(|text| plain(text).contains(&request)) {
+    let repeats = |text: &String| plain(text).contains(&request);
+    let is_repeated = repeats(&plan.task) || plan.steps.iter().chain(&plan.inputs).any(repeats);
+    if request.len() >= MIN_REPEATED_CHARS && is_repeated {
         return refuse("The plan repeats the request. Specify the program in other words.");
     }
     Ok(plan)

@@ -21,7 +21,8 @@ use crate::error::{StoreError, of};
 use crate::{Store, read};
 
 /// Hands out a slice if one fits: into a new row, or onto the row of this window. A row of an
-/// earlier window begins anew. A tenant's budget is leased to a node that has a sandbox of the
+/// earlier window begins anew. One that is further ahead than a window was made by a clock that was
+/// wrong: the window of now begins, with all that is leased. A tenant's budget is leased to a node that has a sandbox of the
 /// tenant.
 const LEASE: &str = "
     with asked as (
@@ -31,6 +32,9 @@ const LEASE: &str = "
              budget_slice_size($6, 0, $9, $12, $13) as nano_dollars
       where $15::smallint is null or $2 = '' or exists
         (select from sandbox where node = $15 and tenant = $2 and state <> 'ended')
+    ), known as (
+      select window_start from budget
+      where operation = $1 and tenant = $2 and every_seconds = $3
     ), held as (
       insert into budget as b (operation, tenant, every_seconds, window_start,
                                leased_requests, leased_tokens, leased_nano_dollars,
@@ -39,7 +43,9 @@ const LEASE: &str = "
       from asked
       where requests is not null and tokens is not null and nano_dollars is not null
       on conflict (operation, tenant, every_seconds) do update set
-        window_start = greatest(b.window_start, excluded.window_start),
+        window_start = case when budget_window_is_ahead(b.window_start, $3)
+          then excluded.window_start
+          else greatest(b.window_start, excluded.window_start) end,
         leased_requests = case when b.window_start < excluded.window_start
           then excluded.leased_requests
           else b.leased_requests + budget_slice_size($4, b.leased_requests, $7, $10, $13) end,
@@ -67,6 +73,10 @@ const LEASE: &str = "
       delete from budget_slice s using held
       where s.operation = held.operation and s.tenant = held.tenant
         and s.every_seconds = held.every_seconds and s.window_start < held.window_start
+    ), ahead as (
+      update budget_slice s set window_start = held.window_start from held
+      where s.operation = held.operation and s.tenant = held.tenant
+        and s.every_seconds = held.every_seconds and s.window_start > held.window_start
     )
     insert into budget_slice (operation, tenant, every_seconds, window_start, gateway, node,
                               requests, tokens, nano_dollars)
@@ -76,7 +86,24 @@ const LEASE: &str = "
     returning id, requests, tokens, nano_dollars,
       case when every_seconds > 0 then greatest(0, (extract(epoch from
         window_start + every_seconds * interval '1 second' - clock_timestamp()) * 1000)::bigint)
-      end as left_ms";
+      end as left_ms,
+      coalesce((select budget_window_is_ahead(known.window_start, $3) from known), false)
+        as was_ahead";
+
+/// Begins the window of now for a budget whose window the clock was ahead for. What is leased stays
+/// leased until this window ends.
+const PULL_BACK: &str = "
+    with back as (
+      update budget set window_start = budget_window($3)
+      where operation = $1 and tenant = $2 and every_seconds = $3
+        and budget_window_is_ahead(window_start, $3)
+      returning *
+    ), slices as (
+      update budget_slice s set window_start = back.window_start from back
+      where s.operation = back.operation and s.tenant = back.tenant
+        and s.every_seconds = back.every_seconds and s.window_start > back.window_start
+    )
+    select exists (select from back)";
 
 /// True if other gateways hold slices of this window, which may come back.
 const IS_HELD: &str = "
@@ -204,7 +231,15 @@ impl Store {
         }
         let query = query.bind(read::signed(SLICE_DIVISOR)).bind(gateway.clone()).bind(node);
         if let Some(row) = query.fetch_optional(&self.pool).await.map_err(of)? {
+            if row.5 {
+                log_window_ahead(key);
+            }
             return Ok(BudgetAnswer::Granted(slice(row)));
+        }
+        // Else it would stay used up until the time that the clock once showed.
+        let (was_ahead,) = of_key::<(bool,)>(PULL_BACK, key).fetch_one(&self.pool).await?;
+        if was_ahead {
+            log_window_ahead(key);
         }
         let held = of_key::<(bool,)>(IS_HELD, key).bind(gateway.clone());
         let (is_held,) = held.fetch_one(&self.pool).await?;
@@ -257,10 +292,15 @@ fn document(slice: &UnusedSlice) -> Value {
     })
 }
 
-/// Id, requests, tokens, nano-dollars, and the rest of the window.
-type SliceRow = (i64, i64, i64, i64, Option<i64>);
+fn log_window_ahead(key: &BudgetKey) {
+    let BudgetKey { operation, tenant, every_seconds } = key;
+    tracing::warn!(operation, tenant, every_seconds, "budget window was ahead of the clock");
+}
 
-fn slice((id, requests, tokens, nano_dollars, left_ms): SliceRow) -> Slice {
+/// Id, requests, tokens, nano-dollars, the rest of the window, and whether the window was ahead.
+type SliceRow = (i64, i64, i64, i64, Option<i64>, bool);
+
+fn slice((id, requests, tokens, nano_dollars, left_ms, _): SliceRow) -> Slice {
     Slice {
         id,
         amount: BudgetAmount {

@@ -23,7 +23,8 @@ mod trail;
 
 pub use fields::Value;
 pub use metrics::{
-    Described, Metrics, RunMetrics, Spent, Timer, WebhookMetrics, WorkflowMetrics, metrics,
+    Described, Metrics, ReportMetrics, RunMetrics, Spent, Timer, WebhookMetrics, WorkflowMetrics,
+    metrics,
 };
 pub use requests::{Route, name_sandbox, observe, origin, pass_on};
 pub use start::{

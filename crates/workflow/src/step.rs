@@ -59,7 +59,7 @@ pub(crate) struct Work {
 pub(crate) enum Failed {
     /// Its sandbox is gone.
     Lost(String),
-    Failed(String),
+    Error(String),
     Cancelled,
     /// The worker is gone. Another one goes on.
     Abandoned,
@@ -74,7 +74,7 @@ impl Failed {
         match error.code() {
             Some("sandbox_gone" | "sandbox_not_found") => Self::Lost(reason),
             _ if matches!(error, Error::SandboxGone) => Self::Lost(reason),
-            _ => Self::Failed(reason),
+            _ => Self::Error(reason),
         }
     }
 }
@@ -133,7 +133,7 @@ impl Work {
     /// Executes the attempt and reports its end.
     pub(crate) async fn execute(mut self) {
         let done = match self.inputs.clone() {
-            Err(error) => Err((Failed::Failed(error), Made::default())),
+            Err(error) => Err((Failed::Error(error), Made::default())),
             Ok(inputs) => match self.step.kind {
                 StepKind::Run => Box::pin(self.run(inputs)).await,
                 StepKind::Call => Box::pin(self.call(inputs)).await,
@@ -142,7 +142,7 @@ impl Work {
         let (outcome, error, (outputs, used)) = match done {
             Ok(made) => (AttemptOutcome::Done, None, made),
             Err((Failed::Abandoned, _)) => return,
-            Err((Failed::Failed(error), made)) => (AttemptOutcome::Failed, Some(error), made),
+            Err((Failed::Error(error), made)) => (AttemptOutcome::Failed, Some(error), made),
             Err((Failed::Lost(error), made)) => (AttemptOutcome::Lost, Some(error), made),
             Err((Failed::Cancelled, made)) => (AttemptOutcome::Cancelled, None, made),
         };
@@ -179,7 +179,7 @@ impl Work {
         let text = format!("{}\n{step}\n{item}\n{attempt}\n{part}", self.workflow);
         let digest = Sha256::digest(text.as_bytes());
         let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("wf-{digits}").parse().map_err(|_| Failed::Failed("no idempotency key".to_owned()))
+        format!("wf-{digits}").parse().map_err(|_| Failed::Error("no idempotency key".to_owned()))
     }
 
     fn grown_memory(&self, memory: u64) -> u64 {
@@ -190,7 +190,7 @@ impl Work {
     async fn kept(&self, name: String, content: Bytes) -> Result<(String, FileRef), Failed> {
         let bytes = content.len() as u64;
         let sha256 = self.files.put(&self.tenant, content).await;
-        let sha256 = sha256.map_err(|error| Failed::Failed(format!("file `{name}`: {error}")))?;
+        let sha256 = sha256.map_err(|error| Failed::Error(format!("file `{name}`: {error}")))?;
         Ok((name, FileRef { sha256, bytes }))
     }
 
@@ -206,16 +206,16 @@ impl Work {
         let failed = match end.map(|end| end.outcome) {
             Some(RunOutcome::Answered) => return Ok((outputs, used)),
             Some(RunOutcome::Cancelled) => Failed::Cancelled,
-            Some(RunOutcome::Exhausted) => Failed::Failed("the run used up its budget".to_owned()),
+            Some(RunOutcome::Exhausted) => Failed::Error("the run used up its budget".to_owned()),
             _ => {
                 let error = end.and_then(|end| end.message.clone().or(end.error.clone()));
-                Failed::Failed(error.unwrap_or_else(|| "the run failed".to_owned()))
+                Failed::Error(error.unwrap_or_else(|| "the run failed".to_owned()))
             }
         };
         // A run that another client cancelled has failed.
         let failed = match failed {
             Failed::Cancelled if !*self.stop.borrow() => {
-                Failed::Failed("the run was cancelled".to_owned())
+                Failed::Error("the run was cancelled".to_owned())
             }
             other => other,
         };
@@ -223,9 +223,9 @@ impl Work {
     }
 
     async fn make_run(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Run, Failed> {
-        let brief = self.brief(inputs).map_err(Failed::Failed)?;
+        let brief = self.brief(inputs).map_err(Failed::Error)?;
         let brief = serde_json::from_value(Value::Object(brief));
-        let brief = brief.map_err(|error| Failed::Failed(error.to_string()))?;
+        let brief = brief.map_err(|error| Failed::Error(error.to_string()))?;
         let (client, key) = (self.client.clone(), self.key("run")?);
         insist(&mut self.stop, || client.create_run(&brief, Some(&key))).await
     }
@@ -312,7 +312,7 @@ impl Work {
         let client = self.client.clone();
         for file in &run.files {
             if file.bytes > MAX_FILE_BYTES as u64 {
-                return Err(Failed::Failed(format!("file `{}` is too long", file.name)));
+                return Err(Failed::Error(format!("file `{}` is too long", file.name)));
             }
             let read = || client.run_file_bytes(&run.id, &file.name);
             let content = insist(&mut self.stop, read).await?;
@@ -330,7 +330,7 @@ impl Work {
     }
 
     async fn call_outputs(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Outputs, Failed> {
-        let call = self.step.call_step().map_err(|error| Failed::Failed(error.to_string()))?;
+        let call = self.step.call_step().map_err(|error| Failed::Error(error.to_string()))?;
         let time = call.timeout_ms.map(|time| Duration::from_millis(time.get()));
         let time = time.unwrap_or(DEFAULT_CALL_TIME);
         let id = match self.attempt.id.clone() {
@@ -364,7 +364,7 @@ impl Work {
         if ran.end.reason != EndReason::Done || ran.end.exit_code != Some(0) {
             let said = &ran.stderr[ran.stderr.len().saturating_sub(MAX_ERROR_BYTES)..];
             let status = ran.end.exit_code.map(|code| format!(" with status {code}"));
-            return Err(Failed::Failed(format!(
+            return Err(Failed::Error(format!(
                 "the call ended as `{}`{}: {}",
                 ran.end.reason.as_str(),
                 status.unwrap_or_default(),
@@ -376,7 +376,7 @@ impl Work {
         for name in self.step.outputs.clone() {
             let read = || async { sandbox.read_file(&name).await?.bytes(MAX_FILE_BYTES).await };
             let content = insist(&mut self.stop, read).await.map_err(|failed| match failed {
-                Failed::Failed(error) => Failed::Failed(format!("output `{name}`: {error}")),
+                Failed::Error(error) => Failed::Error(format!("output `{name}`: {error}")),
                 other => other,
             })?;
             let (name, file) = self.kept(name, content).await?;
@@ -386,7 +386,7 @@ impl Work {
     }
 
     async fn make_sandbox(&mut self, call: &CallStep, time: Duration) -> Result<String, Failed> {
-        let invalid = |error: OutOfBounds| Failed::Failed(error.to_string());
+        let invalid = |error: OutOfBounds| Failed::Error(error.to_string());
         let base = || Name::try_from("base".to_owned()).map_err(invalid);
         let template = call.template.clone().map_or_else(base, Ok)?;
         let mut wish = CreateSandbox::of(template);
@@ -432,7 +432,7 @@ impl Work {
 
     async fn content(&self, name: &str, file: &FileRef) -> Result<Bytes, Failed> {
         let content = self.files.get(&self.tenant, &file.sha256).await;
-        content.map_err(|error| Failed::Failed(format!("input `{name}`: {error}")))
+        content.map_err(|error| Failed::Error(format!("input `{name}`: {error}")))
     }
 
     async fn put_input(&mut self, id: &str, name: &str, content: Bytes) -> Result<(), Failed> {
@@ -443,7 +443,7 @@ impl Work {
 
 fn bounded_answer(answer: Option<String>) -> Result<Option<String>, Failed> {
     match answer {
-        Some(answer) if answer.len() > MAX_ANSWER_BYTES => Err(Failed::Failed(format!(
+        Some(answer) if answer.len() > MAX_ANSWER_BYTES => Err(Failed::Error(format!(
             "the answer is longer than {MAX_ANSWER_BYTES} bytes; write a file instead"
         ))),
         answer => Ok(answer),

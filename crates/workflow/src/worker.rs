@@ -53,7 +53,10 @@ impl Workflows {
         let mut of_tenants: HashMap<String, usize> = HashMap::new();
         let mut stop = std::pin::pin!(stop);
         let mut rest_until = None::<Instant>;
-        while at_once > 0 {
+        if at_once == 0 {
+            return;
+        }
+        loop {
             let rests = rest_until.is_some_and(|until| until > Instant::now());
             if works.len() < at_once && !rests {
                 // One place is kept for other tenants.

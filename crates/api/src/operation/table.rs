@@ -104,7 +104,7 @@ operations! {
     CreateSandbox: Post "/v1/sandboxes" "sandboxes" "Creates a sandbox. It is ready for calls when this returns." {
         content: Content::Json(shape!(sandbox::CreateSandbox)),
         answers: &[Answer::Json(201, shape!(sandbox::Sandbox))],
-        also: &[404, 409, 429, 503], headers: &[ONE_WORKFLOW],
+        also: &[404, 409, 429, 503], headers: &[ONCE],
     };
     ListSandboxes: Get "/v1/sandboxes" "sandboxes" "Lists your sandboxes, page by page." {
         query: Some(shape!(sandbox::ListSandboxes)),

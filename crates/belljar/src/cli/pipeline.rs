@@ -134,6 +134,7 @@ impl PipelineExec {
             skills: Vec::new(),
             record: None,
             replay: None,
+            without_guards: Vec::new(),
         };
         Ok(Ask {
             question: Some(question),

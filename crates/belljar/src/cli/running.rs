@@ -70,6 +70,7 @@ impl Running {
             max_run_output_tokens: None,
             run_data: 10 << 30,
             run_file: 1 << 30,
+            report_brand: None,
         }
     }
 }

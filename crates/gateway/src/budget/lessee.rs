@@ -147,7 +147,7 @@ impl Ledger {
     /// Puts `amount` aside in all of `accounts`, and leases what their slices lack.
     pub(crate) async fn obtain(
         self: &Arc<Self>,
-        accounts: Vec<Arc<Account>>,
+        mut accounts: Vec<Arc<Account>>,
         amount: Amount,
     ) -> Result<Reservation, Refused> {
         for _ in 0..MAX_LEASES {
@@ -159,7 +159,17 @@ impl Ledger {
                 Err(NotReserved::Exhausted(exhausted)) => {
                     return Err(Refused::Exhausted(exhausted));
                 }
-                Err(NotReserved::Short(short)) => self.lease(short, amount).await?,
+                Err(NotReserved::Short(short)) => {
+                    let account = Arc::clone(&short.account);
+                    match self.lease(short, amount).await {
+                        // A rate is no money: while the books are away, this gateway's own count
+                        // bounds it.
+                        Err(Refused::NoLease) if account.is_rate => {
+                            accounts.retain(|other| !Arc::ptr_eq(other, &account));
+                        }
+                        leased => leased?,
+                    }
+                }
             }
         }
         Err(Refused::NoLease)
@@ -189,7 +199,7 @@ impl Ledger {
             Some(is_held) => {
                 // Slices that others hold come back when those are idle.
                 let retry = is_held.then_some(IDLE);
-                Err(Refused::Exhausted(Exhausted { scope: account.scope, what, retry }))
+                Err(Refused::Exhausted(account.exhausted(what, retry)))
             }
         }
     }

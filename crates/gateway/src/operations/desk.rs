@@ -31,9 +31,18 @@ pub(crate) struct Desk {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Whose {
-    Operation(String),
-    Tenant { operation: String, tenant: String },
+struct Whose {
+    operation: String,
+    tenant: Option<String>,
+    /// It is an account of requests in a minute.
+    is_rate: bool,
+}
+
+impl Whose {
+    fn new(operation: &Name, tenant: Option<&str>) -> Self {
+        let (operation, tenant) = (operation.as_str().to_owned(), tenant.map(str::to_owned));
+        Self { operation, tenant, is_rate: false }
+    }
 }
 
 impl Desk {
@@ -54,14 +63,21 @@ impl Desk {
         Owner { sandbox, epoch: self.epochs.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The operation's account. It goes on when settings are read again, so that
+    /// The operation's accounts. They go on when settings are read again, so that
     /// a reload is no way to a new budget.
-    pub(super) fn operation_account(
+    pub(super) fn operation_accounts(
         &self,
         name: &Name,
         limit: Option<Limit>,
-    ) -> Option<Arc<Account>> {
-        self.account(Whose::Operation(name.as_str().to_owned()), limit)
+    ) -> Vec<Arc<Account>> {
+        self.accounts(Whose::new(name, None), limit)
+    }
+
+    /// The account of a budget, and that of its rate.
+    fn accounts(&self, whose: Whose, limit: Option<Limit>) -> Vec<Arc<Account>> {
+        let rate = Whose { is_rate: true, ..whose.clone() };
+        let rate = self.account(rate, limit.and_then(Limit::rate));
+        self.account(whose, limit).into_iter().chain(rate).collect()
     }
 
     fn account(&self, whose: Whose, limit: Option<Limit>) -> Option<Arc<Account>> {
@@ -72,11 +88,11 @@ impl Desk {
                 Some(Arc::clone(account))
             }
             (None, Some(limit)) => {
-                let (operation, tenant) = match &whose {
-                    Whose::Operation(operation) => (operation, None),
-                    Whose::Tenant { operation, tenant } => (operation, Some(tenant.as_str())),
+                let (operation, tenant) = (whose.operation.as_str(), whose.tenant.as_deref());
+                let account = match whose.is_rate {
+                    true => self.ledger.open_rate(limit, operation, tenant)?,
+                    false => self.ledger.open_shared(limit, operation, tenant),
                 };
-                let account = self.ledger.open_shared(limit, operation, tenant);
                 accounts.insert(whose, Arc::clone(&account));
                 Some(account)
             }
@@ -93,15 +109,13 @@ impl Desk {
         tenant: &str,
         most: Amount,
     ) -> Result<Reservation, Refused> {
-        let tenants = operation.tenant_limit.and_then(|limit| {
-            let operation = operation.name.as_str().to_owned();
-            let whose = Whose::Tenant { operation, tenant: tenant.to_owned() };
-            self.account(whose, Some(limit))
-        });
-        let mut accounts = Vec::with_capacity(3);
+        let mut accounts = Vec::with_capacity(5);
         accounts.extend(token.scope().account.clone());
-        accounts.extend(tenants);
-        accounts.extend(operation.account.clone());
+        if let Some(limit) = operation.tenant_limit {
+            let whose = Whose::new(&operation.name, Some(tenant));
+            accounts.extend(self.accounts(whose, Some(limit)));
+        }
+        accounts.extend(operation.accounts.iter().cloned());
         self.ledger.obtain(accounts, most).await
     }
 }

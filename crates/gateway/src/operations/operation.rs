@@ -40,7 +40,7 @@ pub(crate) struct Operation {
     pub(crate) max_body: u64,
     pub(crate) max_answer: u64,
     pub(crate) timeouts: Timeouts,
-    pub(crate) account: Option<Arc<Account>>,
+    pub(crate) accounts: Vec<Arc<Account>>,
     pub(crate) tenant_limit: Option<Limit>,
 }
 
@@ -164,7 +164,7 @@ impl Operation {
             max_body,
             max_answer: settings.max_answer.unwrap_or(usual_answer),
             timeouts: settings.timeouts,
-            account: desk.operation_account(name, settings.budget.map(Limit::from)),
+            accounts: desk.operation_accounts(name, settings.budget.map(Limit::from)),
             tenant_limit: settings.tenant_budget.map(Limit::from),
         })
     }

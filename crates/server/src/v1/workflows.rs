@@ -241,8 +241,8 @@ fn output(given: Given) -> api::WorkflowOutput {
 }
 
 fn steps(state: &State) -> Vec<api::WorkflowStep> {
-    let steps = state.definition.steps.iter().map(|(name, step)| {
-        let known = &state.steps[name];
+    let steps = state.definition.steps.iter().filter_map(|(name, step)| {
+        let known = state.steps.get(name)?;
         let error = Some(state.error(name)).filter(|error| !error.is_empty());
         let attempts = known.attempts.values().flatten().map(|attempt| {
             let ended = attempt.ended.as_ref();
@@ -256,13 +256,13 @@ fn steps(state: &State) -> Vec<api::WorkflowStep> {
                 files: files.map(|(name, of)| (name.clone(), file(of))).collect(),
             }
         });
-        api::WorkflowStep {
+        Some(api::WorkflowStep {
             name: name.clone(),
             kind: step.kind.as_str().to_owned(),
             state: state.status(name).as_str().to_owned(),
             reason: known.skipped.clone().or_else(|| error.map(str::to_owned)),
             attempts: attempts.collect(),
-        }
+        })
     });
     steps.collect()
 }

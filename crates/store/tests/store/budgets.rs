@@ -177,3 +177,34 @@ async fn numbers_that_no_budget_has_are_refused() {
     assert_eq!(answer(&store, None, &asked(0, LIMIT + 1)).await, None);
     assert!(answer(&store, None, &asked(0, LIMIT)).await.is_some());
 }
+
+/// Else the budget would be used up until the time that the clock once showed.
+#[tokio::test]
+async fn a_window_that_was_ahead_begins_now_and_frees_nothing() {
+    let url = Postgres::shared().schema();
+    let (store, key) = (store_at(&url).await, key(None, 86_400));
+    let schema = url.rsplit('=').next().unwrap();
+    let move_by = |days: u32| {
+        let ahead = format!("set window_start = window_start + interval '{days} days'");
+        Postgres::shared().run(&format!("update {schema}.budget_slice {ahead}")).unwrap();
+        Postgres::shared().run(&format!("update {schema}.budget {ahead}")).unwrap();
+    };
+    let slice = answer(&store, None, &asked("g", &key, 6000)).await.unwrap();
+    move_by(1000);
+    // With something left: the slice is of the window of now.
+    let next = answer(&store, None, &asked("h", &key, 3000)).await.unwrap();
+    assert!(next.ends_in_ms.unwrap() <= 86_400_000, "{next:?}");
+    // With nothing left: nothing is freed, and the window of now has begun all the same.
+    move_by(1000);
+    assert_eq!(answer(&store, None, &asked("h", &key, 2000)).await, None);
+    let is_of_now = "select 1 / count(*) from budget where window_start <= now()";
+    let is_of_now = format!("set search_path to {schema}; {is_of_now}");
+    Postgres::shared().run(&is_of_now).unwrap();
+    // A slice of it still comes back.
+    assert_eq!(accepted(&store, None, &back("g", &key, slice.id, 6000)).await, 1);
+    assert!(answer(&store, None, &asked("h", &key, 6000)).await.is_some());
+    // The control: a window that is not over yet stays as it is.
+    move_by(1);
+    let held = answer(&store, None, &asked("h", &key, 1)).await.unwrap();
+    assert!(held.ends_in_ms.unwrap() > 86_400_000, "{held:?}");
+}

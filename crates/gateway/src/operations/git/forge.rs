@@ -175,10 +175,10 @@ impl Forge {
     fn is_of(&self, one: &Value, repository: &str, source: &str, target: &str) -> bool {
         match self.kind {
             ForgeKind::Gitea | ForgeKind::Github => {
-                let is_own = one["head"]["repo"]["full_name"]
-                    .as_str()
+                let text = |path| one.pointer(path).and_then(Value::as_str);
+                let is_own = text("/head/repo/full_name")
                     .is_some_and(|name| name.eq_ignore_ascii_case(repository));
-                one["head"]["ref"] == source && one["base"]["ref"] == target && is_own
+                text("/head/ref") == Some(source) && text("/base/ref") == Some(target) && is_own
             }
             ForgeKind::Gitlab => {
                 let is_own = one["source_project_id"] == one["target_project_id"];
