@@ -54,6 +54,8 @@ struct Arranger<'a> {
     slugs: BTreeMap<String, usize>,
     figures: usize,
     charts: Charts<'a>,
+    /// The bytes that the body begins with and that are known to be blank.
+    blank: usize,
 }
 
 impl Default for Arranger<'_> {
@@ -66,6 +68,7 @@ impl Default for Arranger<'_> {
             slugs: BTreeMap::new(),
             figures: 0,
             charts: Charts::new(&[]),
+            blank: 0,
         }
     }
 }
@@ -161,7 +164,7 @@ impl Arranger<'_> {
         let Some(heading) = self.heading.take() else { return };
         let text = heading.text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = unescape(&text);
-        if heading.level == 1 && self.done.title.is_none() && self.done.body.trim().is_empty() {
+        if heading.level == 1 && self.done.title.is_none() && self.is_blank() {
             self.done.title = Some(text).filter(|text| !text.is_empty());
             return;
         }
@@ -173,6 +176,13 @@ impl Arranger<'_> {
         if level <= 3 && !text.is_empty() {
             self.done.contents.push(Entry { level, id, text });
         }
+    }
+
+    /// Returns true if the body has no content yet. The body only grows, so each byte is read once.
+    fn is_blank(&mut self) -> bool {
+        let rest = self.done.body[self.blank..].trim_start();
+        self.blank = self.done.body.len() - rest.len();
+        rest.is_empty()
     }
 
     /// An id that depends on the headings alone.

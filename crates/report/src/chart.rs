@@ -15,12 +15,27 @@ pub const MAX_CHARTS_BYTES: usize = 16 << 20;
 /// The most pictures.
 pub const MAX_CHARTS: usize = 100;
 
+/// The longest data URI of a chart, and of all together: those of pictures at the bounds above. A
+/// cleaned SVG may be longer than its source, so the URIs are measured too.
+const MAX_URI_BYTES: usize = uri_bytes(MAX_CHART_BYTES, 1);
+const MAX_URIS_BYTES: usize = uri_bytes(MAX_CHARTS_BYTES, MAX_CHARTS);
+
+/// The length of pictures in Base64, with the padding and the prefix of each.
+const fn uri_bytes(bytes: usize, pictures: usize) -> usize {
+    bytes.div_ceil(3) * 4 + pictures * 64
+}
+
+const TOO_LARGE: &str = "it is larger than a chart may be";
+const TOO_LARGE_TOGETHER: &str = "the charts of the report are too large together";
+const NO_PICTURE: &str = "it is not a PNG, JPEG or SVG picture that a page can show";
+
 /// The charts of a report. Each is shown once, so a page is never much larger than they are.
 #[derive(Debug)]
 pub(crate) struct Charts<'a> {
     by_name: BTreeMap<&'a str, Slot<'a>>,
     /// Names in their order.
     names: Vec<&'a str>,
+    /// Of the data URIs.
     shown_bytes: usize,
     shown: usize,
 }
@@ -28,7 +43,15 @@ pub(crate) struct Charts<'a> {
 #[derive(Debug)]
 struct Slot<'a> {
     chart: &'a Chart,
-    number: Option<usize>,
+    state: SlotState,
+}
+
+/// A picture is read once, however often a text names it.
+#[derive(Debug, Clone, Copy)]
+enum SlotState {
+    Fresh,
+    Shown(usize),
+    Unusable(&'static str),
 }
 
 /// An answer to the wish for a chart.
@@ -48,7 +71,8 @@ pub(crate) enum Shown {
 
 impl<'a> Charts<'a> {
     pub(crate) fn new(charts: &'a [Chart]) -> Self {
-        let slots = charts.iter().map(|it| (it.name.as_str(), Slot { chart: it, number: None }));
+        let slot = |chart| Slot { chart, state: SlotState::Fresh };
+        let slots = charts.iter().map(|chart| (chart.name.as_str(), slot(chart)));
         let names = charts.iter().map(|chart| chart.name.as_str()).collect();
         Self { by_name: slots.collect(), names, shown_bytes: 0, shown: 0 }
     }
@@ -68,29 +92,51 @@ impl<'a> Charts<'a> {
         let Some(slot) = known.and_then(|name| self.by_name.get_mut(name.as_str())) else {
             return Shown::Unknown;
         };
-        if let Some(number) = slot.number {
-            return Shown::Again(number);
+        match slot.state {
+            SlotState::Fresh => {}
+            SlotState::Shown(number) => return Shown::Again(number),
+            SlotState::Unusable(reason) => return Shown::Unusable(reason),
         }
-        let content = match &slot.chart.content {
-            Some(content) if content.len() <= MAX_CHART_BYTES => content,
-            _ => return Shown::Unusable("it is larger than a chart may be"),
-        };
-        if self.shown >= MAX_CHARTS || self.shown_bytes + content.len() > MAX_CHARTS_BYTES {
-            return Shown::Unusable("the charts of the report are too large together");
-        }
-        let Some(uri) = data_uri(content) else {
-            return Shown::Unusable("it is not a PNG, JPEG or SVG picture that a page can show");
+        let left = MAX_URIS_BYTES.saturating_sub(self.shown_bytes);
+        let (content, uri) = match picture(slot.chart, left) {
+            Ok(_) if self.shown >= MAX_CHARTS => {
+                slot.state = SlotState::Unusable(TOO_LARGE_TOGETHER);
+                return Shown::Unusable(TOO_LARGE_TOGETHER);
+            }
+            Ok(picture) => picture,
+            Err(reason) => {
+                slot.state = SlotState::Unusable(reason);
+                return Shown::Unusable(reason);
+            }
         };
         self.shown += 1;
-        self.shown_bytes += content.len();
-        slot.number = Some(self.shown);
+        self.shown_bytes += uri.len();
+        slot.state = SlotState::Shown(self.shown);
         Shown::Picture { number: self.shown, uri, size: size(content) }
     }
 
     /// Names of charts that were not shown yet.
     pub(crate) fn left(&self) -> Vec<&'a str> {
-        let is_left = |name: &&&str| self.by_name.get(**name).is_some_and(|it| it.number.is_none());
+        let is_left = |name: &&&str| {
+            let slot = self.by_name.get(**name);
+            slot.is_some_and(|slot| !matches!(slot.state, SlotState::Shown(_)))
+        };
         self.names.iter().filter(is_left).copied().collect()
+    }
+}
+
+/// A chart's bytes and its data URI of `left` bytes at most, or the reason why there is none.
+fn picture(chart: &Chart, left: usize) -> Result<(&[u8], String), &'static str> {
+    let content = chart.content.as_deref().filter(|content| content.len() <= MAX_CHART_BYTES);
+    let content = content.ok_or(TOO_LARGE)?;
+    if content.len() > left {
+        return Err(TOO_LARGE_TOGETHER);
+    }
+    let uri = data_uri(content).ok_or(NO_PICTURE)?;
+    match uri.len() {
+        length if length > MAX_URI_BYTES => Err(TOO_LARGE),
+        length if length > left => Err(TOO_LARGE_TOGETHER),
+        _ => Ok((content, uri)),
     }
 }
 
@@ -183,5 +229,36 @@ mod tests {
         assert!(matches!(Charts::new(&large).show("a"), Shown::Unusable(_)));
         let other = [chart("a", b"GIF89a".to_vec())];
         assert!(matches!(Charts::new(&other).show("a"), Shown::Unusable(_)));
+    }
+
+    #[test]
+    fn an_unusable_chart_is_read_once() {
+        let all = [chart("a", b"GIF89a".to_vec())];
+        let good = chart("a", png(1, 0));
+        let mut charts = Charts::new(&all);
+        assert_eq!(charts.show("a"), Shown::Unusable(NO_PICTURE));
+        // Another reading would find a picture.
+        charts.by_name.get_mut("a").unwrap().chart = &good;
+        assert_eq!(charts.show("a"), Shown::Unusable(NO_PICTURE));
+        assert_eq!(charts.left(), ["a"]);
+    }
+
+    #[test]
+    fn the_pictures_that_are_shown_are_bounded_and_not_their_sources() {
+        let svg = |text: &str, count| format!("<svg><text>{}</text></svg>", text.repeat(count));
+        // Each bracket becomes four letters.
+        let growing = svg(">", 2 << 20).into_bytes();
+        let all: Vec<_> = (0..6).map(|n| chart(&n.to_string(), growing.clone())).collect();
+        assert_eq!(Charts::new(&all).show("0"), Shown::Unusable(TOO_LARGE));
+        let growing = svg(">", 1_000_000).into_bytes();
+        let all: Vec<_> = (0..6).map(|n| chart(&n.to_string(), growing.clone())).collect();
+        let mut charts = Charts::new(&all);
+        let shown: Vec<_> = all.iter().map(|it| charts.show(&it.name)).collect();
+        assert!(matches!(shown[3], Shown::Picture { number: 4, .. }), "{:?}", charts.shown);
+        assert_eq!(shown[4], Shown::Unusable(TOO_LARGE_TOGETHER));
+        // Quotes of a text stay as they are.
+        let quotes = [chart("a", svg("\"", 300_000).into_bytes())];
+        let Shown::Picture { uri, .. } = Charts::new(&quotes).show("a") else { panic!() };
+        assert!(uri.len() < 500_000, "{}", uri.len());
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// Returns true for characters that change the order in which their neighbours are shown. In names
 /// of files and models they only deceive.
-fn is_direction(letter: char) -> bool {
+pub(crate) fn is_direction(letter: char) -> bool {
     matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -11,11 +11,13 @@ use std::collections::BTreeSet;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use crate::escape::escape;
+use crate::escape::{escape, is_direction};
 use words::{ATTRIBUTES, ELEMENTS};
 
 /// The most elements within each other.
 const MAX_DEPTH: usize = 64;
+/// The longest id.
+const MAX_ID_BYTES: usize = 256;
 const ROOT: &str =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\"";
 
@@ -46,10 +48,15 @@ fn repeaters(text: &str) -> Option<BTreeSet<String>> {
         match &event {
             Event::Start(tag) | Event::Empty(tag) => {
                 if tag.name().as_ref() == b"use" {
-                    found.extend(open.iter().flatten().cloned());
+                    // Each is taken once, so many uses within them cost no more than one.
+                    found.extend(open.iter_mut().filter_map(Option::take));
                 }
                 if matches!(event, Event::Start(_)) {
-                    open.push(attribute(tag, b"id"));
+                    let id = written("", tag, |name| name == "id").pop().map(|(_, id)| id);
+                    if id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) {
+                        return None;
+                    }
+                    open.push(id);
                 }
                 if open.len() > MAX_DEPTH {
                     return None;
@@ -138,9 +145,10 @@ impl Cleaner {
     }
 
     fn is_repeater(&self, tag: &BytesStart<'_>) -> bool {
-        let targets = [&b"href"[..], b"xlink:href"].map(|name| attribute(tag, name));
-        let names = |target: &String| self.repeated.contains(target.trim().trim_start_matches('#'));
-        targets.iter().flatten().any(names)
+        let targets = written("use", tag, |name| name == "href");
+        let names =
+            |target: &str| target.strip_prefix('#').is_some_and(|id| self.repeated.contains(id));
+        targets.iter().any(|(_, target)| names(target))
     }
 
     fn begin(&mut self, tag: &BytesStart<'_>, place: &Place) {
@@ -152,23 +160,11 @@ impl Cleaner {
             self.is_begun = true;
             self.out.push_str(ROOT);
         }
-        let mut seen: Vec<&str> = Vec::new();
-        for attribute in tag.attributes().with_checks(false).flatten() {
-            let Ok(key) = std::str::from_utf8(attribute.key.as_ref()) else { continue };
-            // The newer name of the same.
-            let key = if key == "xlink:href" { "href" } else { key };
-            let Some(key) = ATTRIBUTES.iter().copied().find(|known| *known == key) else {
-                continue;
-            };
-            let Ok(value) = attribute.normalized_value(XmlVersion::Implicit1_0) else { continue };
-            if seen.contains(&key) || !is_allowed(name, key, &value) {
-                continue;
-            }
-            seen.push(key);
+        for (key, value) in written(name, tag, |_| true) {
             self.out.push(' ');
             self.out.push_str(key);
             self.out.push_str("=\"");
-            self.out.push_str(&xml(&value));
+            self.out.push_str(&escape(&value));
             self.out.push('"');
         }
         self.out.push('>');
@@ -181,29 +177,52 @@ impl Cleaner {
                 self.out.push_str(&name);
                 self.out.push('>');
             }
-            Place::Style(text) if is_style(&text) => {
-                self.out.push_str("<style>");
-                self.out.push_str(&xml(&text));
-                self.out.push_str("</style>");
+            Place::Style(text) => {
+                let text = known_letters(&text);
+                if is_style(&text) {
+                    self.out.push_str("<style>");
+                    self.out.push_str(&content(&text));
+                    self.out.push_str("</style>");
+                }
             }
-            Place::Style(_) | Place::Opened | Place::Dropped => {}
+            Place::Opened | Place::Dropped => {}
         }
     }
 
     fn text(&mut self, text: &str) {
         match self.open.last_mut() {
             Some(Place::Style(style)) => style.push_str(text),
-            Some(Place::Kept(_) | Place::Opened) => self.out.push_str(&xml(text)),
+            Some(Place::Kept(_) | Place::Opened) => {
+                self.out.push_str(&content(&known_letters(text)));
+            }
             Some(Place::Dropped) | None => {}
         }
     }
 }
 
-fn attribute(tag: &BytesStart<'_>, name: &[u8]) -> Option<String> {
-    let mut all = tag.attributes();
-    let mut all = all.with_checks(false).flatten();
-    let found = all.find(|attribute| attribute.key.as_ref() == name)?;
-    Some(found.normalized_value(XmlVersion::Implicit1_0).ok()?.into_owned())
+/// The wanted attributes of an element as they are written: the known ones, each with its first
+/// value that is allowed. Every judgement about an attribute is one about this value.
+fn written(
+    element: &str,
+    tag: &BytesStart<'_>,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, String)> {
+    let mut all: Vec<(&'static str, String)> = Vec::new();
+    for attribute in tag.attributes().with_checks(false).flatten() {
+        let Ok(key) = std::str::from_utf8(attribute.key.as_ref()) else { continue };
+        // The newer name of the same.
+        let key = if key == "xlink:href" { "href" } else { key };
+        let Some(key) = ATTRIBUTES.iter().copied().find(|known| *known == key) else { continue };
+        if !wanted(key) || all.iter().any(|(seen, _)| *seen == key) {
+            continue;
+        }
+        let Ok(value) = attribute.normalized_value(XmlVersion::Implicit1_0) else { continue };
+        let value = known_letters(&value);
+        if is_allowed(element, key, &value) {
+            all.push((key, value));
+        }
+    }
+    all
 }
 
 fn is_allowed(element: &str, name: &str, value: &str) -> bool {
@@ -212,9 +231,16 @@ fn is_allowed(element: &str, name: &str, value: &str) -> bool {
             let kinds = ["data:image/png;base64,", "data:image/jpeg;base64,"];
             kinds.iter().any(|kind| value.trim().starts_with(kind))
         }
-        "href" => value.trim().starts_with('#'),
+        "href" => value.strip_prefix('#').is_some_and(is_id),
         _ => is_style(value),
     }
+}
+
+/// Returns true for a fragment that names the element with this id and no other. A browser decodes
+/// `%61`, leaves white space out and may know `xpointer(…)`.
+fn is_id(fragment: &str) -> bool {
+    let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '%' | '(');
+    !fragment.is_empty() && fragment.chars().all(is_plain)
 }
 
 /// Returns true for styles that load nothing: they name only elements of the same picture.
@@ -232,10 +258,19 @@ fn is_style(text: &str) -> bool {
     text.split("url(").skip(1).all(is_own)
 }
 
-/// Text without characters that XML does not have.
-fn xml(text: &str) -> String {
-    let is_known = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t' | '\r');
-    escape(&text.chars().filter(is_known).collect::<String>())
+/// The text without characters that XML does not have or that `escape` leaves out. It comes before
+/// every judgement: one of them within `url(` would hide it.
+fn known_letters(text: &str) -> String {
+    let is_known = |letter: &char| {
+        let is_space = matches!(letter, '\n' | '\t' | '\r');
+        (is_space || !letter.is_control()) && !is_direction(*letter)
+    };
+    text.chars().filter(is_known).collect()
+}
+
+/// Writes text between tags. Quotes stay as they are there, so the text grows less.
+fn content(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

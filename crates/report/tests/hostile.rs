@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use belljar_report::{Body, Brand, Report, render};
+use belljar_report::{Body, Brand, Chart, Report, render};
 use dom::{Data, Dom, Element, Part};
 use html5ever::ns;
 use samples::{provenance, report};
@@ -282,6 +282,7 @@ fn a_text_that_costs_a_parser_much_costs_us_little() {
         ("hidden elements", "<svg><script>".repeat(count)),
         ("cells", format!("<table><tr>{}", "<td rowspan=65534 colspan=1000>x".repeat(count))),
         ("headings", "<h2>x</h2>".repeat(count)),
+        ("empty titles", " ".repeat(1_500_000) + &"<h1></h1>".repeat(count)),
         ("pictures", "<img src=chart:weeks.png alt=x>".repeat(50_000)),
         ("brackets", "<".repeat(count)),
         ("links in Markdown", "[a](".repeat(count)),
@@ -295,6 +296,37 @@ fn a_text_that_costs_a_parser_much_costs_us_little() {
         }
         let took = cpu_time() - begun;
 
+        assert!(took < Duration::from_secs(30), "{name}: {took:?}");
+    }
+}
+
+#[test]
+fn a_chart_that_costs_much_costs_it_once() {
+    let broken = format!("<svg>{}", "<g/>".repeat(1_000_000));
+    let ids: String = (0..60).map(|n| format!("<g id='{n}{}'>", "x".repeat(30_000))).collect();
+    let long_ids = format!("<svg>{ids}{}", "<use/>".repeat(300_000));
+    let ids: String = (0..60).map(|n| format!("<g id='{n}{}'>", "x".repeat(200))).collect();
+    let short_ids = format!("<svg>{ids}{}", "<use/>".repeat(300_000));
+    let growing = format!("<svg><text>{}</text></svg>", ">".repeat(4_000_000));
+    for (name, picture) in [
+        ("broken", broken),
+        ("long ids", long_ids),
+        ("ids of ancestors", short_ids),
+        ("growing", growing),
+    ] {
+        let charts = vec![Chart {
+            name: "a.svg".to_owned(),
+            media_type: "image/svg+xml".to_owned(),
+            content: Some(picture.into_bytes()),
+        }];
+        let body = Body::Html("<img src=chart:a.svg alt=x>".repeat(50_000));
+        let hostile = Report { body, charts, provenance: provenance() };
+        let begun = cpu_time();
+        let page = render(&hostile, &Brand::default()).html;
+        let took = cpu_time() - begun;
+
+        assert!(page.len() < 20 << 20, "{name}: {} bytes", page.len());
+        assert!(page.contains("is left out"), "{name}");
         assert!(took < Duration::from_secs(30), "{name}: {took:?}");
     }
 }

@@ -141,7 +141,7 @@ struct Inner {
     /// Rung when there may be something to work on.
     bell: Notify,
     reading: Arc<Semaphore>,
-    viewing: Semaphore,
+    viewing: Arc<Semaphore>,
     /// Sees what workers here write.
     signals: Arc<SignalRecorder>,
 }
@@ -151,7 +151,7 @@ impl Runs {
         let (bell, reading) = (Notify::new(), Arc::new(Semaphore::new(READ_AT_ONCE)));
         let signals = SignalRecorder::new(parts.figures.clone(), &settings.owner);
         let signals = Arc::new(signals);
-        let viewing = Semaphore::new(VIEWS_AT_ONCE);
+        let viewing = Arc::new(Semaphore::new(VIEWS_AT_ONCE));
         Self(Arc::new(Inner { parts, settings, bell, reading, viewing, signals }))
     }
 

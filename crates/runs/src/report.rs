@@ -1,5 +1,7 @@
 //! The report of a run.
 
+use std::sync::Arc;
+
 use belljar_journal::{Address, BlobError, ReadError};
 use belljar_report::Rendered;
 use belljar_telemetry::metrics;
@@ -33,11 +35,14 @@ impl Runs {
     /// Renders the report of an ended run. The same run has the same bytes.
     pub async fn report(&self, run: &Address) -> Result<Rendered, ReportError> {
         // It may have many megabytes of charts.
-        let _one = self.0.viewing.acquire().await;
+        let permit = Arc::clone(&self.0.viewing).acquire_owned().await;
         let report = belljar_agent::report(&**self.journal(), run).await?;
         let brand = self.settings().brand.clone();
-        let rendering =
-            tokio::task::spawn_blocking(move || belljar_report::render(&report, &brand));
+        let rendering = tokio::task::spawn_blocking(move || {
+            // The thread works on when the client is gone, and so keeps the permit.
+            let _permit = permit;
+            belljar_report::render(&report, &brand)
+        });
         let rendered = rendering.await.map_err(|_| ReportError::Renderer)?;
         metrics().reports().rendered(rendered.html.len());
         Ok(rendered)

@@ -20,6 +20,9 @@ fn the_first_heading_is_the_title() {
     let later = arrange("<p>x</p><h1>A</h1>", &[]);
     assert_eq!(later.title, None);
     assert_eq!(later.body, "<p>x</p><h2 id=\"s-a\">A</h2>");
+    let after = arrange(" <h1></h1>\n<h1> </h1>\u{a0}<h1>A</h1><h1>B</h1>", &[]);
+    assert_eq!(after.title.as_deref(), Some("A"));
+    assert_eq!(after.body, " \n\u{a0}<h2 id=\"s-b\">B</h2>");
 }
 
 #[test]

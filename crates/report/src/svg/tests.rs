@@ -65,6 +65,54 @@ fn elements_do_not_use_each_other() {
 }
 
 #[test]
+fn the_value_that_is_written_is_judged() {
+    let group = "<g id='b'><use href='#a'/></g>";
+    let kept = "<g id=\"b\"><use href=\"#a\"></use></g>";
+    for (uses, expected) in [
+        ("<use href='x' href='#b'/>", ""),
+        ("<use xlink:href='x' xlink:href='#b'/>", ""),
+        ("<use href='#\u{202a}b'/>", ""),
+        ("<use href='#&#98;'/>", ""),
+        ("<use href='#%62'/>", "<use></use>"),
+        ("<use href='#b&#9;'/>", "<use></use>"),
+        ("<use href=' #b'/>", "<use></use>"),
+        ("<use href='#xpointer(id(b))'/>", "<use></use>"),
+        ("<use href='#'/>", "<use></use>"),
+        ("<use href='#c' href='#b'/>", "<use href=\"#c\"></use>"),
+    ] {
+        let expected = format!("{kept}{expected}");
+        assert_eq!(inner(&format!("{group}{uses}")), Some(expected), "{uses}");
+    }
+    // The first id has a backslash, and is not written.
+    let other = "<g id='\\' id='b'><use href='#a'/></g><use href='#b'/>";
+    assert_eq!(inner(other).as_deref(), Some(kept));
+    let odd = "<g id='#b'><use href='#a'/></g><use href='##b'/>";
+    assert_eq!(inner(odd).as_deref(), Some("<g id=\"#b\"><use href=\"#a\"></use></g>"));
+    // Letters that are left out do not hide an address.
+    let address = "<g fill='u\u{202a}rl(https://example.com)'/>";
+    assert_eq!(inner(address).as_deref(), Some("<g></g>"));
+    let style = "<style>*{fill:u\u{202a}rl(https://example.com)}</style>";
+    assert_eq!(inner(style).as_deref(), Some(""));
+}
+
+#[test]
+fn ids_are_bounded_and_taken_once() {
+    let nested =
+        |id: &str| format!("<g id='{id}'><g id='c'><use href='#a'/><use href='#a'/></g></g>");
+    assert!(inner(&nested(&"b".repeat(MAX_ID_BYTES))).is_some());
+    assert_eq!(inner(&nested(&"b".repeat(MAX_ID_BYTES + 1))), None);
+    let text = format!("<svg>{}</svg>", nested("b"));
+    assert_eq!(repeaters(&text), Some(BTreeSet::from(["b", "c"].map(String::from))));
+}
+
+#[test]
+fn text_is_escaped_as_little_as_it_must_be() {
+    let text = "<text a='' class='\"'>it's \"5\" &amp; &lt; ></text>";
+    let expected = "<text class=\"&quot;\">it's \"5\" &amp; &lt; &gt;</text>";
+    assert_eq!(inner(text).as_deref(), Some(expected));
+}
+
+#[test]
 fn what_is_no_picture_is_none() {
     for text in [
         "",
