@@ -23,8 +23,12 @@ use super::{Account, Amount, Exhausted, Ledger, NotReserved, Reservation, Short}
 
 /// Longest wait for an answer of the node, which asks every replica of control.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
+/// Longest wait for a rate: without an answer, this gateway's own count bounds the request.
+const RATE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A refusal holds for so long before the books are asked again.
 const REFUSAL_MEMORY: Duration = Duration::from_millis(500);
+/// Books of a rate that are away are asked again after so long.
+const RATE_AWAY_MEMORY: Duration = Duration::from_secs(5);
 /// An account that was not used for so long gives its slices back.
 const IDLE: Duration = Duration::from_secs(5);
 /// Interval of looks for idle accounts.
@@ -52,6 +56,8 @@ pub(crate) enum Refused {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal {
     at: Instant,
+    /// It holds for so long.
+    memory: Duration,
     missing: Amount,
     /// None: the books are away.
     is_held: Option<bool>,
@@ -112,16 +118,24 @@ impl Lessee {
         questions.next
     }
 
-    async fn ask(&self, request: BudgetRequest) -> BudgetAnswer {
+    async fn ask(&self, request: BudgetRequest, timeout: Duration) -> BudgetAnswer {
+        let deadline = Instant::now() + timeout;
         let away = |why: &str| BudgetAnswer::Away { why: why.to_owned() };
         let (sender, mut answer) = oneshot::channel();
         let question = self.next_question();
         let noted = Question { request: request.clone(), sender };
         self.questions().waiting.insert(question, noted);
-        if self.events.send(FromGateway::Budget { question, request }).await.is_err() {
-            return away("the node is gone");
+        let sending = self.events.send(FromGateway::Budget { question, request });
+        let why_not = match tokio::time::timeout_at(deadline, sending).await {
+            Ok(Ok(())) => None,
+            Ok(Err(_)) => Some("the node is gone"),
+            Err(_) => Some("the node takes no question"),
+        };
+        if let Some(why) = why_not {
+            self.questions().waiting.remove(&question);
+            return away(why);
         }
-        let answered = tokio::time::timeout(ANSWER_TIMEOUT, &mut answer).await;
+        let answered = tokio::time::timeout_at(deadline, &mut answer).await;
         // An answer that was sent just now counts; a later one finds the channel closed.
         answer.close();
         let answered = answered.ok().and_then(Result::ok).or_else(|| answer.try_recv().ok());
@@ -130,7 +144,7 @@ impl Lessee {
 
     async fn give_back(&self, slices: &ReturnSlices, attempts: u32) {
         for attempt in 1..=attempts {
-            match self.ask(BudgetRequest::Return(slices.clone())).await {
+            match self.ask(BudgetRequest::Return(slices.clone()), ANSWER_TIMEOUT).await {
                 BudgetAnswer::Away { why } => {
                     tracing::warn!(operation = slices.key.operation, why, "slices not returned");
                 }
@@ -189,7 +203,7 @@ impl Ledger {
                     return Ok(());
                 }
                 Err(is_held) => {
-                    *turn = Some(Refusal { at: Instant::now(), missing, is_held });
+                    *turn = Some(Refusal::new(&account, missing, is_held));
                     is_held
                 }
             },
@@ -227,7 +241,9 @@ impl Ledger {
         let key = request.key.clone();
         let lessee = self.lessee.as_ref().ok_or(None::<bool>)?;
         let asked = Instant::now();
-        match lessee.ask(BudgetRequest::Lease(request)).await {
+        // Requests wait for an early renewal too.
+        let timeout = if account.is_rate { RATE_TIMEOUT } else { ANSWER_TIMEOUT };
+        match lessee.ask(BudgetRequest::Lease(request), timeout).await {
             BudgetAnswer::Granted(slice) => {
                 account.take_slice(&key, slice, asked);
                 Ok(())
@@ -253,11 +269,8 @@ impl Ledger {
             if turn.is_some_and(|refusal| refusal.covers(SMALLEST)) {
                 return;
             }
-            *turn = ledger.ask_for(&account, SMALLEST).await.err().map(|is_held| Refusal {
-                at: Instant::now(),
-                missing: SMALLEST,
-                is_held,
-            });
+            let refused = ledger.ask_for(&account, SMALLEST).await.err();
+            *turn = refused.map(|is_held| Refusal::new(&account, SMALLEST, is_held));
         });
     }
 
@@ -303,9 +316,15 @@ impl Account {
 }
 
 impl Refusal {
+    fn new(account: &Account, missing: Amount, is_held: Option<bool>) -> Self {
+        let is_away = is_held.is_none();
+        let memory = if account.is_rate && is_away { RATE_AWAY_MEMORY } else { REFUSAL_MEMORY };
+        Self { at: Instant::now(), memory, missing, is_held }
+    }
+
     /// Returns true if asking for this much would be refused again.
     fn covers(&self, missing: Amount) -> bool {
-        let is_fresh = self.at.elapsed() < REFUSAL_MEMORY;
+        let is_fresh = self.at.elapsed() < self.memory;
         let is_as_large = match self.is_held {
             None => true,
             Some(_) => self.missing.min(missing) == self.missing,

@@ -14,13 +14,21 @@ struct Books {
     leased: u64,
     window_ends: Instant,
     is_away: bool,
+    /// No answer comes.
+    is_silent: bool,
     keys: Vec<String>,
 }
 
 impl Books {
     fn new() -> Arc<Mutex<Self>> {
         let window_ends = Instant::now() + RATE_WINDOW;
-        Arc::new(Mutex::new(Self { leased: 0, window_ends, is_away: false, keys: Vec::new() }))
+        Arc::new(Mutex::new(Self {
+            leased: 0,
+            window_ends,
+            is_away: false,
+            is_silent: false,
+            keys: Vec::new(),
+        }))
     }
 
     fn answer(&mut self, request: BudgetRequest) -> BudgetAnswer {
@@ -57,6 +65,9 @@ fn gateway(books: &Arc<Mutex<Books>>) -> Gateway {
     let (books, weak) = (Arc::clone(books), Arc::downgrade(&ledger));
     tokio::spawn(async move {
         while let Some(FromGateway::Budget { question, request }) = events.recv().await {
+            if books.lock().unwrap().is_silent {
+                continue;
+            }
             let answer = books.lock().unwrap().answer(request);
             let Some(ledger) = weak.upgrade() else { return };
             ledger.lessee().unwrap().answer(question, answer);
@@ -115,4 +126,28 @@ async fn without_books_each_gateway_counts_for_itself() {
     assert_eq!(passed, 3 * PER_MINUTE);
     let none = Ledger::new();
     assert!(none.open_rate(Limit::default(), "llm", None).is_none());
+}
+
+/// A rate is no reason to hold a request up.
+#[tokio::test(start_paused = true)]
+async fn books_that_are_silent_hold_requests_up_for_a_moment_and_only_once() {
+    let books = Books::new();
+    books.lock().unwrap().is_silent = true;
+    let gateway = gateway(&books);
+    let began = Instant::now();
+    let requests = (0..20).map(|_| gateway.request());
+    for passed in futures_util::future::join_all(requests).await {
+        passed.unwrap();
+    }
+    for _ in 0..20 {
+        gateway.request().await.unwrap();
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    let advanced = Duration::from_secs(2);
+    assert!(began.elapsed() < advanced + Duration::from_millis(300), "{:?}", began.elapsed());
+    // They count again when they are back.
+    books.lock().unwrap().is_silent = false;
+    tokio::time::advance(Duration::from_secs(5)).await;
+    gateway.request().await.unwrap();
+    assert_eq!(books.lock().unwrap().keys, ["llm#minute"]);
 }
