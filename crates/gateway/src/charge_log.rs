@@ -21,7 +21,8 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,10 @@ use segments::{Segments, Unsynced};
 
 /// A row that was sent so long ago, and is not charged, is sent again.
 pub(crate) const RESEND_AFTER: Duration = Duration::from_secs(300);
+/// Rows that are sent again at a time. The queue of rows has places for 20,000, of others too.
+const MAX_RESENT: usize = 4096;
+/// The next ones go when no more than this many of them wait.
+const FEW_RESENT: usize = MAX_RESENT / 8;
 
 /// The accident that a record outlives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -71,9 +76,35 @@ pub(crate) struct ChargeLog {
     /// Number of the last append that is on the disk. The request that holds it syncs for all.
     synced: tokio::sync::Mutex<u64>,
     taken_over: Mutex<Vec<TakenOver>>,
+    /// Their size.
+    taken_over_bytes: AtomicU64,
+    resent: Mutex<Resent>,
     counts: Mutex<ChargeLogReport>,
     /// Dropped last: others take the folder over then.
     _lock: File,
+}
+
+/// The rows that were sent again last.
+#[derive(Debug, Default)]
+struct Resent {
+    /// Ids of those that are not charged.
+    ids: HashSet<String>,
+    at: Option<Instant>,
+    /// There were as many as go at a time, so others may wait.
+    is_cut: bool,
+}
+
+impl Resent {
+    fn note(&mut self, rows: &[Row]) {
+        self.ids.extend(rows.iter().filter_map(|row| row.charge_id.clone()));
+        self.at = Some(Instant::now());
+        self.is_cut = rows.len() >= MAX_RESENT;
+    }
+
+    /// Returns true if many wait that were not sent before `before`.
+    fn is_under_way(&self, before: Instant) -> bool {
+        self.ids.len() > FEW_RESENT && self.at.is_some_and(|at| at >= before)
+    }
 }
 
 impl ChargeLog {
@@ -93,6 +124,8 @@ impl ChargeLog {
             segments: Mutex::new(Segments::create(folder)?),
             synced: tokio::sync::Mutex::default(),
             taken_over: Mutex::default(),
+            taken_over_bytes: AtomicU64::new(0),
+            resent: Mutex::default(),
             counts: Mutex::default(),
             _lock: lock,
         })
@@ -129,8 +162,9 @@ impl ChargeLog {
         let line = record::encode(Stage::Begin, row).map_err(ChargeLogError::Write)?;
         let number = self.number(row).ok_or_else(|| io::ErrorKind::InvalidInput.into());
         let number = number.map_err(ChargeLogError::Write)?;
+        let taken_over = self.taken_over_bytes.load(Ordering::Relaxed);
         let mut segments = self.lock();
-        let append = segments.begin(number, &line)?;
+        let append = segments.begin(number, &line, taken_over)?;
         Ok(segments.is_synced.then_some(append))
     }
 
@@ -173,54 +207,114 @@ impl ChargeLog {
             }
         }
         taken_over.retain_mut(|one| !one.remove_if_charged());
+        self.note_taken_over(&taken_over);
+        drop(taken_over);
+        let mut resent = self.resent();
+        for id in ids {
+            resent.ids.remove(id);
+        }
     }
 
-    /// Takes over the logs of processes that are gone, and returns the rows of their requests.
+    /// Takes over the logs of processes that are gone, and returns rows of their requests: at most
+    /// [`MAX_RESENT`]. The others are [overdue](Self::overdue) once these are charged.
     pub(crate) fn take_over(&self) -> io::Result<Vec<Row>> {
         let mut rows = Vec::new();
         for entry in fs::read_dir(&self.root)? {
-            let entry = entry?;
-            let Some(epoch) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if epoch == self.epoch || !record::is_epoch(&epoch) || !entry.file_type()?.is_dir() {
-                continue;
+            let room = MAX_RESENT.saturating_sub(rows.len());
+            match entry.and_then(|entry| self.take_over_one(&entry, room)) {
+                Ok(more) => rows.extend(more),
+                // It spoils no other. The next process tries again.
+                Err(error) => note_unread(&error),
             }
-            let lock = lock_file(&self.root, &epoch)?;
-            // Its process lives, or another one has taken it over.
-            if lock.try_lock().is_err() {
-                continue;
-            }
-            let mut one = TakenOver::new(&self.root, epoch, lock);
-            let found = one.read()?;
-            let mut counts = self.counts();
-            counts.unreadable += found.unreadable;
-            for found in found.requests.into_values() {
-                let is_ended = found.stage == Stage::End;
-                counts.replayed_ended += u64::from(is_ended);
-                counts.replayed_estimated += u64::from(!is_ended);
-                rows.push(found.row);
-            }
-            drop(counts);
-            if !one.remove_if_charged() {
-                self.taken_over().push(one);
-            }
+        }
+        self.resent().note(&rows);
+        Ok(rows)
+    }
+
+    /// Takes over the log of one process if it is gone, and returns its first rows: at most `room`.
+    fn take_over_one(&self, entry: &DirEntry, room: usize) -> io::Result<Vec<Row>> {
+        let Some(epoch) = entry.file_name().to_str().map(str::to_owned) else {
+            return Ok(Vec::new());
+        };
+        if epoch == self.epoch || !record::is_epoch(&epoch) || !entry.file_type()?.is_dir() {
+            return Ok(Vec::new());
+        }
+        let lock = lock_file(&self.root, &epoch)?;
+        // Its process lives, or another one has taken it over.
+        if lock.try_lock().is_err() {
+            return Ok(Vec::new());
+        }
+        let mut one = TakenOver::new(&self.root, epoch, lock);
+        let found = one.read()?;
+        let mut counts = self.counts();
+        counts.unreadable += found.unreadable;
+        for found in found.requests.values() {
+            let is_ended = found.stage == Stage::End;
+            counts.replayed_ended += u64::from(is_ended);
+            counts.replayed_estimated += u64::from(!is_ended);
+        }
+        drop(counts);
+        let rows = one.pick(found.requests, room);
+        if !one.remove_if_charged() {
+            let mut taken_over = self.taken_over();
+            taken_over.push(one);
+            self.note_taken_over(&taken_over);
         }
         Ok(rows)
     }
 
-    /// Rows that were sent before `before` and are not stored: they were lost on their way.
-    pub(crate) fn overdue(&self, before: Instant) -> io::Result<Vec<Row>> {
-        let lines = self.lock().overdue(before);
-        let decoded = lines.iter().filter_map(|line| record::decode(line.trim_ascii_end()));
-        let mut rows: Vec<_> = decoded.map(|(_, row)| row).collect();
-        for one in self.taken_over().iter_mut() {
-            rows.extend(one.overdue(before)?);
+    /// Their size counts for the bound of this log.
+    fn note_taken_over(&self, taken_over: &[TakenOver]) {
+        let bytes = taken_over.iter().map(TakenOver::bytes).sum();
+        self.taken_over_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns true if more rows wait than were sent again last, and most of those are charged.
+    pub(crate) fn is_next_batch_due(&self, before: Instant) -> bool {
+        let resent = self.resent();
+        resent.is_cut && !resent.is_under_way(before)
+    }
+
+    /// Rows that were sent before `before` and are not stored: they were lost on their way. At most
+    /// [`MAX_RESENT`], and none while many of the last ones wait.
+    pub(crate) fn overdue(&self, before: Instant) -> Vec<Row> {
+        if self.resent().is_under_way(before) {
+            return Vec::new();
         }
-        Ok(rows)
+        let mut rows = Vec::new();
+        // Logs are read without the lock, as requests are charged meanwhile.
+        let places: Vec<_> = {
+            let taken_over = self.taken_over();
+            let overdue = taken_over.iter().filter(|one| one.is_overdue(before));
+            overdue.map(TakenOver::place).collect()
+        };
+        for (folder, epoch) in places {
+            let room = MAX_RESENT.saturating_sub(rows.len());
+            if room == 0 {
+                break;
+            }
+            match replay::read(&folder, &epoch) {
+                Ok(found) => {
+                    let mut taken_over = self.taken_over();
+                    if let Some(one) = taken_over.iter_mut().find(|one| one.is_of(&epoch)) {
+                        rows.extend(one.pick(found.requests, room));
+                    }
+                }
+                Err(error) => note_unread(&error),
+            }
+        }
+        let lines = self.lock().overdue(before, MAX_RESENT.saturating_sub(rows.len()));
+        let decoded = lines.iter().filter_map(|line| record::decode(line.trim_ascii_end()));
+        rows.extend(decoded.map(|(_, row)| row));
+        let mut resent = self.resent();
+        resent.ids.clear();
+        resent.note(&rows);
+        rows
     }
 
     /// What has happened since the last report.
     pub(crate) fn report(&self) -> ChargeLogReport {
-        let taken_over: u64 = self.taken_over().iter().map(TakenOver::bytes).sum();
+        let taken_over = self.taken_over_bytes.load(Ordering::Relaxed);
         let bytes = self.lock().bytes().saturating_add(taken_over);
         ChargeLogReport { bytes, ..std::mem::take(&mut *self.counts()) }
     }
@@ -264,9 +358,18 @@ impl ChargeLog {
         self.taken_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn resent(&self) -> MutexGuard<'_, Resent> {
+        self.resent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn counts(&self) -> MutexGuard<'_, ChargeLogReport> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn note_unread(error: &io::Error) {
+    let error = error as &dyn std::error::Error;
+    tracing::error!(error, "cannot read the charge log of another process");
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {

@@ -42,10 +42,10 @@ async fn work(weak: Weak<ChargeLog>, events: mpsc::Sender<FromGateway>) {
             return;
         }
         last = report;
-        if look == LOOK_REPORTS
-            && let Some(before) = Instant::now().checked_sub(RESEND_AFTER)
+        if let Some(before) = Instant::now().checked_sub(RESEND_AFTER)
+            && (look == LOOK_REPORTS || log.is_next_batch_due(before))
         {
-            send(log, &events, move |log| log.overdue(before)).await;
+            send(log, &events, move |log| Ok(log.overdue(before))).await;
         }
     }
 }

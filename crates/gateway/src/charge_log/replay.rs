@@ -78,6 +78,9 @@ pub(super) struct TakenOver {
     /// Ids of requests that are not charged.
     waiting: HashSet<String>,
     bytes: u64,
+    /// The first request that was not sent yet; none if all were.
+    next: Option<u64>,
+    /// When the last of its rows were sent.
     sent: Instant,
     _lock: File,
 }
@@ -90,6 +93,7 @@ impl TakenOver {
             epoch,
             waiting: HashSet::new(),
             bytes: 0,
+            next: None,
             sent: Instant::now(),
             _lock: lock,
         }
@@ -126,15 +130,35 @@ impl TakenOver {
         true
     }
 
-    /// The rows that wait, if they were sent before `before`.
-    pub(super) fn overdue(&mut self, before: Instant) -> io::Result<Vec<Row>> {
-        if self.sent >= before {
-            return Ok(Vec::new());
+    pub(super) fn is_overdue(&self, before: Instant) -> bool {
+        self.next.is_some() || self.sent < before
+    }
+
+    /// Its folder and its epoch, to [`read`] it without holding it.
+    pub(super) fn place(&self) -> (PathBuf, String) {
+        (self.folder.clone(), self.epoch.clone())
+    }
+
+    pub(super) fn is_of(&self, epoch: &str) -> bool {
+        self.epoch == epoch
+    }
+
+    /// The rows of `found` that wait, at most `most`. The next call goes on behind them.
+    pub(super) fn pick(&mut self, found: BTreeMap<u64, FoundRequest>, most: usize) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let first = self.next.take().unwrap_or_default();
+        for (number, FoundRequest { row, .. }) in found {
+            let is_waiting = row.charge_id.as_ref().is_some_and(|id| self.waiting.contains(id));
+            if number < first || !is_waiting {
+                continue;
+            }
+            if rows.len() >= most {
+                self.next = Some(number);
+                break;
+            }
+            rows.push(row);
         }
         self.sent = Instant::now();
-        let rows = read(&self.folder, &self.epoch)?.requests.into_values().map(|it| it.row);
-        let is_waiting =
-            |row: &Row| row.charge_id.as_ref().is_some_and(|id| self.waiting.contains(id));
-        Ok(rows.filter(is_waiting).collect())
+        rows
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Segments {
     sealed: VecDeque<Segment>,
     /// Requests that are not charged, by number.
     requests: HashMap<u64, Request>,
-    /// How many of them have their last record in each segment.
+    /// Bytes of their last records in each segment.
     latest: BTreeMap<u32, usize>,
     /// Appends so far.
     written: u64,
@@ -95,14 +95,27 @@ impl Segments {
             .fold(self.active.length, u64::saturating_add)
     }
 
-    /// Returns the number of the append.
-    pub(super) fn begin(&mut self, number: u64, line: &[u8]) -> Result<u64, ChargeLogError> {
-        if self.bytes() >= MAX_LOG_BYTES {
-            return Err(ChargeLogError::Full(MAX_LOG_BYTES));
+    /// Returns the number of the append. `taken_over` is the size of other logs within the bound.
+    pub(super) fn begin(
+        &mut self,
+        number: u64,
+        line: &[u8],
+        taken_over: u64,
+    ) -> Result<u64, ChargeLogError> {
+        if self.is_full(taken_over) {
+            // No append comes while all beginnings are refused, so room is made here.
+            self.make_room().map_err(ChargeLogError::Write)?;
+            if self.is_full(taken_over) {
+                return Err(ChargeLogError::Full(MAX_LOG_BYTES));
+            }
         }
         let append = self.append(line).map_err(ChargeLogError::Write)?;
         self.keep(number, line);
         Ok(append)
+    }
+
+    fn is_full(&self, taken_over: u64) -> bool {
+        self.bytes().saturating_add(taken_over) >= MAX_LOG_BYTES
     }
 
     /// Ends are written beyond the bound as well: each has a beginning within it.
@@ -117,20 +130,20 @@ impl Segments {
     /// Notes the last record of a request: it was written to the active segment.
     fn keep(&mut self, number: u64, line: &[u8]) {
         let segment = self.active.number;
-        *self.latest.entry(segment).or_default() += 1;
+        *self.latest.entry(segment).or_default() += line.len();
         let sent = self.requests.get(&number).and_then(|request| request.sent);
         let request = Request { line: line.into(), segment, sent };
         if let Some(before) = self.requests.insert(number, request) {
-            self.release(before.segment);
+            self.release(&before);
         }
     }
 
-    /// A request has no record in a segment that counts any more.
-    fn release(&mut self, segment: u32) {
-        if let Some(count) = self.latest.get_mut(&segment) {
-            *count -= 1;
-            if *count == 0 {
-                self.latest.remove(&segment);
+    /// The record of a request does not count any more.
+    fn release(&mut self, Request { line, segment, .. }: &Request) {
+        if let Some(bytes) = self.latest.get_mut(segment) {
+            *bytes = bytes.saturating_sub(line.len());
+            if *bytes == 0 {
+                self.latest.remove(segment);
             }
         }
     }
@@ -144,7 +157,7 @@ impl Segments {
     /// Forgets a request. Segments of which all are forgotten are removed, the oldest first.
     pub(super) fn charged(&mut self, number: u64) {
         let Some(request) = self.requests.remove(&number) else { return };
-        self.release(request.segment);
+        self.release(&request);
         self.trim();
         if self.requests.is_empty() && self.active.length > 0 && self.file.set_len(0).is_ok() {
             self.active.length = 0;
@@ -167,15 +180,22 @@ impl Segments {
         }
     }
 
-    /// The last records of requests whose rows were sent before `before`. They count as sent now.
-    pub(super) fn overdue(&mut self, before: Instant) -> Vec<Box<[u8]>> {
+    /// The last records of requests whose rows were sent before `before`: at most `most`, the oldest
+    /// requests first. They count as sent now.
+    pub(super) fn overdue(&mut self, before: Instant, most: usize) -> Vec<Box<[u8]>> {
         let is_overdue = |request: &Request| request.sent.is_some_and(|sent| sent < before);
-        let overdue = self.requests.values_mut().filter(|request| is_overdue(request));
-        let lines = overdue.map(|request| {
-            request.sent = Some(Instant::now());
-            request.line.clone()
-        });
-        lines.collect()
+        let overdue = self.requests.iter().filter(|(_, request)| is_overdue(request));
+        let mut numbers: Vec<u64> = overdue.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers.truncate(most);
+        let mut lines = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            if let Some(request) = self.requests.get_mut(&number) {
+                request.sent = Some(Instant::now());
+                lines.push(request.line.clone());
+            }
+        }
+        lines
     }
 
     /// Appends that may not be on the disk.
@@ -197,10 +217,17 @@ impl Segments {
 
     fn append(&mut self, line: &[u8]) -> io::Result<u64> {
         if self.active.length >= SEGMENT_BYTES {
-            self.rotate()?;
-            self.carry()?;
+            self.make_room()?;
         }
         self.write(line)
+    }
+
+    /// Begins the next segment if one is due, and removes those that hold few records that count.
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.active.length >= SEGMENT_BYTES {
+            self.rotate()?;
+        }
+        self.carry()
     }
 
     fn write(&mut self, line: &[u8]) -> io::Result<u64> {
@@ -242,17 +269,21 @@ impl Segments {
         while self.bytes() > CARRY_ABOVE
             && let Some(oldest) = self.sealed.front().map(|segment| segment.number)
         {
+            if self.latest.get(&oldest).is_some_and(|bytes| *bytes > MAX_CARRIED_BYTES) {
+                return Ok(());
+            }
             let of_oldest = self.requests.iter().filter(|(_, request)| request.segment == oldest);
             let lines: Vec<_> =
                 of_oldest.map(|(number, request)| (*number, request.line.clone())).collect();
-            if lines.iter().map(|(_, line)| line.len()).sum::<usize>() > MAX_CARRIED_BYTES {
-                return Ok(());
-            }
             for (number, line) in lines {
                 self.write(&line)?;
                 self.keep(number, &line);
             }
             self.trim();
+            // It stays if its records cannot be brought to the disk.
+            if self.sealed.front().is_some_and(|segment| segment.number == oldest) {
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -244,6 +244,92 @@ async fn the_log_is_bounded_and_refuses_what_it_cannot_have() {
     assert!(log.report().bytes < segments::MAX_LOG_BYTES + (16 << 10));
 }
 
+/// Control was away, and is back: one client that does not read its answer must not keep the log
+/// full.
+#[tokio::test]
+async fn a_full_log_has_room_again_when_its_rows_are_stored() {
+    let root = tempfile::tempdir().unwrap();
+    let log = open(root.path(), FIRST);
+    let long = row(&log);
+    log.begin(&long).await.unwrap();
+    let mut others = Vec::new();
+    loop {
+        let mut row = row(&log);
+        row.path = Some("p".repeat(12 << 10));
+        if log.begin(&row).await.is_err() {
+            break;
+        }
+        others.push(row);
+    }
+    log.charged(&ids(&others));
+    assert!(log.report().bytes >= segments::MAX_LOG_BYTES, "the oldest segment counts");
+    let more = row(&log);
+    log.begin(&more).await.unwrap();
+    assert!(log.report().bytes <= segments::CARRY_ABOVE + segments::SEGMENT_BYTES);
+    drop(log);
+    let rows = open(root.path(), SECOND).take_over().unwrap();
+    for kept in [&long, &more] {
+        assert_eq!(rows.iter().filter(|row| *row == kept).count(), 1);
+    }
+}
+
+/// Processes that are killed again and again fill no disk.
+#[tokio::test]
+async fn logs_that_were_taken_over_count_for_the_bound() {
+    let root = tempfile::tempdir().unwrap();
+    let log = open(root.path(), FIRST);
+    let left = row(&log);
+    log.begin(&left).await.unwrap();
+    drop(log);
+    let path = root.path().join(FIRST).join("0000000000.log");
+    // Zeros, which take no room on the disk of this test.
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(segments::MAX_LOG_BYTES).unwrap();
+    let next = open(root.path(), SECOND);
+    let rows = next.take_over().unwrap();
+    assert_eq!(rows, [left]);
+    let refused = next.begin(&row(&next)).await;
+    assert!(matches!(refused, Err(ChargeLogError::Full(_))), "{refused:?}");
+    next.charged(&ids(&rows));
+    next.begin(&row(&next)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_read_spoils_no_other() {
+    let root = tempfile::tempdir().unwrap();
+    let log = open(root.path(), FIRST);
+    let left = row(&log);
+    log.begin(&left).await.unwrap();
+    drop(log);
+    // A folder in the place of a segment.
+    fs::create_dir_all(root.path().join(THIRD).join("0000000000.log")).unwrap();
+    assert_eq!(open(root.path(), SECOND).take_over().unwrap(), [left]);
+}
+
+#[tokio::test]
+async fn a_log_with_many_requests_is_replayed_in_batches() {
+    let root = tempfile::tempdir().unwrap();
+    let log = open(root.path(), FIRST);
+    let all: Vec<_> = (0..MAX_RESENT + 10).map(|_| row(&log)).collect();
+    for row in &all {
+        log.begin(row).await.unwrap();
+    }
+    drop(log);
+    let before = Instant::now();
+    let next = open(root.path(), SECOND);
+    let first = next.take_over().unwrap();
+    assert_eq!(first, all[..MAX_RESENT]);
+    assert!(!next.is_next_batch_due(before));
+    assert!(next.overdue(before).is_empty(), "the first ones are not stored yet");
+    next.charged(&ids(&first));
+    assert!(next.is_next_batch_due(before));
+    let rest = next.overdue(before);
+    assert_eq!(rest, all[MAX_RESENT..]);
+    assert!(!next.is_next_batch_due(before));
+    next.charged(&ids(&rest));
+    assert!(!root.path().join(FIRST).exists());
+}
+
 #[tokio::test]
 async fn appends_of_many_tasks_are_all_there_and_share_syncs() {
     const TASKS: usize = 64;
@@ -281,9 +367,28 @@ async fn rows_that_were_lost_on_their_way_are_sent_again() {
     }
     log.charged(&ids(&[stored]));
     let now = Instant::now() + Duration::from_secs(1);
-    assert_eq!(log.overdue(now).unwrap(), [ended(lost)]);
+    assert_eq!(log.overdue(now), [ended(lost)]);
     let earlier = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-    assert!(log.overdue(earlier).unwrap().is_empty(), "it was sent again just now");
+    assert!(log.overdue(earlier).is_empty(), "it was sent again just now");
+}
+
+/// After an outage, many rows are overdue at once. The queue that they go to has rows of others.
+#[tokio::test]
+async fn many_lost_rows_are_sent_again_in_batches() {
+    let root = tempfile::tempdir().unwrap();
+    let log = open(root.path(), FIRST);
+    let all: Vec<_> = (0..MAX_RESENT + 10).map(|_| row(&log)).collect();
+    for row in &all {
+        log.begin(row).await.unwrap();
+        log.sent(row);
+    }
+    let before = Instant::now();
+    let first = log.overdue(before);
+    assert_eq!(first, all[..MAX_RESENT]);
+    assert!(log.overdue(before).is_empty(), "the first ones are not stored yet");
+    log.charged(&ids(&first));
+    assert!(log.is_next_batch_due(before));
+    assert_eq!(log.overdue(before), all[MAX_RESENT..]);
 }
 
 /// Text that code inside chooses: it is bounded, and ends no line.
