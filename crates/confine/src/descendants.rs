@@ -76,7 +76,7 @@ pub fn end(
     let start = Instant::now();
     let (mut quiet, mut pause) = (0, SHORTEST_PAUSE);
     loop {
-        let stopped = stop_all(proc.as_fd(), &mut list)?;
+        let stopped = stop_all(proc.as_fd(), || start.elapsed() > longest, &mut list)?;
         if stopped.is_empty() {
             quiet += 1;
             if quiet == QUIET_PASSES {
@@ -98,9 +98,10 @@ pub fn end(
     }
 }
 
-/// Stops what runs, until a pass finds none that is new.
+/// Stops what runs, until a pass finds none that is new, or it is late.
 fn stop_all(
     proc: impl AsFd,
+    is_late: impl Fn() -> bool,
     list: &mut impl FnMut() -> io::Result<Vec<u32>>,
 ) -> io::Result<BTreeSet<Key>> {
     let mut stopped = BTreeSet::new();
@@ -113,6 +114,9 @@ fn stop_all(
         for key in new {
             signal(proc.as_fd(), key, Signal::STOP);
             stopped.insert(key);
+        }
+        if is_late() {
+            break;
         }
     }
     Ok(stopped)
@@ -134,15 +138,17 @@ fn alive(proc: impl AsFd, pid: u32) -> Option<Key> {
     Some((pid, started_if_alive(&text)?))
 }
 
-/// Reads the start of a process from its `stat`. `None`: it is a zombie. A name may hold any byte,
-/// so fields are counted from its end.
+/// Reads the start of a process from its `stat`. `None`: it is a zombie, and no other thread of it
+/// runs. A name may hold any byte, so fields are counted from its end.
 fn started_if_alive(text: &str) -> Option<u64> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    // proc(5) counts from 1: the state is the third, the start is the 22nd.
-    let started = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(started)
+    // proc(5) counts from 1: the state is the third, the number of threads the 20th, the start the
+    // 22nd. The state is that of the first thread, which may end before others.
+    let threads: u64 = fields.nth(16)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    (!matches!(state, "Z" | "X") || threads > 1).then_some(started)
 }
 
 fn directory(at: impl AsFd, path: &str) -> io::Result<OwnedFd> {
@@ -231,11 +237,16 @@ mod tests {
 
     #[test]
     fn zombies_are_not_alive_whatever_their_names() {
-        let stat = |state: &str| {
-            format!("7 (a) Z 9) {state} 1 7 7 0 -1 4 100 0 0 0 11 22 33 44 20 0 5 0 777 1000 250")
+        let stat = |state: &str, threads: u32| {
+            format!(
+                "7 (a) Z 9) {state} 1 7 7 0 -1 4 100 0 0 0 11 22 33 44 20 0 {threads} 0 777 1000 25"
+            )
         };
-        assert_eq!(started_if_alive(&stat("T")), Some(777));
-        assert_eq!(started_if_alive(&stat("Z")), None);
+        assert_eq!(started_if_alive(&stat("T", 1)), Some(777));
+        assert_eq!(started_if_alive(&stat("Z", 1)), None);
+        assert_eq!(started_if_alive(&stat("X", 0)), None);
+        // Its first thread has ended, another one runs.
+        assert_eq!(started_if_alive(&stat("Z", 2)), Some(777));
         assert_eq!(started_if_alive("7 (a"), None);
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 pub struct Process {
     pub pid: u32,
     pub parent: u32,
+    /// That of its first thread, which may end before others.
     pub state: char,
+    pub threads: u64,
     pub name: String,
 }
 
@@ -26,13 +28,15 @@ impl Process {
             pid,
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
+            // proc(5): the parent is the fourth field, this is the 20th.
+            threads: fields.nth(15)?.parse().ok()?,
             name: front.split_once('(')?.1.to_owned(),
         })
     }
 
-    /// Returns true unless it is a zombie, which runs no code.
+    /// Returns true unless it is a zombie that runs no code, in no other thread either.
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
+        !matches!(self.state, 'Z' | 'X') || self.threads > 1
     }
 
     /// The CPU time that it has used so far, in the kernel too: proc(5).
@@ -121,14 +125,23 @@ mod tests {
     use super::*;
 
     fn process(pid: u32, parent: u32, state: char) -> Process {
-        Process { pid, parent, state, name: String::new() }
+        Process { pid, parent, state, threads: 1, name: String::new() }
     }
 
     #[test]
     fn names_may_hold_anything() {
-        let read = Process::parse(7, "7 (a) b (c) S 3 7 7 0 -1").unwrap();
-        assert_eq!(read, Process { pid: 7, parent: 3, state: 'S', name: "a) b (c".to_owned() });
+        let stat = "7 (a) b (c) S 3 7 7 0 -1 4194560 600 0 1 0 120 30 4 5 20 0 2 0 77";
+        let read = Process::parse(7, stat).unwrap();
+        let name = "a) b (c".to_owned();
+        assert_eq!(read, Process { pid: 7, parent: 3, state: 'S', threads: 2, name });
         assert!(read.is_alive());
+    }
+
+    #[test]
+    fn a_process_lives_while_a_thread_of_it_runs() {
+        let is_alive = |state, threads| Process { threads, ..process(7, 3, state) }.is_alive();
+        assert!(is_alive('S', 1) && is_alive('Z', 2));
+        assert!(!is_alive('Z', 1) && !is_alive('X', 0));
     }
 
     #[test]

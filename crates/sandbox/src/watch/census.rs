@@ -23,6 +23,7 @@ pub(super) struct Process {
     pub(super) pid: u32,
     /// When it was started: a pid that is used again is another process.
     pub(super) started: u64,
+    /// None of its threads runs.
     pub(super) is_dead: bool,
     pub(super) threads: u64,
     /// User and system time of its own, in clock ticks.
@@ -85,29 +86,66 @@ impl Population {
     }
 
     fn process(&self, pid: u32) -> Option<Process> {
-        parse_stat(pid, &read(self.proc(), &format!("{pid}/stat")).ok()?)
+        let mut found = parse_stat(pid, &read(self.proc(), &format!("{pid}/stat")).ok()?)?;
+        if found.resident_pages == 0 && !found.is_dead && found.threads > 1 {
+            let thread = self.live_thread(pid);
+            found.resident_pages = thread.map_or(0, |(_, thread)| thread.resident_pages);
+        }
+        Some(found)
+    }
+
+    /// Finds a thread of a process that runs. The first thread has no memory and no files once it
+    /// has ended, but those of the other threads stay.
+    fn live_thread(&self, pid: u32) -> Option<(u32, Process)> {
+        let tasks = open_directory(self.proc(), &format!("{pid}/task")).ok()?;
+        numbers(&tasks).ok()?.into_iter().find_map(|task| {
+            let text = read(&tasks, &format!("{task}/stat")).ok()?;
+            if has_ended(&text)? {
+                return None;
+            }
+            Some((task, parse_stat(task, &text)?))
+        })
+    }
+
+    /// Reads a file of a process, or that of a live thread if `wanted` does not find it in the
+    /// first.
+    fn read_of<T>(&self, pid: u32, file: &str, wanted: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let of = |path: String| wanted(&read(self.proc(), &path).ok()?);
+        of(format!("{pid}/{file}")).or_else(|| {
+            let (thread, _) = self.live_thread(pid)?;
+            of(format!("{pid}/task/{thread}/{file}"))
+        })
     }
 
     /// Bytes of a process that are in memory or swapped out and cannot be dropped: private,
     /// then shared. A page that several processes map counts in parts. `None`: not told.
     pub(super) fn proportional(&self, pid: u32) -> Option<(u64, u64)> {
-        let text = read(self.proc(), &format!("{pid}/smaps_rollup")).ok()?;
-        Some((
-            kilobytes(&text, "Pss_Anon:")? + kilobytes(&text, "SwapPss:").unwrap_or(0),
-            kilobytes(&text, "Pss_Shmem:")?,
-        ))
+        self.read_of(pid, "smaps_rollup", |text| {
+            Some((
+                kilobytes(text, "Pss_Anon:")? + kilobytes(text, "SwapPss:").unwrap_or(0),
+                kilobytes(text, "Pss_Shmem:")?,
+            ))
+        })
     }
 
     /// Bytes of a process that are swapped out.
     pub(super) fn swapped(&self, pid: u32) -> u64 {
-        let text = read(self.proc(), &format!("{pid}/status")).unwrap_or_default();
-        kilobytes(&text, "VmSwap:").unwrap_or(0)
+        self.read_of(pid, "status", |text| kilobytes(text, "VmSwap:")).unwrap_or(0)
     }
 
     /// Files in memory that a process has open and that no directory holds, as inode and size.
     pub(super) fn memory_files(&self, pid: u32, found: &mut Vec<(u64, u64)>) {
-        let Ok(dir) = open_directory(self.proc(), &format!("{pid}/fd")) else { return };
-        for number in numbers(dir.as_fd()).unwrap_or_default() {
+        let list = |path: String| {
+            let dir = open_directory(self.proc(), &path).ok()?;
+            let numbers = numbers(dir.as_fd()).ok()?;
+            (!numbers.is_empty()).then_some((dir, numbers))
+        };
+        let found_in = list(format!("{pid}/fd")).or_else(|| {
+            let (thread, _) = self.live_thread(pid)?;
+            list(format!("{pid}/task/{thread}/fd"))
+        });
+        let Some((dir, numbers)) = found_in else { return };
+        for number in numbers {
             let name = number.to_string();
             let mut room = [std::mem::MaybeUninit::uninit(); 8];
             let link = rustix::fs::readlinkat_raw(&dir, &name, &mut room);
@@ -194,13 +232,20 @@ fn parse_stat(pid: u32, text: &str) -> Option<Process> {
     Some(Process {
         pid,
         started: value(22)?,
-        is_dead: matches!(field(3)?, "Z" | "X"),
+        // The state is that of the first thread, which may end before others.
+        is_dead: has_ended(text)? && value(20)? <= 1,
         threads: value(20)?,
         own_ticks: value(14)? + value(15)?,
         children_ticks: value(16)? + value(17)?,
         resident_pages: value(24)?,
         faults: value(10)?,
     })
+}
+
+/// Returns true if a `stat` shows a thread that has ended. `None`: it is not a `stat`.
+fn has_ended(text: &str) -> Option<bool> {
+    let state = text.rsplit_once(')')?.1.split_ascii_whitespace().next()?;
+    Some(matches!(state, "Z" | "X"))
 }
 
 /// The value behind `key` in a file of `key: value kB` lines, in bytes.
@@ -229,6 +274,50 @@ mod tests {
         };
         assert_eq!(parse_stat(7, text), Some(want));
         assert_eq!(parse_stat(7, "7 (a"), None);
+    }
+
+    #[test]
+    fn a_process_is_dead_when_no_thread_of_it_runs() {
+        let is_dead = |state: &str, threads: u32| {
+            let text = format!(
+                "7 (a) {state} 1 7 7 0 -1 4 100 0 0 0 11 22 33 44 20 0 {threads} 0 777 1000 250"
+            );
+            parse_stat(7, &text).unwrap().is_dead
+        };
+        assert!(is_dead("Z", 1) && is_dead("X", 0));
+        assert!(!is_dead("Z", 2) && !is_dead("S", 1));
+    }
+
+    /// A process whose first thread has ended is counted with all that it has.
+    #[test]
+    fn memory_and_files_are_those_of_a_thread_that_runs() {
+        let script = "import ctypes, os, threading, time\n\
+            kept = bytearray(8 << 20)\n\
+            file = os.memfd_create('x')\n\
+            os.write(file, b'x' * 8192)\n\
+            threading.Thread(target=time.sleep, args=(60,)).start()\n\
+            ctypes.CDLL(None).syscall(ctypes.c_long(EXIT), 0)";
+        // exit(2) ends one thread; its number is another one on each architecture.
+        let exit = if cfg!(target_arch = "x86_64") { "60" } else { "93" };
+        let script = script.replace("EXIT", exit);
+        let child = std::process::Command::new("python3").args(["-c", &script]).spawn();
+        let mut child = child.unwrap();
+        let found = Population::of_tree(std::process::id()).unwrap();
+        let stat = || read(found.proc(), &format!("{}/stat", child.id()));
+        let ended = crate::wait::until(std::time::Duration::from_secs(20), || {
+            Ok(has_ended(&stat()?).filter(|ended| *ended))
+        });
+        ended.unwrap();
+        let process = found.process(child.id()).unwrap();
+        assert!(!process.is_dead && process.threads == 2, "{process:?}");
+        let pages = (8 << 20) / rustix::param::page_size() as u64;
+        assert!(process.resident_pages > pages, "{process:?}");
+        assert!(found.proportional(child.id()).unwrap().0 > 8 << 20);
+        let mut files = Vec::new();
+        found.memory_files(child.id(), &mut files);
+        assert!(files.iter().any(|&(_, bytes)| bytes == 8192), "{files:?}");
+        found.signal(process.key(), Signal::KILL);
+        assert!(!child.wait().unwrap().success());
     }
 
     #[test]
