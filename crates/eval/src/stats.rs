@@ -121,7 +121,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: u64) -> usize {
-        // What the remainder prefers is far too little to be seen.
+        // The bias of the remainder is far too small to be seen.
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 }

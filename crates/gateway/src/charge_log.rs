@@ -131,7 +131,7 @@ impl ChargeLog {
         })
     }
 
-    /// What records outlive from now on.
+    /// Sets the crashes that records outlive from now on.
     pub(crate) fn set_durability(&self, durability: Durability) {
         self.lock().is_synced = durability == Durability::PowerLoss;
     }
@@ -312,7 +312,7 @@ impl ChargeLog {
         rows
     }
 
-    /// What has happened since the last report.
+    /// Returns the work since the last report.
     pub(crate) fn report(&self) -> ChargeLogReport {
         let taken_over = self.taken_over_bytes.load(Ordering::Relaxed);
         let bytes = self.lock().bytes().saturating_add(taken_over);

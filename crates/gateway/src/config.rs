@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) cassettes: Option<PathBuf>,
     /// Where downloaded packages are kept.
     pub(crate) packages: Option<PathBuf>,
-    /// What records of the charge log outlive.
+    /// The crashes that records of the charge log outlive.
     pub(crate) charge_log: Durability,
 }
 

@@ -101,7 +101,7 @@ pub struct GatewayOptions {
     pub config: PathBuf,
     /// Where it keeps cassettes and packages, unless its configuration says; empty: nowhere.
     pub data: PathBuf,
-    /// Where it keeps its charge log; empty: it keeps none.
+    /// The directory of its charge log; empty: it keeps none.
     pub charges: PathBuf,
     /// Its whole environment: nothing of the node's own is in it.
     pub environment: Variables,

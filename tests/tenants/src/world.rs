@@ -168,7 +168,7 @@ pub(crate) struct Belongings {
     pub(crate) run: String,
     pub(crate) data: String,
     pub(crate) webhook: String,
-    /// Nobody works on it, unless the world has models.
+    /// No worker takes it, unless the world has models.
     pub(crate) workflow: String,
 }
 

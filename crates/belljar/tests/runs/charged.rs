@@ -55,7 +55,7 @@ pub(crate) async fn requests_of_a_killed_ask_are_charged_once(world: &World) {
     let told = 2 * (100 * 1000 + 10 * 5000) + 2 * (300 * 1000 + 30 * 5000);
     assert!(estimated > 0, "{used}");
     assert_eq!(used["nano_dollars"], told + estimated, "{used}");
-    // What was read from the log is not charged again by the next command.
+    // A row that was read from the log is not charged again by the next command.
     let last = belljar(place, &ask).await;
     assert_eq!(last.status, Some(0), "{}{}", last.stdout, last.stderr);
     let used = usage(place).await;

@@ -122,7 +122,7 @@ impl TakenOver {
         if !self.waiting.is_empty() {
             return false;
         }
-        // What stays is read again by the next process, and charged once.
+        // A folder that stays is read again by the next process, and charged once.
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {}
             _ => drop(fs::remove_file(&self.lock_path)),

@@ -249,7 +249,7 @@ impl Segments {
         Ok(self.written)
     }
 
-    /// Where requests wait for the disk, what was written so far is there afterwards: they sync the
+    /// With syncing on, all that was written so far is on the disk afterwards: requests sync the
     /// segment that follows.
     fn rotate(&mut self) -> io::Result<()> {
         let number = self.active.number + 1;
@@ -291,7 +291,7 @@ impl Segments {
 
 fn make(folder: &Path, number: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // What is left of an attempt that failed has nothing in it.
+    // The rest of an attempt that failed has nothing in it.
     options.append(true).create(true).mode(0o600).open(path(folder, number))
 }
 

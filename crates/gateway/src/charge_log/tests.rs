@@ -99,7 +99,7 @@ async fn a_killed_process_leaves_ended_requests_and_reservations() {
     drop(log);
     let next = open(root.path(), SECOND);
     let rows = next.take_over().unwrap();
-    // What was charged is not forgotten over a kill: its id is charged once.
+    // A charge is not forgotten over a kill: its id is charged once.
     assert_eq!(costs(&rows), [(30, false), (1000, true), (30, false)]);
     assert_eq!(rows[..2], [ended(whole), cut]);
     let report = next.report();
@@ -413,7 +413,7 @@ fn no_field_makes_a_record_longer_than_its_bound_or_two_lines() {
         (stage, &read.charge, &read.charge_id),
         (Stage::Begin, &hostile.charge, &hostile.charge_id)
     );
-    // What cannot be cut is refused, and no request leaves for it.
+    // A field that cannot be cut is refused, and no request leaves for it.
     if let Some(charge) = &mut hostile.charge {
         charge.model = long(64 << 10);
     }

@@ -132,7 +132,7 @@ impl Metering {
         Charge { assumed: false, estimated: true, ..self.assumed() }
     }
 
-    /// What a stream cost, once its last usage has come by: a client may hold the answer for whole
+    /// The cost of a stream, once its last usage has come by: a client may hold the answer for whole
     /// from now on.
     pub(super) fn settled(&self) -> Option<Charge> {
         let State::Passing { tap, form: Form::Stream, .. } = &self.state else { return None };

@@ -27,7 +27,7 @@ impl Default for Charges {
 }
 
 impl Gateway {
-    /// What the charge log does, from now on.
+    /// Follows the reports of the charge log from now on.
     pub fn charge_reports(&self) -> broadcast::Receiver<ChargeLogReport> {
         self.shared.charges.reports.subscribe()
     }

@@ -31,7 +31,7 @@ pub(super) const ELEMENTS: &[&str] = &[
 #[rustfmt::skip]
 pub(super) const ATTRIBUTES: &[&str] = &[
     "id", "class", "style", "href", "xml:space", "version",
-    // Where.
+    // Geometry.
     "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "rx", "ry", "fx", "fy", "dx", "dy", "d",
     "points", "width", "height", "viewBox", "preserveAspectRatio", "transform", "rotate", "offset",
     "pathLength", "refX", "refY", "orient", "markerWidth", "markerHeight", "markerUnits",

@@ -32,7 +32,7 @@ pub(crate) struct Node {
     pub(crate) data: Data,
 }
 
-/// How much of an element is written.
+/// The part of an element that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     All,

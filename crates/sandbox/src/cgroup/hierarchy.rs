@@ -256,7 +256,7 @@ impl Hierarchies {
         }
     }
 
-    /// Whether groups can be made here at all. A group that is made to find out is removed.
+    /// Returns true if groups can be made here at all. A group that is made to find out is removed.
     pub fn is_writable(&self) -> bool {
         self.all_sites().next().is_some()
             && self.all_sites().all(|site| {

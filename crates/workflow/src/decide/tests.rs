@@ -41,7 +41,7 @@ fn created(definition: &str) -> Event {
     }
 }
 
-/// What steps would do, without a sandbox: the answer is the same however often it is asked.
+/// Answers as steps would, without a sandbox: the answer is the same however often it is asked.
 fn executed(started: &StepStarted) -> StepEnded {
     let key = started.key.clone();
     let (outcome, answer) = match (key.step.as_str(), key.attempt) {
