@@ -98,7 +98,10 @@ async fn leave(f: &Fixture, weakened: &Weakened) -> anyhow::Result<(Sandbox, Vec
     let guest = sandbox.pid();
     let left = until("the call's leftovers", patience(f), async || {
         let found = descendants(guest);
-        Ok((found.len() == LEFT).then_some(found))
+        let named = |name| found.iter().filter(|process| process.name == name).count();
+        // A process has another name until it runs its own program.
+        let all_run = found.len() == LEFT && named("sh") == 2 && named("sleep") == 2;
+        Ok(all_run.then_some(found))
     });
     let left = left.await.with_context(|| format!("there are {:?}", descendants(guest)))?;
     Ok((sandbox, left))
