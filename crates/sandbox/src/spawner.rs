@@ -76,6 +76,7 @@ struct Spawner {
     zygote_filter: Vec<Instruction>,
     /// What is made once for all containers.
     ready: containers::Ready,
+    sweeps: loose::Sweeps,
 }
 
 /// What a new sandbox should be.
@@ -149,6 +150,7 @@ fn run() -> io::Result<()> {
         zygotes: BTreeMap::new(),
         zygote_filter: seccomp::assemble(&seccomp::zygote()),
         ready: containers::Ready::default(),
+        sweeps: loose::Sweeps::default(),
     };
     wire::send(&spawner.socket, &FromSpawner::Ready, &[])?;
     // Kernels without time namespaces show the host's uptime; nothing else.
@@ -167,7 +169,7 @@ impl Spawner {
                 PollFd::new(&self.children, PollFlags::IN),
             ];
             // A runtime that hangs is noticed without anybody asking.
-            let tick = self.expects().then_some(&TICK);
+            let tick = (self.expects() || self.sweeps.is_pending()).then_some(&TICK);
             match rustix::event::poll(&mut fds, tick) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
@@ -176,6 +178,8 @@ impl Spawner {
             let [asked, ended] = fds.map(|fd| !fd.revents().is_empty());
             if ended {
                 self.reap()?;
+            }
+            if ended || self.sweeps.is_pending() {
                 self.end_orphans_of_dead();
             }
             self.deliver()?;
@@ -389,6 +393,7 @@ impl Spawner {
         // A sandbox that cannot be buried stays listed: its user ids are given
         // to nobody else, and the next request for its end tries again.
         self.bury(sandbox)?;
+        self.sweeps.forget(id);
         if let Some(sandbox) = self.sandboxes.remove(id) {
             self.free.push_back(sandbox.slot);
             if let Some(birth) = &sandbox.birth {

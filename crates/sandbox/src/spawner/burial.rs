@@ -92,6 +92,10 @@ pub(super) fn kill(sandbox: &Sandbox) {
     // The guest ends its calls before itself, where nothing else does.
     let signal = if sandbox.is_loose { Signal::TERM } else { Signal::KILL };
     let _ = pidfd_send_signal(&sandbox.pidfd, signal);
+    if sandbox.is_loose {
+        // One that its calls have stopped would not read the signal.
+        let _ = pidfd_send_signal(&sandbox.pidfd, Signal::CONT);
+    }
 }
 
 /// Removes the groups of a sandbox whose processes are gone or going.
