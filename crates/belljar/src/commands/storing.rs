@@ -8,7 +8,7 @@ use belljar_actions::{Actions, Tenant};
 use belljar_journal::{LedgerDirectory, LedgerEntry, stored_run_bytes};
 use belljar_model::{StoredBytes, StoredKind};
 use belljar_runs::Runs;
-use belljar_store::Store;
+use belljar_store::{ChargedStorage, Store, StoredHour, StoredPart};
 use belljar_telemetry::metrics;
 use tokio::task::JoinHandle;
 
@@ -43,14 +43,18 @@ pub(super) fn of_server(actions: &Actions, data: &Path, runs: &Runs) -> JoinHand
     })
 }
 
-/// Charges each hour of a platform. One replica does it: the hour is leased in the database.
-/// Datasets are counted where control works on runs.
+/// Charges each hour of a platform. One replica does it: each part of the hour is leased in the
+/// database. Datasets are left to replicas that work on runs.
 pub(super) fn of_platform(store: &Store, runs: Option<Runs>) -> JoinHandle<()> {
     let store = store.clone();
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
-            if let Err(error) = charge_platform(&store, runs.as_ref()).await {
+            if let Err(error) = charge_part(&store, None).await {
+                note_failure(&error);
+            }
+            let Some(runs) = &runs else { continue };
+            if let Err(error) = charge_part(&store, Some(runs)).await {
                 note_failure(&error);
             }
         }
@@ -61,18 +65,37 @@ fn note_failure(error: &anyhow::Error) {
     tracing::warn!(error = %format_args!("{error:#}"), "stored bytes not charged; retrying");
 }
 
-async fn charge_platform(store: &Store, runs: Option<&Runs>) -> anyhow::Result<()> {
-    let Some(hour) = store.lease_stored_hour(HOUR_LEASE).await? else { return Ok(()) };
-    let mut datasets = Vec::new();
-    if let Some(runs) = runs {
-        for entry in store.tenants().await? {
-            datasets.extend(dataset_bytes(runs, &entry.tenant.name).await?);
-        }
+/// Charges the datasets of `runs`, or without it all that the tables know.
+async fn charge_part(store: &Store, runs: Option<&Runs>) -> anyhow::Result<()> {
+    let part = if runs.is_some() { StoredPart::Datasets } else { StoredPart::Tables };
+    let Some(hour) = store.lease_stored_hour(part, HOUR_LEASE).await? else { return Ok(()) };
+    let charged = charge_hour(store, hour, runs).await;
+    if charged.is_err()
+        && let Err(error) = store.release_stored_hour(hour).await
+    {
+        // Then the lease expires by itself.
+        let error = anyhow::Error::from(error);
+        tracing::warn!(error = %format_args!("{error:#}"), "lease of an hour not given back");
     }
-    let charged = store.charge_stored(hour, &datasets).await?;
+    let charged = charged?;
     metrics().charged("storage", charged.nano_dollars);
     tracing::info!(charges = charged.charges, "stored bytes charged");
     Ok(())
+}
+
+async fn charge_hour(
+    store: &Store,
+    hour: StoredHour,
+    runs: Option<&Runs>,
+) -> anyhow::Result<ChargedStorage> {
+    let mut datasets = Listings::default();
+    if let Some(runs) = runs {
+        for entry in store.tenants().await? {
+            let tenant = &entry.tenant.name;
+            datasets.add(tenant, dataset_bytes(runs, tenant).await);
+        }
+    }
+    Ok(store.charge_stored(hour, &datasets.usable()?).await?)
 }
 
 /// The parts of a server that keep bytes of tenants.
@@ -86,10 +109,12 @@ struct ServerStorage {
 impl ServerStorage {
     async fn charge(&self, hour: u64) -> anyhow::Result<()> {
         let tenants = self.actions.keys().tenants();
-        let mut stored = Vec::new();
+        let mut datasets = Listings::default();
         for tenant in &tenants {
-            stored.extend(dataset_bytes(&self.runs, tenant.as_str()).await?);
+            datasets.add(tenant.as_str(), dataset_bytes(&self.runs, tenant.as_str()).await);
         }
+        // The other kinds are charged even if no listing succeeded.
+        let mut stored = datasets.stored;
         let (actions, ledger) = (self.actions.clone(), self.ledger.clone());
         let root = self.runs_root.clone();
         let written = tokio::task::spawn_blocking(move || {
@@ -103,10 +128,41 @@ impl ServerStorage {
     }
 }
 
-async fn dataset_bytes(runs: &Runs, tenant: &str) -> anyhow::Result<Option<StoredBytes>> {
+async fn dataset_bytes(runs: &Runs, tenant: &str) -> anyhow::Result<u64> {
     let files = runs.data().list(tenant).await.context("cannot list datasets")?;
-    let bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes));
-    Ok(some_bytes(tenant, StoredKind::Datasets, bytes))
+    Ok(files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.bytes)))
+}
+
+/// Datasets of the tenants whose files could be listed.
+#[derive(Debug, Default)]
+struct Listings {
+    stored: Vec<StoredBytes>,
+    succeeded: usize,
+    failure: Option<anyhow::Error>,
+}
+
+impl Listings {
+    /// Adds what a tenant has. A listing that failed costs no other tenant its place.
+    fn add(&mut self, tenant: &str, listed: anyhow::Result<u64>) {
+        match listed {
+            Ok(bytes) => {
+                self.succeeded += 1;
+                self.stored.extend(some_bytes(tenant, StoredKind::Datasets, bytes));
+            }
+            Err(error) => {
+                tracing::warn!(tenant, error = %format_args!("{error:#}"), "datasets not counted");
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    /// Returns what was listed, or the failure if no listing succeeded.
+    fn usable(self) -> anyhow::Result<Vec<StoredBytes>> {
+        match self.failure {
+            Some(error) if self.succeeded == 0 => Err(error),
+            _ => Ok(self.stored),
+        }
+    }
 }
 
 fn run_bytes(root: &Path, tenant: &Tenant) -> Option<StoredBytes> {
@@ -147,5 +203,23 @@ mod tests {
         std::fs::write(place.join("other"), [0; 11]).unwrap();
         let of = |tenant| run_bytes(folder.path(), &Tenant::new(tenant)).map(|it| it.bytes);
         assert_eq!((of("ann"), of("bob")), (Some(111), None));
+    }
+
+    #[test]
+    fn a_failing_listing_leaves_other_tenants_charged() {
+        let mut listings = Listings::default();
+        listings.add("ann", Err(anyhow::anyhow!("no such bucket")));
+        listings.add("bob", Ok(7));
+        listings.add("cy", Ok(0));
+        let stored = listings.usable().unwrap();
+        assert_eq!(stored, some_bytes("bob", StoredKind::Datasets, 7).as_slice());
+    }
+
+    #[test]
+    fn an_hour_is_not_closed_if_no_listing_succeeded() {
+        let mut listings = Listings::default();
+        assert!(Listings::default().usable().unwrap().is_empty());
+        listings.add("ann", Err(anyhow::anyhow!("no such bucket")));
+        assert!(listings.usable().is_err());
     }
 }
