@@ -4,7 +4,10 @@ set local lock_timeout = '60s';
 
 alter table ledger
     -- Bytes that were kept, for the hour of `began_at`.
-    add column stored_byte_hours bigint not null default 0 check (stored_byte_hours >= 0);
+    add column stored_byte_hours bigint not null default 0;
+-- Older rows have the default, so no row needs to be read while the table is locked.
+alter table ledger
+    add constraint ledger_stored_byte_hours_check check (stored_byte_hours >= 0) not valid;
 
 -- Of 10^9 bytes for an hour.
 insert into price (what, nano_dollars) values ('stored_gigabyte_hour', 0);
@@ -19,11 +22,14 @@ create table stored_sample (
     primary key (node, tenant, kind)
 );
 
--- Hours that were charged, or that a replica of control has leased to charge them.
+-- Hours that were charged, or that a replica of control has leased to charge them. Replicas without
+-- a bucket cannot list datasets, so these are a part of their own.
 create table stored_hour (
-    hour timestamptz primary key,
+    hour timestamptz not null,
+    part text not null check (part in ('tables', 'datasets')),
     lease_until timestamptz not null,
-    charged_at timestamptz
+    charged_at timestamptz,
+    primary key (hour, part)
 );
 
 -- True for the start of a budget's window that is further ahead than a window is long: the clock of

@@ -69,7 +69,7 @@ pub use rows::Rows;
 pub use run_quotas::TenantRunQuota;
 pub use runs::Runs;
 pub use sandboxes::{Listed, NewSandbox, Page, Requested, SandboxRow, SandboxState};
-pub use stored::{ChargedStorage, StoredHour};
+pub use stored::{ChargedStorage, MAX_STORED_BYTES, StoredHour, StoredPart};
 pub use tenants::{Quota, Tenant, TenantEntry};
 pub use webhooks::WebhookRows;
 pub use words::WordNote;
