@@ -6,6 +6,8 @@ use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::member::{SendStored, StoredTaken};
+use belljar_model::StoredBytes;
+use belljar_store::MAX_STORED_BYTES;
 use http::Request;
 
 use crate::control::Control;
@@ -32,6 +34,11 @@ impl Control {
         if sent.number != number {
             return Err(NodeRefusal::OtherNode);
         }
+        if let Some((figures, largest)) = excess(&sent.stored) {
+            let (node, bytes) = (self.node_name(number), largest.bytes);
+            let tenant: String = largest.tenant.chars().take(64).collect();
+            tracing::warn!(node, figures, tenant, bytes, "stored bytes of a node clamped");
+        }
         // On a task of its own: a statement that is dropped on its way costs its connection.
         let store = self.store().clone();
         let taken = tokio::spawn(async move {
@@ -47,5 +54,27 @@ impl Control {
             }
             Ok(Err(_)) | Err(_) => Err(NodeRefusal::Database),
         }
+    }
+}
+
+/// Returns the number of figures that are clamped, and the largest of them.
+fn excess(stored: &[StoredBytes]) -> Option<(usize, &StoredBytes)> {
+    let above = stored.iter().filter(|it| it.bytes > MAX_STORED_BYTES);
+    let largest = above.clone().max_by_key(|it| it.bytes)?;
+    Some((above.count(), largest))
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_model::StoredKind;
+
+    use super::*;
+
+    #[test]
+    fn figures_above_the_bound_are_found() {
+        let of = |bytes| StoredBytes { tenant: "ann".to_owned(), kind: StoredKind::Volumes, bytes };
+        assert_eq!(excess(&[of(0), of(MAX_STORED_BYTES)]), None);
+        let sent = [of(MAX_STORED_BYTES + 1), of(u64::MAX), of(7)];
+        assert_eq!(excess(&sent), Some((2, &of(u64::MAX))));
     }
 }
