@@ -283,7 +283,8 @@ async fn to(
     match control.forward_for(caller, &[], node, request).await {
         // A node that is no more has no sandboxes; what else it has may come back.
         Err(Unreached::Gone) => {
-            let id = path.split('/').find(|part| part.parse::<SandboxId>().is_ok());
+            // An approval's id begins with that of its sandbox, and a dot.
+            let id = path.split(['/', '.']).find(|part| part.parse::<SandboxId>().is_ok());
             let refusal = id.map_or_else(
                 || Refusal::busy("node_unreachable", "the node of this resource is not available"),
                 Refusal::unknown_sandbox,

@@ -121,6 +121,7 @@ async fn owner_may(owner: &Client) -> anyhow::Result<usize> {
         // It has asked nothing and has not ended; that, too, is said of a run that is there.
         let not_yet = [
             (Operation::AnswerRun, 409, "no_question"),
+            (Operation::DecideApproval, 409, "approval_over"),
             (Operation::RetryRun, 409, "run_unfinished"),
             (Operation::GetRunReport, 409, "run_unfinished"),
             (Operation::ReadRunPrompt, 404, "turn_not_found"),

@@ -215,6 +215,7 @@ pub(super) const LACKING: &[(&str, &str, u16)] = &[
     ("GET", "/v1/runs/{run}/report", 409),
     ("GET", "/v1/runs/{run}/turns/{turn}", 404),
     ("GET", "/v1/data/{data}/description", 422),
+    ("GET", "/v1/workflows/{workflow}/files/{file}", 404),
     ("POST", "/templates/tags", 404),
     ("DELETE", "/templates/tags", 404),
     ("GET", "/templates/aliases/{name}", 404),
