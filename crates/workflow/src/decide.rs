@@ -5,11 +5,17 @@ use std::collections::BTreeMap;
 use crate::definition::{Step, StepKind};
 use crate::expression::Expression;
 use crate::record::{AttemptKey, Event, Given, StepStarted, WorkflowOutcome};
-use crate::resolve::{Datum, holds, items, resolve};
+use crate::resolve::{
+    Datum, MAX_VALUE_BYTES, check_answers, check_depth, holds, items, resolve, size,
+};
 use crate::state::{ItemStatus, State, StepStatus};
 
 /// Items of one step.
 const MAX_ITEMS: usize = 1000;
+/// Items of all steps together.
+const MAX_ALL_ITEMS: usize = 5000;
+/// The longest record. Each read of a workflow reads all of it.
+const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// Reasons to stop that are not in the events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +37,9 @@ pub fn decide(state: &State, signs: Signs) -> Vec<Event> {
             _ => Vec::new(),
         };
     }
-    let settled: Vec<_> = state.steps.keys().filter_map(|name| settle(state, name)).collect();
+    let mut items: usize = state.steps.values().filter_map(|step| step.items).sum();
+    let names = state.steps.keys();
+    let settled: Vec<_> = names.filter_map(|name| settle(state, name, &mut items)).collect();
     if !settled.is_empty() {
         return settled;
     }
@@ -59,32 +67,68 @@ fn stop(state: &State, signs: Signs) -> Option<(WorkflowOutcome, String)> {
     if let Some((step, error)) = state.failure() {
         return Some((WorkflowOutcome::Failed, format!("step `{step}` failed: {error}")));
     }
+    if state.bytes > MAX_RECORD_BYTES {
+        let error = format!("the record of the workflow is longer than {MAX_RECORD_BYTES} bytes");
+        return Some((WorkflowOutcome::Failed, error));
+    }
     let late = "the time of the workflow is over";
     signs.is_late.then(|| (WorkflowOutcome::Exhausted, late.to_owned()))
 }
 
-/// The outputs that can be had. One of a skipped step is left out.
+/// The end of a workflow whose steps are over.
 fn end(state: &State) -> Event {
+    match outputs(state) {
+        Ok(outputs) => Event::Ended { outcome: WorkflowOutcome::Done, error: None, outputs },
+        Err(error) => {
+            let (outcome, outputs) = (WorkflowOutcome::Failed, BTreeMap::new());
+            Event::Ended { outcome, error: Some(error), outputs }
+        }
+    }
+}
+
+/// The outputs that can be had. One of a skipped step is left out. An error: they are too large to
+/// be recorded.
+fn outputs(state: &State) -> Result<BTreeMap<String, Given>, String> {
+    // Digest and length of a file, and field names.
+    const FILE_BYTES: usize = 120;
     let mut outputs = BTreeMap::new();
+    let mut bytes = 0;
+    let mut put = |name: String, given: Given| {
+        bytes += name.len();
+        bytes += match &given {
+            Given::File(_) => FILE_BYTES,
+            Given::Value(value) => {
+                check_depth(value).map_err(|error| format!("output `{name}`: {error}"))?;
+                size(value)
+            }
+        };
+        outputs.insert(name, given);
+        match bytes > MAX_VALUE_BYTES {
+            true => Err(format!("the outputs are longer than {MAX_VALUE_BYTES} bytes together")),
+            false => Ok(()),
+        }
+    };
     for (name, text) in &state.definition.outputs {
         let Ok(expression) = text.parse::<Expression>() else { continue };
+        let short = check_answers(state, &expression);
+        short.map_err(|error| format!("output `{name}`: {error}"))?;
         match resolve(state, &expression, None) {
-            Ok(Datum::Value(value)) => drop(outputs.insert(name.clone(), Given::Value(value))),
-            Ok(Datum::File(file)) => drop(outputs.insert(name.clone(), Given::File(file))),
+            Ok(Datum::Value(value)) => put(name.clone(), Given::Value(value))?,
+            Ok(Datum::File(file)) => put(name.clone(), Given::File(file))?,
             Ok(Datum::Files(files)) => {
                 for (index, file) in files.into_iter().enumerate() {
-                    outputs.insert(format!("{index}-{name}"), Given::File(file));
+                    put(format!("{index}-{name}"), Given::File(file))?;
                 }
             }
             Err(_) => {}
         }
     }
-    Event::Ended { outcome: WorkflowOutcome::Done, error: None, outputs }
+    Ok(outputs)
 }
 
-/// Skips a step, or finds its items, once everything before it is over.
-fn settle(state: &State, name: &str) -> Option<Event> {
-    let known = &state.steps[name];
+/// Skips a step, or finds its items, once everything before it is over. Counts the items.
+fn settle(state: &State, name: &str, all_items: &mut usize) -> Option<Event> {
+    let known = state.steps.get(name)?;
     if known.items.is_some() || state.status(name).is_over() {
         return None;
     }
@@ -116,6 +160,10 @@ fn settle(state: &State, name: &str) -> Option<Event> {
             Err(error) => return refuse(format!("`for_each`: {error}")),
         },
     };
+    if *all_items + items > MAX_ALL_ITEMS {
+        return refuse(format!("the steps have more than {MAX_ALL_ITEMS} items together"));
+    }
+    *all_items += items;
     Some(Event::Expanded { step: name.to_owned(), items })
 }
 
@@ -126,7 +174,7 @@ fn start(state: &State, mut open: usize) -> Vec<Event> {
         if state.status(name) != StepStatus::Running || state.has_failed(name) {
             continue;
         }
-        let items = state.steps[name].items.unwrap_or(0);
+        let items = state.steps.get(name).and_then(|step| step.items).unwrap_or(0);
         let all: Vec<_> = (0..items).map(|item| state.item_status(name, item)).collect();
         let mut running = all.iter().filter(|status| **status == ItemStatus::Running).count();
         for (item, status) in all.iter().enumerate() {
@@ -167,7 +215,7 @@ impl Purse {
             if state.status(name).is_over() {
                 return 0;
             }
-            let items = state.steps[name].items.unwrap_or(1);
+            let items = state.steps.get(name).and_then(|step| step.items).unwrap_or(1);
             let is_open =
                 |item: &usize| matches!(state.item_status(name, *item), ItemStatus::Open { .. });
             (0..items).filter(is_open).count() as u64

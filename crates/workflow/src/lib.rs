@@ -15,6 +15,7 @@ mod definition;
 mod expression;
 mod graph;
 mod locate;
+mod memory;
 mod record;
 mod resolve;
 mod service;

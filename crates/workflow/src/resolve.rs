@@ -26,6 +26,59 @@ fn is_mapped(state: &State, step: &str) -> bool {
     state.definition.steps.get(step).is_some_and(|step| step.for_each.is_some())
 }
 
+/// The longest value that steps pass on: all answers that one reference gathers, all values of one
+/// attempt. It is also the longest event.
+pub(crate) const MAX_VALUE_BYTES: usize = 4 << 20;
+/// Lists and objects within each other, in a value that is recorded. A reader takes 128 at most,
+/// and events have some of their own.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// About the length of a value as JSON.
+pub(crate) fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 3,
+        Value::Array(values) => values.iter().map(size).sum::<usize>() + 3,
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| name.len() + 4 + size(value));
+            fields.sum::<usize>() + 3
+        }
+        _ => 8,
+    }
+}
+
+/// Returns true if a value has more levels of lists and objects.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let is_inner = |value: &Value| levels == 0 || is_deeper(value, levels - 1);
+    match value {
+        Value::Array(values) => levels == 0 || values.iter().any(is_inner),
+        Value::Object(fields) => levels == 0 || fields.values().any(is_inner),
+        _ => false,
+    }
+}
+
+/// Refuses a value that a reader of events could not read.
+pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
+    match is_deeper(value, MAX_DEPTH) {
+        true => Err(format!("the value has more than {MAX_DEPTH} levels")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a reference whose answers are too long together.
+pub(crate) fn check_answers(state: &State, expression: &Expression) -> Result<(), String> {
+    let (Expression::Answer(step) | Expression::Value(step, _)) = expression else {
+        return Ok(());
+    };
+    let outputs = state.outputs(step);
+    let lengths = outputs.into_iter().filter_map(|outputs| Some(outputs.answer.as_ref()?.len()));
+    match lengths.sum::<usize>() > MAX_VALUE_BYTES {
+        true => Err(format!(
+            "the answers of `{step}` are longer than {MAX_VALUE_BYTES} bytes; write files instead"
+        )),
+        false => Ok(()),
+    }
+}
+
 /// The value of each item, or of the only one.
 fn gathered(
     state: &State,
@@ -49,6 +102,7 @@ pub(crate) fn resolve(
     expression: &Expression,
     item: Option<&Item>,
 ) -> Result<Datum, String> {
+    check_answers(state, expression)?;
     let no_item = || "there is no item here".to_owned();
     let value = match expression {
         Expression::Input(name, path) => match state.inputs.get(name) {

@@ -17,15 +17,21 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::task::JoinError;
 
 use crate::definition::InputKind;
+use crate::memory;
 use crate::record::{Event, FileRef, Given};
+use crate::resolve::{MAX_VALUE_BYTES, check_depth};
 use crate::state::{State, StateError};
 use crate::validate::{DefinitionError, check};
 
 /// The longest file that steps pass on.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
+
+/// Workflows that are read at the same time to be shown: each may have many megabytes of events.
+const READ_AT_ONCE: usize = 4;
 
 /// A file could not be kept or read.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +99,7 @@ struct Inner {
     parts: Parts,
     settings: Settings,
     bell: Notify,
+    reading: Semaphore,
 }
 
 /// A workflow to create.
@@ -123,6 +130,8 @@ pub enum CreateWorkflowError {
     Mismatch,
     #[error("you have {0} unfinished workflows, the maximum")]
     TooMany(u64),
+    #[error("cannot check the workflow's file")]
+    Check(#[source] JoinError),
     #[error("there are no random numbers")]
     Random(#[source] io::Error),
     #[error("cannot write the workflow")]
@@ -143,7 +152,8 @@ fn random() -> io::Result<String> {
 
 impl Workflows {
     pub fn new(parts: Parts, settings: Settings) -> Self {
-        Self(Arc::new(Inner { parts, settings, bell: Notify::new() }))
+        let (bell, reading) = (Notify::new(), Semaphore::new(READ_AT_ONCE));
+        Self(Arc::new(Inner { parts, settings, bell, reading }))
     }
 
     pub fn settings(&self) -> &Settings {
@@ -176,7 +186,9 @@ impl Workflows {
         tenant: &str,
         wanted: WantedWorkflow,
     ) -> Result<(String, bool), CreateWorkflowError> {
-        let definition = check(&wanted.definition)?;
+        let text = wanted.definition.clone();
+        let checked = tokio::task::spawn_blocking(move || check(&text)).await;
+        let definition = checked.map_err(CreateWorkflowError::Check)??;
         let inputs = self.inputs(tenant, &definition.inputs, wanted.inputs).await?;
         let asked = serde_json::to_string(&(&wanted.definition, &inputs));
         let request = digest(&asked.map_err(CreateWorkflowError::Encode)?);
@@ -194,6 +206,12 @@ impl Workflows {
             request: request.clone(),
         };
         let first = serde_json::to_string(&first).map_err(CreateWorkflowError::Encode)?;
+        if first.len() > MAX_VALUE_BYTES {
+            return Err(CreateWorkflowError::Input(format!(
+                "the file and its inputs are longer than {MAX_VALUE_BYTES} bytes together; upload \
+                 files and name their `sha256`"
+            )));
+        }
         let address = WorkflowAddress { tenant: tenant.to_owned(), id: id.clone() };
         let most_unfinished = self.settings().most_unfinished;
         let new = NewWorkflow { address, name: definition.name, first, most_unfinished };
@@ -222,8 +240,14 @@ impl Workflows {
         for (name, input) in wanted {
             let given = match (known.get(&name), input) {
                 (None, _) => return refuse(format!("the workflow has no input `{name}`")),
-                (Some(InputKind::Value), WantedInput::Value(value)) => Given::Value(value),
+                (Some(InputKind::Value), WantedInput::Value(value)) => {
+                    if let Err(error) = check_depth(&value) {
+                        return refuse(format!("input `{name}`: {error}"));
+                    }
+                    Given::Value(value)
+                }
                 (Some(InputKind::File), WantedInput::File(sha256)) => {
+                    let _held = memory::hold(MAX_FILE_BYTES as u64).await;
                     let read = self.files().get(tenant, &sha256).await;
                     match read {
                         Ok(content) => Given::File(FileRef { sha256, bytes: content.len() as u64 }),
@@ -247,6 +271,11 @@ impl Workflows {
 
     pub async fn list(&self, tenant: &str, most: usize) -> Result<Vec<WorkflowRow>, Failure> {
         self.store().list(tenant, most).await
+    }
+
+    /// Waits for a turn to read a workflow with its events, for as long as the permit lives.
+    pub async fn reading(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.reading.acquire().await.ok()
     }
 
     pub async fn find(&self, tenant: &str, id: &str) -> Result<Option<WorkflowRecord>, Failure> {

@@ -85,6 +85,8 @@ pub struct State {
     pub caps: OperationCaps,
     pub steps: BTreeMap<String, StepState>,
     pub ending: Option<Ending>,
+    /// Length of all events.
+    pub bytes: usize,
 }
 
 /// The state of one item.
@@ -102,6 +104,7 @@ pub(crate) enum ItemStatus {
 
 impl State {
     pub fn of(events: &[String]) -> Result<Self, StateError> {
+        let bytes = events.iter().map(String::len).sum();
         let mut events = events.iter().map(|text| serde_json::from_str(text));
         let first = events.next().ok_or(StateError::NoCreation)?.map_err(StateError::Event)?;
         let Event::Created { definition, inputs, caps, .. } = first else {
@@ -110,7 +113,7 @@ impl State {
         let definition = parse(&definition)?;
         let steps = definition.steps.keys().map(|name| (name.clone(), StepState::default()));
         let steps = steps.collect();
-        let mut state = Self { definition, inputs, caps, steps, ending: None };
+        let mut state = Self { definition, inputs, caps, steps, ending: None, bytes };
         for event in events {
             state.apply(event.map_err(StateError::Event)?);
         }

@@ -2,6 +2,7 @@
 //! attempt that is executed again after a crash finds its run or its sandbox, and its call.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use belljar_api::bounds::{Count, Name, OutOfBounds, Seconds, Text};
@@ -9,7 +10,7 @@ use belljar_api::data::{NoSha256, Sha256 as Sha256Digits};
 use belljar_api::run::{Run, RunData, RunOutcome};
 use belljar_api::sandbox::CreateSandbox;
 use belljar_client::{Client, Command, Error, Key, Outcome, RunWish};
-use belljar_model::EndReason;
+use belljar_model::{EndReason, Question};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -17,10 +18,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::definition::{CallStep, Step, StepKind};
 use crate::expression::Expression;
+use crate::memory;
 use crate::record::{
     AttemptKey, AttemptOutcome, Event, FileRef, Outputs, StepEnded, StepStarted, Used,
 };
-use crate::resolve::{Datum, Item, items, resolve, text};
+use crate::resolve::{Datum, Item, MAX_VALUE_BYTES, items, resolve, size, text};
 use crate::service::{FileStore, MAX_FILE_BYTES};
 use crate::state::{Attempt, State};
 
@@ -32,6 +34,8 @@ const FIRST_POLL: Duration = Duration::from_millis(100);
 const LAST_POLL: Duration = Duration::from_secs(2);
 /// Time that a sandbox has for its files, besides its call.
 const SLACK: Duration = Duration::from_secs(300);
+/// Time to find a run that may have been created, after the workflow was stopped.
+const RECALL_TIME: Duration = Duration::from_secs(30);
 /// Time of a call that names none.
 const DEFAULT_CALL_TIME: Duration = Duration::from_secs(600);
 
@@ -96,10 +100,20 @@ pub(crate) fn inputs(
         }
     };
     let mut inputs = BTreeMap::new();
+    let mut bytes = 0;
     for (name, reference) in &step.inputs {
         let expression: Expression = reference.parse().map_err(|error| format!("{error}"))?;
         let datum = resolve(state, &expression, item.as_ref());
-        inputs.insert(name.clone(), datum.map_err(|error| format!("input `{name}`: {error}"))?);
+        let datum = datum.map_err(|error| format!("input `{name}`: {error}"))?;
+        if let Datum::Value(value) = &datum {
+            bytes += size(value);
+        }
+        if bytes > MAX_VALUE_BYTES {
+            return Err(format!(
+                "the values of all inputs are longer than {MAX_VALUE_BYTES} bytes; use files"
+            ));
+        }
+        inputs.insert(name.clone(), datum);
     }
     Ok(inputs)
 }
@@ -147,7 +161,7 @@ impl Work {
             Err((Failed::Cancelled, made)) => (AttemptOutcome::Cancelled, None, made),
         };
         let key = self.attempt.started.key.clone();
-        let ended = StepEnded { key, outcome, error, outputs, used };
+        let ended = bounded_end(StepEnded { key, outcome, error, outputs, used });
         if self.report(Event::StepEnded(ended)).await.is_ok()
             && let (StepKind::Call, Some(id)) = (self.step.kind, &self.attempt.id)
         {
@@ -227,19 +241,32 @@ impl Work {
         let brief = serde_json::from_value(Value::Object(brief));
         let brief = brief.map_err(|error| Failed::Error(error.to_string()))?;
         let (client, key) = (self.client.clone(), self.key("run")?);
-        insist(&mut self.stop, || client.create_run(&brief, Some(&key))).await
+        let may_exist = AtomicBool::new(false);
+        let create = || async {
+            let made = client.create_run(&brief, Some(&key)).await;
+            if made.as_ref().is_err_and(is_maybe_done) {
+                may_exist.store(true, Ordering::Relaxed);
+            }
+            made
+        };
+        match insist(&mut self.stop, &create).await {
+            // It is found under its key, to be cancelled. Else it would go on unseen.
+            Err(Failed::Cancelled) if may_exist.load(Ordering::Relaxed) => {
+                let (_quiet, mut never) = watch::channel(false);
+                let found = tokio::time::timeout(RECALL_TIME, insist(&mut never, &create)).await;
+                found.unwrap_or(Err(Failed::Cancelled))
+            }
+            made => made,
+        }
     }
 
     /// The body of `POST /v1/runs`.
     fn brief(&self, inputs: BTreeMap<String, Datum>) -> Result<Map<String, Value>, String> {
         let mut brief = self.step.run.clone().unwrap_or_default();
-        let mut question = brief.get("question").and_then(Value::as_str).unwrap_or("").to_owned();
-        let mut data = Vec::new();
+        let (mut values, mut data) = (BTreeMap::new(), Vec::new());
         for (name, datum) in inputs {
             match datum {
-                Datum::Value(value) => {
-                    question = question.replace(&format!("{{{{{name}}}}}"), &text(&value));
-                }
+                Datum::Value(value) => drop(values.insert(name, text(&value))),
                 Datum::File(file) => data.push((name, file)),
                 Datum::Files(files) => {
                     let all = files.into_iter().enumerate();
@@ -255,6 +282,8 @@ impl Work {
             let data = RunData { name, sha256: Some(sha256), content: None };
             serde_json::to_value(data).map_err(|error| error.to_string())
         });
+        let question = brief.get("question").and_then(Value::as_str).unwrap_or_default();
+        let question = substituted(question, &values)?;
         brief.insert("question".to_owned(), question.into());
         brief.insert("data".to_owned(), Value::Array(data.collect::<Result<_, String>>()?));
         self.allocate(&mut brief);
@@ -298,8 +327,14 @@ impl Work {
             match rest(&mut self.stop, pause).await {
                 Err(Failed::Cancelled) if is_cancelled => tokio::time::sleep(pause).await,
                 Err(Failed::Cancelled) => {
-                    is_cancelled = true;
-                    let _ = client.steer_run(id, &RunWish::Cancel, None).await;
+                    let asked = client.steer_run(id, &RunWish::Cancel, None).await;
+                    match asked {
+                        Err(error) if error.outcome() != Outcome::Refused => {
+                            tracing::debug!(%error, "cannot cancel a run, will be retried");
+                            tokio::time::sleep(pause).await;
+                        }
+                        _ => is_cancelled = true,
+                    }
                 }
                 other => other?,
             }
@@ -314,8 +349,12 @@ impl Work {
             if file.bytes > MAX_FILE_BYTES as u64 {
                 return Err(Failed::Error(format!("file `{}` is too long", file.name)));
             }
-            let read = || client.run_file_bytes(&run.id, &file.name);
-            let content = insist(&mut self.stop, read).await?;
+            let read = || async {
+                let held = memory::hold(file.bytes).await;
+                let content = client.run_file_bytes(&run.id, &file.name).await?;
+                Ok::<_, Error>((held, content))
+            };
+            let (_held, content) = insist(&mut self.stop, read).await?;
             let (name, file) = self.kept(file.name.clone(), content).await?;
             outputs.files.insert(name, file);
         }
@@ -364,18 +403,25 @@ impl Work {
         if ran.end.reason != EndReason::Done || ran.end.exit_code != Some(0) {
             let said = &ran.stderr[ran.stderr.len().saturating_sub(MAX_ERROR_BYTES)..];
             let status = ran.end.exit_code.map(|code| format!(" with status {code}"));
-            return Err(Failed::Error(format!(
+            let error = format!(
                 "the call ended as `{}`{}: {}",
                 ran.end.reason.as_str(),
                 status.unwrap_or_default(),
                 String::from_utf8_lossy(said).trim(),
-            )));
+            );
+            return Err(call_failed(ran.end.reason, error));
         }
         let answer = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
         let mut outputs = Outputs { answer: bounded_answer(Some(answer))?, ..Outputs::default() };
         for name in self.step.outputs.clone() {
-            let read = || async { sandbox.read_file(&name).await?.bytes(MAX_FILE_BYTES).await };
-            let content = insist(&mut self.stop, read).await.map_err(|failed| match failed {
+            let read = || async {
+                // Its length is not known before.
+                let held = memory::hold(MAX_FILE_BYTES as u64).await;
+                let content = sandbox.read_file(&name).await?.bytes(MAX_FILE_BYTES).await?;
+                Ok::<_, Error>((held, content))
+            };
+            let read = insist(&mut self.stop, read).await;
+            let (_held, content) = read.map_err(|failed| match failed {
                 Failed::Error(error) => Failed::Error(format!("output `{name}`: {error}")),
                 other => other,
             })?;
@@ -415,14 +461,10 @@ impl Work {
         for (name, datum) in inputs {
             match datum {
                 Datum::Value(value) => self.put_input(id, &name, text(&value).into()).await?,
-                Datum::File(file) => {
-                    let content = self.content(&name, &file).await?;
-                    self.put_input(id, &name, content).await?;
-                }
+                Datum::File(file) => self.put_file(id, &name, &file).await?,
                 Datum::Files(files) => {
                     for (index, file) in files.iter().enumerate() {
-                        let content = self.content(&name, file).await?;
-                        self.put_input(id, &format!("{index}-{name}"), content).await?;
+                        self.put_file(id, &format!("{index}-{name}"), file).await?;
                     }
                 }
             }
@@ -430,9 +472,19 @@ impl Work {
         Ok(())
     }
 
-    async fn content(&self, name: &str, file: &FileRef) -> Result<Bytes, Failed> {
-        let content = self.files.get(&self.tenant, &file.sha256).await;
-        content.map_err(|error| Failed::Error(format!("input `{name}`: {error}")))
+    async fn put_file(&mut self, id: &str, name: &str, file: &FileRef) -> Result<(), Failed> {
+        let sandbox = self.client.sandbox(id);
+        let (files, tenant) = (self.files.clone(), self.tenant.clone());
+        // Each try reads it anew, so that no file is held between two.
+        let put = || async {
+            let _held = memory::hold(file.bytes).await;
+            match files.get(&tenant, &file.sha256).await {
+                Ok(content) => sandbox.write_file(name, content).await.map(|_| Ok(())),
+                Err(error) => Ok(Err(error)),
+            }
+        };
+        let put = insist(&mut self.stop, put).await?;
+        put.map_err(|error| Failed::Error(format!("input `{name}`: {error}")))
     }
 
     async fn put_input(&mut self, id: &str, name: &str, content: Bytes) -> Result<(), Failed> {
@@ -441,11 +493,116 @@ impl Work {
     }
 }
 
+/// Returns true if a request that failed may have been carried out.
+fn is_maybe_done(error: &Error) -> bool {
+    error.outcome() == Outcome::Unknown || error.code() == Some("idempotency_in_progress")
+}
+
+/// A call that was lost with its sandbox is no failure of the step.
+fn call_failed(reason: EndReason, error: String) -> Failed {
+    match reason {
+        EndReason::Lost => Failed::Lost(error),
+        _ => Failed::Error(error),
+    }
+}
+
+/// Puts values for each `{{name}}` of a text. A value is not searched for further names, so that
+/// the result grows with the values and not with their powers.
+fn substituted(text: &str, values: &BTreeMap<String, String>) -> Result<String, String> {
+    // A character has at most 4 bytes.
+    const MAX_BYTES: usize = 4 * Question::MOST;
+    let long = || format!("the question is longer than {} characters", Question::MOST);
+    let (mut made, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("{{") {
+        let named = values.iter().find_map(|(name, value)| {
+            Some((value, after.strip_prefix(name.as_str())?.strip_prefix("}}")?))
+        });
+        made.push_str(before);
+        match named {
+            Some((value, behind)) => {
+                if made.len() + value.len() > MAX_BYTES {
+                    return Err(long());
+                }
+                made.push_str(value);
+                rest = behind;
+            }
+            // The second brace may begin a name.
+            None => {
+                made.push('{');
+                rest = &rest[before.len() + 1..];
+            }
+        }
+    }
+    made.push_str(rest);
+    match made.chars().count() > Question::MOST {
+        true => Err(long()),
+        false => Ok(made),
+    }
+}
+
+/// Leaves out the outputs of an attempt, as a failure, if they are too long to be recorded.
+fn bounded_end(ended: StepEnded) -> StepEnded {
+    let bytes = serde_json::to_vec(&ended).map_or(usize::MAX, |text| text.len());
+    if bytes <= MAX_VALUE_BYTES {
+        return ended;
+    }
+    let error = format!("the outputs are longer than {MAX_VALUE_BYTES} bytes; keep fewer files");
+    let (outcome, outputs) = (AttemptOutcome::Failed, Outputs::default());
+    StepEnded { outcome, outputs, error: Some(error), ..ended }
+}
+
 fn bounded_answer(answer: Option<String>) -> Result<Option<String>, Failed> {
     match answer {
         Some(answer) if answer.len() > MAX_ANSWER_BYTES => Err(Failed::Error(format!(
             "the answer is longer than {MAX_ANSWER_BYTES} bytes; write a file instead"
         ))),
         answer => Ok(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_value_is_not_searched_for_names() {
+        let known = values(&[("a", "{{b}}{{b}}"), ("b", "{{c}}"), ("c", "x")]);
+        let put = |text: &str| substituted(text, &known).unwrap();
+        assert_eq!(put("{{a}} {{c}} {{d}} {{{c}}} {{"), "{{b}}{{b}} x {{d}} {x} {{");
+        assert_eq!(put("{{{{c}}}}"), "{{x}}");
+        let long = "ü".repeat(Question::MOST / 2);
+        let known = values(&[("long", &long)]);
+        assert_eq!(substituted("{{long}}{{long}}", &known).unwrap().len(), 2 * Question::MOST);
+        for text in ["{{long}}{{long}}.".to_owned(), "{{long}}".repeat(100_000)] {
+            let error = substituted(&text, &known).unwrap_err();
+            assert!(error.contains("longer than 100000 characters"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_lost_call_is_no_failure() {
+        let failed = |reason| call_failed(reason, String::new());
+        assert!(matches!(failed(EndReason::Lost), Failed::Lost(_)));
+        assert!(matches!(failed(EndReason::Exit), Failed::Error(_)));
+    }
+
+    #[test]
+    fn an_end_that_is_too_long_has_no_outputs() {
+        let key = AttemptKey { step: "s".to_owned(), item: 0, attempt: 0 };
+        let (outcome, used) = (AttemptOutcome::Done, Used { tokens: 7, nano_dollars: 1 });
+        let end = |files: usize| {
+            let file = FileRef { sha256: "0".repeat(64), bytes: 1 };
+            let files = (0..files).map(|number| (number.to_string(), file.clone())).collect();
+            let outputs = Outputs { answer: None, files };
+            bounded_end(StepEnded { key: key.clone(), outcome, error: None, outputs, used })
+        };
+        assert_eq!(end(100).outputs.files.len(), 100);
+        let ended = end(100_000);
+        assert_eq!((ended.outcome, ended.used), (AttemptOutcome::Failed, used));
+        assert!(ended.outputs.files.is_empty() && ended.error.is_some());
     }
 }

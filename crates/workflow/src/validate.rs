@@ -9,8 +9,14 @@ use crate::definition::{Definition, InputKind, Step, StepKind};
 use crate::expression::{Condition, Expression};
 use crate::locate::line_of;
 
-/// Steps of one workflow.
-const MAX_STEPS: usize = 200;
+/// Steps of one workflow; its inputs and outputs; inputs, outputs, conditions and so on of a step.
+const MAX_ENTRIES: usize = 200;
+/// Mistakes that are searched for.
+const MAX_PROBLEMS: usize = 20;
+/// Characters of one message, which may quote the file.
+const MAX_MESSAGE: usize = 500;
+/// The longest name that is compared with others.
+const MAX_COMPARED_BYTES: usize = 64;
 /// The longest file of a workflow.
 const MAX_BYTES: usize = 256 << 10;
 const MAX_PARALLEL: usize = 64;
@@ -37,10 +43,46 @@ impl fmt::Display for Problem {
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct DefinitionError(pub Vec<Problem>);
 
+impl Problem {
+    fn new(line: Option<usize>, mut message: String) -> Self {
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+        }
+        Self { line, message }
+    }
+}
+
 impl DefinitionError {
     fn one(line: Option<usize>, message: String) -> Self {
-        Self(vec![Problem { line, message }])
+        Self(vec![Problem::new(line, message)])
     }
+}
+
+/// Refuses a file with too many entries, before anything is done for each of them.
+fn check_size(text: &str, value: &Value) -> Result<(), DefinitionError> {
+    let count = |value: &Value, field: &str| match value.get(field) {
+        Some(Value::Object(entries)) => entries.len(),
+        Some(Value::Array(entries)) => entries.len(),
+        _ => 0,
+    };
+    for field in ["steps", "inputs", "outputs"] {
+        if count(value, field) > MAX_ENTRIES {
+            let line = line_of(text, None, Some(field));
+            let message = format!("a workflow has at most {MAX_ENTRIES} {field}");
+            return Err(DefinitionError::one(line, message));
+        }
+    }
+    let steps = value.get("steps").and_then(Value::as_object);
+    for (name, step) in steps.into_iter().flatten() {
+        for field in ["inputs", "outputs", "after", "when"] {
+            if count(step, field) > MAX_ENTRIES {
+                let line = line_of(text, Some(name), Some(field));
+                let message = format!("step `{name}`: `{field}` has at most {MAX_ENTRIES} entries");
+                return Err(DefinitionError::one(line, message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads a file, in TOML or JSON, without looking at references.
@@ -59,6 +101,7 @@ pub fn parse(text: &str) -> Result<Definition, DefinitionError> {
             DefinitionError::one(Some(line), error.message().to_owned())
         })?
     };
+    check_size(text, &value)?;
     // Each step by itself, so that an error has its step.
     let steps = value.get("steps").and_then(Value::as_object);
     let mut problems = Vec::new();
@@ -67,7 +110,10 @@ pub fn parse(text: &str) -> Result<Definition, DefinitionError> {
             let message = error.to_string();
             let field = message.split('`').nth(1);
             let line = line_of(text, Some(name), field);
-            problems.push(Problem { line, message: format!("step `{name}`: {message}") });
+            problems.push(Problem::new(line, format!("step `{name}`: {message}")));
+        }
+        if problems.len() >= MAX_PROBLEMS {
+            break;
         }
     }
     if !problems.is_empty() {
@@ -105,6 +151,9 @@ struct Checker<'a> {
 }
 
 fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k String>) -> String {
+    // The comparison takes the time of both lengths together, multiplied.
+    let is_short = |name: &str| name.len() <= MAX_COMPARED_BYTES;
+    let known = known.filter(|known| is_short(name) && is_short(known));
     let near = known.map(|known| (strsim::damerau_levenshtein(name, known), known));
     match near.filter(|(distance, _)| *distance <= 2).min() {
         Some((_, known)) => format!("; did you mean `{known}`?"),
@@ -125,12 +174,20 @@ fn is_file_name(name: &str) -> bool {
 
 impl Checker<'_> {
     fn problem(&mut self, step: Option<&str>, field: Option<&str>, message: String) {
+        if self.is_full() {
+            return;
+        }
         let line = line_of(self.text, step, field);
         let message = match step {
             Some(step) => format!("step `{step}`: {message}"),
             None => message,
         };
-        self.problems.push(Problem { line, message });
+        self.problems.push(Problem::new(line, message));
+    }
+
+    /// Returns true if further mistakes are not searched for.
+    fn is_full(&self) -> bool {
+        self.problems.len() >= MAX_PROBLEMS
     }
 
     fn whole(&mut self) {
@@ -139,16 +196,22 @@ impl Checker<'_> {
             let message = "a name has 1 to 40 letters, digits, `_` and `-`";
             self.problem(None, Some("name"), message.to_owned());
         }
-        if !(1..=MAX_STEPS).contains(&definition.steps.len()) {
-            self.problem(None, Some("steps"), format!("a workflow has 1 to {MAX_STEPS} steps"));
+        if definition.steps.is_empty() {
+            self.problem(None, Some("steps"), format!("a workflow has 1 to {MAX_ENTRIES} steps"));
         }
         if !(1..=MAX_PARALLEL).contains(&definition.parallel) {
             self.problem(None, Some("parallel"), format!("parallel is 1 to {MAX_PARALLEL}"));
         }
         for (name, step) in &definition.steps {
+            if self.is_full() {
+                return;
+            }
             self.step(name, step);
         }
         for (name, reference) in &definition.outputs {
+            if self.is_full() {
+                return;
+            }
             if let Some(expression) = self.reference(None, name, reference, false)
                 && expression.is_of_item()
             {
@@ -171,6 +234,9 @@ impl Checker<'_> {
         self.body(name, step);
         let mapped = step.for_each.is_some();
         for (input, reference) in &step.inputs {
+            if self.is_full() {
+                return;
+            }
             if !is_file_name(input) {
                 self.problem(at, Some(input), format!("input `{input}` is not a file name"));
             }
@@ -179,9 +245,15 @@ impl Checker<'_> {
             }
         }
         for needed in &step.after {
+            if self.is_full() {
+                return;
+            }
             self.known_step(at, "after", needed);
         }
         for text in &step.when {
+            if self.is_full() {
+                return;
+            }
             match text.parse::<Condition>() {
                 Err(error) => self.problem(at, Some("when"), error.to_string()),
                 Ok(condition) => {
@@ -342,7 +414,7 @@ impl Checker<'_> {
             Expression::Item(_) | Expression::Index => {}
             Expression::File(of, file) => {
                 self.known_step(step, field, of)?;
-                let made = &definition.steps[of];
+                let made = definition.steps.get(of)?;
                 if made.kind == StepKind::Call && !made.outputs.contains(file) {
                     let near = nearest(file, made.outputs.iter());
                     let message = format!("step `{of}` does not list the output `{file}`{near}");

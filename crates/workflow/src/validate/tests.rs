@@ -66,6 +66,32 @@ fn a_cycle_is_named() {
 }
 
 #[test]
+fn a_large_file_is_refused_before_its_steps_are_read() {
+    let steps = |count: usize, body: &str| {
+        let steps = (0..count).map(|step| format!("[steps.s{step}]\n{body}\n"));
+        format!("name = \"n\"\n{}", steps.collect::<String>())
+    };
+    let body = |needed: &str| format!("kind = \"call\"\ncall.script = \"\"\nafter = [{needed}]");
+    check(&steps(MAX_ENTRIES, &body(""))).unwrap();
+    let DefinitionError(problems) = check(&steps(MAX_ENTRIES + 1, "kind = 1")).unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].message.contains("at most 200 steps"), "{problems:?}");
+    // A chain of steps as deep as the file is long.
+    let chain = (0..7000).map(|step| format!("[steps.s{step}]\nafter=[\"s{}\"]\n", step + 1));
+    assert!(check(&chain.collect::<String>()).is_err());
+    let DefinitionError(problems) = check(&steps(MAX_ENTRIES, &body("\"x\""))).unwrap_err();
+    assert_eq!(problems.len(), MAX_PROBLEMS);
+    let DefinitionError(problems) = check(&steps(MAX_ENTRIES, "kind = 1")).unwrap_err();
+    assert_eq!(problems.len(), MAX_PROBLEMS);
+    let many: Vec<_> = (0..=MAX_ENTRIES).map(|_| "\"s0\"").collect();
+    let DefinitionError(problems) = check(&steps(1, &body(&many.join(",")))).unwrap_err();
+    assert!(problems[0].message.contains("`after` has at most 200"), "{problems:?}");
+    let long = "x".repeat(100_000);
+    let DefinitionError(problems) = check(&steps(1, &body(&format!("{long:?}")))).unwrap_err();
+    assert_eq!(problems[0].message.chars().count(), MAX_MESSAGE);
+}
+
+#[test]
 fn json_says_the_same() {
     let value: Value = toml::from_str(GOOD).unwrap();
     let text = serde_json::to_string_pretty(&value).unwrap();
