@@ -59,11 +59,7 @@ impl Workflows {
         loop {
             let rests = rest_until.is_some_and(|until| until > Instant::now());
             if works.len() < at_once && !rests {
-                // One place is kept for other tenants.
-                let most = (at_once - 1).max(1);
-                let busy = of_tenants.iter().filter(|(_, count)| **count >= most);
-                let busy: Vec<_> = busy.map(|(tenant, _)| tenant.clone()).collect();
-                match self.claim(&busy, None).await {
+                match self.claim_fairly(&of_tenants).await {
                     Ok(Some(lease)) => {
                         let tenant = lease.address.tenant.clone();
                         *of_tenants.entry(tenant.clone()).or_default() += 1;
@@ -126,6 +122,25 @@ impl Workflows {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Claims a workflow of a tenant that has less than a quarter of the places. If there is none,
+    /// of one that leaves a place for other tenants.
+    async fn claim_fairly(
+        &self,
+        of_tenants: &HashMap<String, usize>,
+    ) -> Result<Option<WorkflowLease>, Failure> {
+        let at_once = self.settings().at_once;
+        let busy = |most: usize| -> Vec<String> {
+            let busy = of_tenants.iter().filter(|(_, count)| **count >= most.max(1));
+            busy.map(|(tenant, _)| tenant.clone()).collect()
+        };
+        let above_share = busy(at_once / 4);
+        let lease = self.claim(&above_share, None).await?;
+        if lease.is_some() || above_share.is_empty() {
+            return Ok(lease);
+        }
+        self.claim(&busy(at_once.saturating_sub(1)), None).await
     }
 
     async fn claim(
@@ -245,6 +260,7 @@ impl<'w> Driver<'w> {
         let texts = texts.map_err(DriveError::Write)?;
         self.workflows.store().append(self.lease, &texts, outcome).await?;
         belljar_fault::point("workflow.appended");
+        self.state.bytes += texts.iter().map(String::len).sum::<usize>();
         for event in events {
             match &event {
                 Event::StepEnded(ended) => {
@@ -293,5 +309,106 @@ impl<'w> Driver<'w> {
             };
             self.tasks.spawn(work.execute());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use belljar_client::Client;
+    use belljar_journal::{NewWorkflow, WorkflowAddress, WorkflowDirectory};
+    use belljar_model::OperationCaps;
+    use bytes::Bytes;
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+    use crate::service::{FileError, FileStore, Parts, Settings};
+
+    #[derive(Debug)]
+    struct NoFiles;
+
+    impl FileStore for NoFiles {
+        fn put<'a>(&'a self, _: &'a str, _: Bytes) -> BoxFuture<'a, Result<String, FileError>> {
+            Box::pin(async { Err(FileError("there are no files".to_owned())) })
+        }
+
+        fn get<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Bytes, FileError>> {
+            Box::pin(async { Err(FileError("there are no files".to_owned())) })
+        }
+    }
+
+    fn workflows(directory: &Path) -> Workflows {
+        let store = WorkflowDirectory::open(directory).unwrap();
+        let client = |_: &str, _: &OperationCaps| -> Client { panic!("no step is executed") };
+        let parts = Parts {
+            store: Arc::new(store),
+            files: Arc::new(NoFiles),
+            clients: Box::new(client),
+            signal: Box::new(|_| {}),
+        };
+        Workflows::new(parts, Settings::default())
+    }
+
+    async fn create(workflows: &Workflows, tenant: &str, number: u32) -> String {
+        let id = format!("wf_{number:032x}");
+        let definition = "name = \"n\"\n[steps.s]\nkind = \"call\"\ncall = { script = \"true\" }";
+        let first = Event::Created {
+            v: 1,
+            definition: definition.to_owned(),
+            inputs: BTreeMap::new(),
+            caps: OperationCaps::default(),
+            request: String::new(),
+        };
+        let first = serde_json::to_string(&first).unwrap();
+        let address = WorkflowAddress { tenant: tenant.to_owned(), id: id.clone() };
+        let new = NewWorkflow { address, name: "n".to_owned(), first, most_unfinished: 100 };
+        workflows.store().create(&new).await.unwrap();
+        id
+    }
+
+    #[tokio::test]
+    async fn a_tenant_that_waits_comes_before_two_with_many_workflows() {
+        let directory = tempfile::tempdir().unwrap();
+        let workflows = workflows(directory.path());
+        for number in 0..8 {
+            create(&workflows, "a", number).await;
+        }
+        create(&workflows, "b", 8).await;
+        create(&workflows, "c", 9).await;
+        let of_tenants = |counts: &[(&str, usize)]| -> HashMap<String, usize> {
+            counts.iter().map(|(tenant, count)| ((*tenant).to_owned(), *count)).collect()
+        };
+        let claim = async |counts: HashMap<String, usize>| {
+            let lease = workflows.claim_fairly(&counts).await.unwrap();
+            lease.map(|lease| lease.address.tenant)
+        };
+        assert_eq!(claim(of_tenants(&[("a", 1)])).await.as_deref(), Some("a"));
+        assert_eq!(claim(of_tenants(&[("a", 4), ("b", 3)])).await.as_deref(), Some("c"));
+        assert_eq!(claim(of_tenants(&[("a", 2)])).await.as_deref(), Some("b"));
+        // The places of tenants without further workflows are used.
+        assert_eq!(claim(of_tenants(&[("a", 6), ("b", 1)])).await.as_deref(), Some("a"));
+        assert_eq!(claim(of_tenants(&[("a", 7), ("b", 1)])).await, None);
+    }
+
+    #[tokio::test]
+    async fn appended_events_count_as_if_they_were_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let workflows = workflows(directory.path());
+        let id = create(&workflows, "a", 1).await;
+        let lease = workflows.claim(&[], None).await.unwrap().unwrap();
+        let read = async || {
+            let record = workflows.find("a", &id).await.unwrap().unwrap();
+            State::of(&record.events).unwrap()
+        };
+        let before = read().await;
+        let bytes = before.bytes;
+        let mut driver = Driver::new(&workflows, &lease, before);
+        let refused = Event::StepRefused { step: "s".to_owned(), error: "x".repeat(1000) };
+        driver.append(vec![refused]).await.unwrap();
+        assert!(driver.state.bytes > bytes + 1000);
+        assert_eq!(driver.state, read().await);
     }
 }

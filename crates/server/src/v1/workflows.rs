@@ -159,6 +159,7 @@ pub(super) async fn graph(
     Caller(tenant): Caller,
     At(id): At<String>,
 ) -> Result<impl IntoResponse, Failure> {
+    let _turn = workflows.reading().await;
     let (_, state) = found(&workflows, tenant.as_str(), &id).await?;
     let headers = [
         (header::CONTENT_TYPE, "image/svg+xml"),
@@ -174,6 +175,7 @@ pub(super) async fn read_file(
     Caller(tenant): Caller,
     At((id, name)): At<(String, String)>,
 ) -> Result<impl IntoResponse, Failure> {
+    let _turn = workflows.reading().await;
     let (_, state) = found(&workflows, tenant.as_str(), &id).await?;
     let outputs = state.ending.map(|ending| ending.outputs).unwrap_or_default();
     let Some(Given::File(file)) = outputs.get(&name) else {
@@ -194,6 +196,7 @@ pub(super) async fn read_file(
     Ok((headers, content))
 }
 
+/// Reads a workflow with its events, which the caller has a turn for.
 async fn found(
     workflows: &Workflows,
     tenant: &str,
@@ -207,6 +210,7 @@ async fn found(
 }
 
 async fn shown(workflows: &Workflows, tenant: &str, id: &str) -> Result<api::Workflow, Failure> {
+    let _turn = workflows.reading().await;
     let (record, state) = found(workflows, tenant, id).await?;
     let used = state.used();
     let ending = state.ending.as_ref();
