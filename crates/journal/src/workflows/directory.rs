@@ -35,6 +35,8 @@ struct Inner {
     held: Mutex<HashMap<String, Held>>,
     /// Workflows that are over.
     over: Mutex<HashSet<String>>,
+    /// Workflows that could not be read, and are in the log.
+    unreadable: Mutex<HashSet<String>>,
     /// Creations are counted one after the other.
     creating: Mutex<()>,
 }
@@ -82,7 +84,8 @@ impl WorkflowDirectory {
         std::fs::create_dir_all(path)?;
         let path = path.to_owned();
         let (held, over, creating) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { path, held, over, creating })))
+        let unreadable = Mutex::default();
+        Ok(Self(Arc::new(Inner { path, held, over, unreadable, creating })))
     }
 
     async fn blocking<T: Send + 'static>(
@@ -139,12 +142,13 @@ impl Inner {
 
     fn content(&self, id: &str) -> io::Result<Option<Content>> {
         let Some(mut file) = self.open_file(id)? else { return Ok(None) };
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
         let mut content = None;
-        for line in text.lines() {
-            // A torn line was never acknowledged. A lost one shows in `after`.
-            let Ok(line) = serde_json::from_str(line) else { continue };
+        for line in text.split(|byte| *byte == b'\n') {
+            // A torn line was never acknowledged, and may end within a character. A lost one shows
+            // in `after`.
+            let Ok(line) = serde_json::from_slice(line) else { continue };
             match (line, &mut content) {
                 (Line::Made { tenant, name, at, first }, None) => {
                     let row = WorkflowRow {
@@ -174,6 +178,24 @@ impl Inner {
         content.map(Some).ok_or_else(|| damaged(id))
     }
 
+    /// The same among many. One that cannot be read does not stop the others.
+    fn content_if_readable(&self, id: &str) -> Option<Content> {
+        let content = self.content(id);
+        let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        match content {
+            Ok(content) => {
+                unreadable.remove(id);
+                content
+            }
+            Err(error) => {
+                if unreadable.insert(id.to_owned()) {
+                    tracing::error!(%error, workflow.id = id, "workflow record cannot be read");
+                }
+                None
+            }
+        }
+    }
+
     fn of(&self, address: &WorkflowAddress) -> io::Result<Option<Content>> {
         Ok(self.content(&address.id)?.filter(|content| content.tenant == address.tenant))
     }
@@ -182,7 +204,7 @@ impl Inner {
     fn all(&self) -> io::Result<Vec<Content>> {
         let mut all = Vec::new();
         for id in self.ids()? {
-            all.extend(self.content(&id)?);
+            all.extend(self.content_if_readable(&id));
         }
         all.sort_by(|a, b| {
             let key =
@@ -201,7 +223,8 @@ impl Inner {
             if over.contains(&id) {
                 continue;
             }
-            let Some(Content { tenant, record, .. }) = self.content(&id)? else { continue };
+            let found = self.content_if_readable(&id);
+            let Some(Content { tenant, record, .. }) = found else { continue };
             if record.row.outcome.is_some() {
                 over.insert(id);
             } else {
@@ -262,7 +285,8 @@ impl Inner {
                 continue;
             }
             // It may have ended before the lock was ours.
-            let now = self.content(&id)?.filter(|now| now.record.row.outcome.is_none());
+            let now = self.content_if_readable(&id);
+            let now = now.filter(|now| now.record.row.outcome.is_none());
             let Some(now) = now else { continue };
             let generation = now.generation + 1;
             write_line(&mut file, &Line::Claimed(generation))?;
@@ -440,6 +464,34 @@ mod tests {
         assert_eq!(read.row.outcome.as_deref(), Some("done"));
         assert_eq!(store.claim("one", LEASE, &[], None).await.unwrap(), None);
         assert!(!store.cancel(&new.address).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_damaged_file_stops_no_other_workflow() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = WorkflowDirectory::open(directory.path()).unwrap();
+        let append = |digit: char, bytes: &[u8]| {
+            let file = directory.path().join(format!("{}.jsonl", new("a", digit).address.id));
+            let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
+            file.write_all(bytes).unwrap();
+        };
+        // The oldest one has lost events, another one has nothing at all.
+        store.create(&new("a", '1')).await.unwrap();
+        append('1', b"{\"events\":{\"after\":7,\"events\":[],\"outcome\":null}}\n");
+        append('2', b"\xff\xfe\n");
+        // A write was torn within a character.
+        let torn = new("b", '3');
+        store.create(&torn).await.unwrap();
+        append('3', &"{\"events\":{\"after\":1,\"events\":[\"ü".as_bytes()[..33]);
+        let lease = store.claim("one", LEASE, &[], None).await.unwrap().unwrap();
+        assert_eq!(lease.address, torn.address);
+        store.append(&lease, &["ü".to_owned()], None).await.unwrap();
+        let read = store.read(&torn.address).await.unwrap().unwrap();
+        assert_eq!(read.events, ["{}", "ü"]);
+        assert_eq!(store.claim("one", LEASE, &[], None).await.unwrap(), None);
+        assert_eq!(store.list("b", 9).await.unwrap().len(), 1);
+        assert!(store.read(&new("a", '1').address).await.is_err());
+        assert_eq!(store.create(&new("a", '4')).await.unwrap(), WorkflowCreated::Made);
     }
 
     #[tokio::test]
