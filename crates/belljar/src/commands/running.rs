@@ -44,13 +44,22 @@ pub(super) fn of_tenants(data: &Path) -> Place {
 
 /// The rows of a server's runs.
 pub(super) fn rows_of_server(data: &Path) -> RowDirectory {
+    rows_of(data, &runs_of_server(data))
+}
+
+fn rows_of(data: &Path, transcripts: &Path) -> RowDirectory {
     let ledger = ledger_of_server(data);
-    RowDirectory::new(served(data).join("rows"), runs_of_server(data), ledger)
+    RowDirectory::new(served(data).join("rows"), transcripts.to_owned(), ledger)
 }
 
 /// The transcripts of a server's runs.
 pub(super) fn runs_of_server(data: &Path) -> PathBuf {
     served(data).join("runs")
+}
+
+/// The transcripts of the runs of one workflow on this machine.
+pub(super) fn runs_of_workflow(data: &Path, id: &str) -> PathBuf {
+    served(data).join("runs-of-workflows").join(id)
 }
 
 /// The charges of a server's tenants.
@@ -71,8 +80,19 @@ pub(super) async fn of_server(
     data: &Path,
     hooks: &Hooks,
 ) -> anyhow::Result<Runs> {
+    of_transcripts(options, actions, data, &runs_of_server(data), hooks).await
+}
+
+/// The same with transcripts in this directory. A worker has no other runs.
+pub(super) async fn of_transcripts(
+    options: &Running,
+    actions: &Actions,
+    data: &Path,
+    transcripts: &Path,
+    hooks: &Hooks,
+) -> anyhow::Result<Runs> {
     let place = served(data);
-    let journal = Directory::open(&runs_of_server(data));
+    let journal = Directory::open(transcripts);
     let journal = journal.hint("choose a writable directory with --data")?;
     let journal = AnnouncedJournal::new(Arc::new(journal), hooks.clone());
     journal.recover().await.hint("choose a readable directory with --data")?;
@@ -98,7 +118,7 @@ pub(super) async fn of_server(
     let parts = Parts {
         journal,
         figures: Arc::new(FigureFile::open(&place.join("figures.json"))),
-        rows: Arc::new(rows_of_server(data)),
+        rows: Arc::new(rows_of(data, transcripts)),
         ledger: Arc::new(ledger_of_server(data)),
         data: Data::new(of_tenants(data), place.join("scratch"), limits(options)),
         clients: Box::new(clients),

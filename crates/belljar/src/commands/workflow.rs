@@ -40,10 +40,7 @@ pub(crate) async fn run(
     };
     let local = match &options.server {
         Some(_) => None,
-        None => {
-            let works = matches!(options.action, WorkflowAction::Run(_));
-            Some(Local::open(config, gateway, works).await?)
-        }
+        None => Some(Local::open(config, gateway).await?),
     };
     let client = match (&options.server, &local) {
         (Some(url), _) => server::client(url, options.server_key.as_deref(), config)?,
@@ -160,7 +157,7 @@ impl Command<'_> {
     /// Waits for the end, and says what changes.
     async fn follow(&self, id: &str) -> anyhow::Result<Workflow> {
         if let Some(local) = self.local {
-            local.work_on(id);
+            Box::pin(local.work_on(id)).await?;
         }
         let mut said: BTreeMap<String, String> = BTreeMap::new();
         loop {
@@ -253,7 +250,10 @@ impl Command<'_> {
     }
 
     async fn cancel(&self, id: &str) -> anyhow::Result<u8> {
-        self.client.cancel_workflow(id).await.hint(LIST)?;
+        let workflow = self.client.cancel_workflow(id).await.hint(LIST)?;
+        if let Some(local) = self.local {
+            Box::pin(local.cancel_runs(&workflow)).await?;
+        }
         self.printer.note(format_args!("cancelling {id}"));
         Ok(0)
     }

@@ -98,6 +98,8 @@ fn a_killed_workflow_goes_on() {
     assert_eq!(place.read("results/slow.txt"), b"3");
     let shown = Ran::from(command(&["workflow", "show", &id, "--json"]).output().unwrap());
     let shown = shown.expect_status(0).json();
+    // Another workflow's worker does not find its runs.
+    assert!(data.join("workflow/served/runs-of-workflows").join(&id).is_dir());
     let step = |name: &str| shown["steps"].as_array().unwrap().iter().find(|it| it["name"] == name);
     assert_eq!(step("never").unwrap()["state"], "skipped");
     assert_eq!(step("split").unwrap()["attempts"].as_array().unwrap().len(), 1);
