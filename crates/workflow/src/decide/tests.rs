@@ -199,3 +199,22 @@ fn a_failure_ends_the_workflow_or_skips_what_needs_it() {
     assert_eq!(ending.outcome, WorkflowOutcome::Failed);
     assert_eq!(ending.error.as_deref(), Some("step `bad` failed: status 1"));
 }
+
+#[test]
+fn items_and_events_of_a_workflow_are_bounded() {
+    let step = |number: u32| {
+        let call = "kind = \"call\"\ncall = { script = \"true\" }";
+        format!("[steps.s{number}]\n{call}\nfor_each = \"inputs.list\"\n")
+    };
+    let steps: String = (0..6).map(step).collect();
+    let flow = format!("name = \"n\"\n[inputs]\nlist = \"value\"\n{steps}");
+    let mut state = State::of(&first(&flow)).unwrap();
+    state.inputs.insert("list".to_owned(), Given::Value(vec![0; MAX_ITEMS].into()));
+    let events = decide(&state, Signs::default());
+    let expanded = events.iter().filter(|event| matches!(event, Event::Expanded { .. }));
+    assert_eq!((expanded.count(), events.len()), (5, 6));
+    state.bytes = MAX_RECORD_BYTES + 1;
+    let ended = decide(&state, Signs::default());
+    let [Event::Ended { outcome, .. }] = &ended[..] else { panic!("{ended:?}") };
+    assert_eq!(*outcome, WorkflowOutcome::Failed);
+}
