@@ -17,8 +17,14 @@ use super::source::inflate;
 
 /// Bytes of commits, and of deltas between them, that are kept of one pack.
 pub(super) const MAX_KEPT: usize = 8 << 20;
-/// Bytes of all objects of one pack, unpacked.
+/// Bytes that a kept commit takes besides its content: its allocation, its entry by id, and its
+/// entry by offset. The tables double as they grow.
+const COMMIT_OVERHEAD: usize = 320 + 64;
+/// Bytes of all objects of one pack, unpacked, and their proportion to the longest pack.
 const MAX_UNPACKED: u64 = 8 << 30;
+const MAX_RATIO: u64 = 8;
+/// Work for an object besides its bytes, as if it had so many more.
+const OBJECT_WORK: usize = 4 << 10;
 const MAX_OBJECTS: u32 = 4_000_000;
 /// The check sum at a pack's end.
 pub(super) const TRAILER: usize = 20;
@@ -33,7 +39,7 @@ type Id = [u8; 20];
 pub(in crate::operations) enum BadPack {
     #[error("the pack cannot be read")]
     Malformed,
-    #[error("the pack has too many commits, or too large ones, to check; push them in parts")]
+    #[error("the pack has too many or too large commits or files to check; push it in parts")]
     TooMuch,
 }
 
@@ -47,6 +53,9 @@ pub(super) struct Pack {
     at: u64,
     objects_left: u32,
     unpacked: u64,
+    most_unpacked: u64,
+    /// Bytes read, unpacked and made since [`Pack::take_work`].
+    work: usize,
     inflate: Decompress,
     kept: usize,
     commits: HashMap<Id, Bytes>,
@@ -87,6 +96,8 @@ impl Default for Pack {
             at: 0,
             objects_left: 0,
             unpacked: 0,
+            most_unpacked: MAX_UNPACKED,
+            work: 0,
             inflate: Decompress::new(true),
             kept: 0,
             commits: HashMap::new(),
@@ -96,8 +107,20 @@ impl Default for Pack {
 }
 
 impl Pack {
-    /// Reads the next bytes.
+    /// A reader of a pack that has `most` bytes at most.
+    pub(super) fn new(most: u64) -> Self {
+        let most_unpacked = most.saturating_mul(MAX_RATIO).min(MAX_UNPACKED);
+        Self { most_unpacked, ..Self::default() }
+    }
+
+    /// Returns the work done since the last call, in bytes.
+    pub(super) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Reads the next bytes. One byte can mean work for a thousand.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), BadPack> {
+        self.work += bytes.len();
         while !bytes.is_empty() {
             match &self.state {
                 State::Head | State::ObjectHead | State::Trailer => {
@@ -122,9 +145,11 @@ impl Pack {
         matches!(self.state, State::Trailer) && self.buffer.len() == TRAILER
     }
 
-    /// Returns true if `old` is shown to be an ancestor of `new`.
-    pub(super) fn shows(&self, old: &str, new: &str) -> bool {
+    /// Returns true if `old` is shown to be an ancestor of `new`. Commits in `shallow` have no
+    /// parents for the server.
+    pub(super) fn shows(&self, old: &str, new: &str, shallow: &[String]) -> bool {
         let (Some(old), Some(new)) = (id(old.as_bytes()), id(new.as_bytes())) else { return false };
+        let shallow: HashSet<Id> = shallow.iter().filter_map(|cut| id(cut.as_bytes())).collect();
         let mut known = HashSet::new();
         let mut next = vec![new];
         while let Some(commit) = next.pop() {
@@ -132,6 +157,7 @@ impl Pack {
                 return true;
             }
             if known.insert(commit)
+                && !shallow.contains(&commit)
                 && let Some(content) = self.commits.get(&commit)
             {
                 next.extend(parents(content));
@@ -194,9 +220,10 @@ impl Pack {
             return Err(BadPack::TooMuch);
         }
         self.unpacked = self.unpacked.saturating_add(size);
-        if self.unpacked > MAX_UNPACKED {
+        if self.unpacked > self.most_unpacked {
             return Err(BadPack::TooMuch);
         }
+        self.work += OBJECT_WORK;
         self.buffer.clear();
         self.inflate.reset(true);
         self.state = State::Object(Object { from, size, seen: 0, keeps, content: Vec::new() });
@@ -209,7 +236,9 @@ impl Pack {
         let before = object.content.len();
         let taken = inflate(&mut self.inflate, bytes, &mut object.content);
         let taken = taken.map_err(|_| BadPack::Malformed)?;
-        object.seen += (object.content.len() - before) as u64;
+        let unpacked = object.content.len() - before;
+        self.work += unpacked;
+        object.seen += unpacked as u64;
         if object.seen > object.size {
             return Err(BadPack::Malformed);
         }
@@ -240,7 +269,8 @@ impl Pack {
                 apply(base, &object.content)?
             }
         };
-        self.kept = self.kept.saturating_add(content.len());
+        self.work += content.len();
+        self.kept = self.kept.saturating_add(content.len() + COMMIT_OVERHEAD);
         if self.kept > MAX_KEPT {
             return Err(BadPack::TooMuch);
         }
@@ -249,7 +279,8 @@ impl Pack {
         hash.update(&content);
         let id: Id = hash.finalize().into();
         self.offsets.insert(object.from, id);
-        self.commits.insert(id, content.into());
+        // Without its spare capacity, which is far larger than most commits.
+        self.commits.insert(id, content.into_boxed_slice().into());
         Ok(())
     }
 }

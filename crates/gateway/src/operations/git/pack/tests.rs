@@ -4,6 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
 use super::*;
 
 fn git(at: &Path, arguments: &[&str], input: &str) -> Vec<u8> {
@@ -61,9 +64,12 @@ fn a_branch_that_moves_forward_is_shown() {
         let read = read(&bytes, step).unwrap();
         assert!(read.is_over(), "{step}");
         assert_eq!(read.commits.len(), 50);
-        assert!(read.shows(&ids[9], &ids[59]) && read.shows(&ids[40], &ids[59]));
-        assert!(!read.shows(&ids[59], &ids[9]));
-        assert!(!read.shows(&ids[8], &ids[59]), "not in the pack, and no parent in it");
+        assert!(read.shows(&ids[9], &ids[59], &[]) && read.shows(&ids[40], &ids[59], &[]));
+        assert!(!read.shows(&ids[59], &ids[9], &[]));
+        assert!(!read.shows(&ids[8], &ids[59], &[]), "not in the pack, and no parent in it");
+        let shallow = &ids[20..21];
+        assert!(read.shows(&ids[20], &ids[59], shallow));
+        assert!(!read.shows(&ids[9], &ids[59], shallow), "the server would lose it");
     }
 }
 
@@ -91,7 +97,7 @@ fn another_history_is_not_shown() {
     let bytes = pack(at, &format!("{other}\n"));
     let read = read(&bytes, 100).unwrap();
     assert!(read.is_over() && read.commits.len() == 1);
-    assert!(!read.shows(&ids[2], &other), "a message is no parent");
+    assert!(!read.shows(&ids[2], &other, &[]), "a message is no parent");
 }
 
 #[test]
@@ -107,6 +113,28 @@ fn what_is_no_pack_is_refused() {
     // A commit that says it has a terabyte.
     let huge = b"PACK\0\0\0\x02\0\0\0\x01\x90\x80\x80\x80\x80\x80\x40";
     assert_eq!(read(huge, 100).unwrap_err(), BadPack::TooMuch);
+}
+
+/// A pack of commits of four bytes each.
+fn tiny_commits(count: u32) -> Vec<u8> {
+    let mut bytes = b"PACK\0\0\0\x02".to_vec();
+    bytes.extend_from_slice(&count.to_be_bytes());
+    for number in 0..count {
+        bytes.push(0x14);
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::none());
+        encoder.write_all(&number.to_be_bytes()).unwrap();
+        bytes.extend_from_slice(&encoder.finish().unwrap());
+    }
+    bytes.extend_from_slice(&[0; TRAILER]);
+    bytes
+}
+
+/// GW-28/commits: few bytes of content, many entries.
+#[test]
+fn kept_commits_count_with_their_entries() {
+    assert_eq!(read(&tiny_commits(30_000), 4096).unwrap_err(), BadPack::TooMuch);
+    let some = read(&tiny_commits(1000), 4096).unwrap();
+    assert!(some.is_over() && some.commits.len() == 1000);
 }
 
 #[test]
