@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::commands::{Commands, Reader, Update};
 use super::pack::MAX_KEPT;
-use super::pushed::{Pushed, Verdict};
+use super::pushed::{Pushed, Scan, Verdict};
 use super::route::{Route, Service};
 use super::source::Source;
 use super::{Git, Refused, approve, default_branch, note, report, set_type, to_upstream, uri};
@@ -153,7 +153,9 @@ async fn send(
     let verdict = Verdict::default();
     let head = commands.written();
     let body = if commands.has_pack() {
-        let pushed = Pushed::new(head, ahead, source, forward_only, verdict.clone());
+        let scan =
+            Scan::new(forward_only, commands.shallow.clone(), asked.operation.max_body, room);
+        let pushed = Pushed::new(head, ahead, source, scan, verdict.clone());
         Inner::Streamed(pushed.boxed_unsync())
     } else {
         // Nothing may follow, so nothing does.
@@ -166,7 +168,7 @@ async fn send(
     let mut headers = to_upstream(asked, client, Service::Receive);
     set_type(&mut headers, "application/x-git-receive-pack-request");
     *upstream.headers_mut() = headers;
-    let held = Held { bytes: Bytes::new(), room };
+    let held = Held { bytes: Bytes::new(), room: None };
     // The upstream's error is only that the pack was cut.
     let sent = forward(asked, upstream, held, reservation, None).await;
     sent.map_err(|refusal| verdict.refusal().unwrap_or(refusal))

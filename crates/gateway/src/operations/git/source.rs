@@ -13,8 +13,10 @@ use http_body::{Body as _, Frame, SizeHint};
 use crate::body::Inner;
 use crate::operations::refuse::Refusal;
 
-/// Packed bytes that are unpacked at once: a thousandfold of it is in memory for a moment.
-const STEP: usize = 2 << 10;
+/// Unpacked bytes after which a piece is complete.
+const PIECE: usize = 64 << 10;
+/// Bytes read and unpacked before other tasks of the thread have their turn.
+pub(super) const MAX_WORK: usize = 1 << 20;
 /// Of a member of gzip: its head without any option, and its end.
 const HEAD: usize = 10;
 const END: usize = 8;
@@ -25,6 +27,8 @@ pub(super) struct Source {
     body: Inner,
     gunzip: Option<Gunzip>,
     packed: Bytes,
+    /// Bytes read and unpacked since the task last yielded.
+    work: usize,
     most: u64,
     left: u64,
 }
@@ -59,7 +63,7 @@ impl Source {
             (Some(one), None) if one == "gzip" || one == "x-gzip" => Some(Gunzip::default()),
             _ => return Err(Refusal::Invalid("the body has an unknown encoding".to_owned())),
         };
-        Ok(Self { body, gunzip, packed: Bytes::new(), most, left: most })
+        Ok(Self { body, gunzip, packed: Bytes::new(), work: 0, most, left: most })
     }
 
     /// The bytes that are still to come, if that is known.
@@ -84,11 +88,20 @@ impl Source {
             if let Some(gunzip) = &mut self.gunzip
                 && !self.packed.is_empty()
             {
-                let step = self.packed.len().min(STEP);
-                let unpacked = gunzip.unpack(&self.packed.split_to(step));
+                if self.work >= MAX_WORK {
+                    self.work = 0;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                let before = self.packed.len();
+                let unpacked = gunzip.unpack(&mut self.packed);
+                self.work += before - self.packed.len();
                 match unpacked {
                     Ok(empty) if empty.is_empty() => continue,
-                    Ok(bytes) => return Poll::Ready(Some(self.count(bytes.into()))),
+                    Ok(bytes) => {
+                        self.work += bytes.len();
+                        return Poll::Ready(Some(self.count(bytes.into())));
+                    }
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 }
             }
@@ -161,7 +174,8 @@ impl Gunzip {
         self.is_inflated && self.end == END
     }
 
-    fn unpack(&mut self, mut packed: &[u8]) -> Result<Vec<u8>, SourceError> {
+    /// Unpacks one piece, which may leave some of `packed` for the next.
+    fn unpack(&mut self, packed: &mut Bytes) -> Result<Vec<u8>, SourceError> {
         let missing = packed.len().min(HEAD - self.head.len());
         self.head.extend_from_slice(packed.get(..missing).unwrap_or_default());
         packed.advance(missing);
@@ -169,12 +183,15 @@ impl Gunzip {
             return Err(SourceError::Packed);
         }
         let mut unpacked = Vec::new();
-        while !packed.is_empty() && !self.is_inflated {
+        while !packed.is_empty() && !self.is_inflated && unpacked.len() < PIECE {
             let taken = inflate(&mut self.inflate, packed, &mut unpacked)?;
             self.is_inflated = taken.is_end;
             packed.advance(taken.bytes);
         }
-        self.end += packed.len();
+        if self.is_inflated {
+            self.end += packed.len();
+            packed.clear();
+        }
         // Servers do not agree on what follows the end.
         if self.end > END { Err(SourceError::Packed) } else { Ok(unpacked) }
     }
@@ -251,6 +268,31 @@ mod tests {
         cut.pop();
         assert!(matches!(read(cut, 100).await, Err(SourceError::Packed)));
         assert!(matches!(read(b"0000".to_vec(), 100).await, Err(SourceError::Packed)));
+    }
+
+    /// GW-28/turns: few bytes that become many leave other tasks their turn.
+    #[test]
+    fn unpacking_yields() {
+        const SIZE: usize = 64 << 20;
+        let bomb = packed(&vec![0; SIZE]);
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
+        let mut source = Source::new(&headers, Inner::Whole(bomb.into()), u64::MAX).unwrap();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let (mut sum, mut turns) = (0, 0);
+        loop {
+            match source.poll_next(&mut context) {
+                Poll::Ready(Some(piece)) => {
+                    let piece = piece.unwrap();
+                    assert!(piece.len() <= 2 * PIECE);
+                    sum += piece.len();
+                }
+                Poll::Ready(None) => break,
+                Poll::Pending => turns += 1,
+            }
+        }
+        assert_eq!(sum, SIZE);
+        assert!(turns >= 32, "{turns}");
     }
 
     #[test]
