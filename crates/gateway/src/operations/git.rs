@@ -37,7 +37,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::config::{Approve, Settings};
 use super::headers;
-use super::http::{body_of, forward, reserve};
+use super::http::{body_up_to, forward, reserve};
 use super::operation::{Does, Operation};
 use super::read::Held;
 use super::refuse::Refusal;
@@ -54,6 +54,9 @@ use source::Source;
 /// for 600 seconds.
 const APPROVAL_SECONDS: u64 = 300;
 const MAX_APPROVAL_SECONDS: u64 = 3600;
+/// Bytes that a client has and wants in a fetch. They are held until the answer's end; `max_body`
+/// is for pushes, which are not.
+const MAX_FETCH: u64 = 8 << 20;
 /// Some servers answer git's clients only.
 const USER_AGENT: &str = "git/belljar";
 
@@ -77,6 +80,8 @@ pub(crate) enum InvalidGit {
     Repositories,
     #[error("`approval_seconds` can be 1 to {MAX_APPROVAL_SECONDS}")]
     Approval,
+    #[error("`deletions` needs `force`: a branch that was deleted can be created anew elsewhere")]
+    Deletions,
     #[error("`api` needs `forge`")]
     Api,
     #[error("the API of the forge cannot be used")]
@@ -93,6 +98,11 @@ impl Git {
         if !(1..=MAX_APPROVAL_SECONDS).contains(&approval_seconds) {
             return Err(InvalidGit::Approval);
         }
+        let allows_force = settings.force.unwrap_or(false);
+        let allows_deletions = settings.deletions.unwrap_or(false);
+        if allows_deletions && !allows_force {
+            return Err(InvalidGit::Deletions);
+        }
         let forge = match settings.forge {
             Some(kind) => Some(Forge::new(kind, settings, tls).map_err(InvalidGit::Forge)?),
             None if settings.api.is_some() => return Err(InvalidGit::Api),
@@ -102,8 +112,8 @@ impl Git {
             repositories,
             branches: settings.branches.clone().unwrap_or_else(|| vec!["*".to_owned()]),
             allows_default: settings.default_branch.unwrap_or(false),
-            allows_force: settings.force.unwrap_or(false),
-            allows_deletions: settings.deletions.unwrap_or(false),
+            allows_force,
+            allows_deletions,
             approve: settings.approve.unwrap_or_default(),
             approval_seconds,
             forge,
@@ -209,7 +219,7 @@ async fn fetch(
 ) -> Result<Answer, Refusal> {
     let (head, body) = request.into_parts();
     let unpacked = Source::new(&head.headers, body, u64::MAX)?;
-    let held = body_of(asked, Inner::Streamed(unpacked.boxed_unsync())).await?;
+    let held = body_up_to(asked, Inner::Streamed(unpacked.boxed_unsync()), MAX_FETCH).await?;
     let reservation = reserve(asked, Amount { requests: 1, ..Amount::default() }).await?;
     let mut upstream = Request::new(Inner::from(held.bytes.clone()));
     *upstream.method_mut() = Method::POST;
@@ -284,5 +294,35 @@ impl Operation {
     /// Time until the head of an answer.
     fn answer_timeout(&self) -> Duration {
         Duration::from_secs(self.timeouts.answer_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls::{RootCertStore, crypto};
+
+    use super::*;
+
+    fn git(more: &str) -> Result<Git, InvalidGit> {
+        let provider = Arc::new(crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let text = format!(
+            "kind = \"git\"\nupstream = \"https://git.example.com\"\nrepositories = [\"a/*\"]\n{more}"
+        );
+        Git::new(&toml::from_str(&text).unwrap(), &Arc::new(tls))
+    }
+
+    /// A deletion and a push of the same branch are a forced push.
+    #[test]
+    fn deletions_need_force() {
+        assert!(git("").is_ok() && git("force = true").is_ok());
+        assert!(git("force = true\ndeletions = true").is_ok());
+        for wrong in ["deletions = true", "force = false\ndeletions = true"] {
+            assert!(matches!(git(wrong), Err(InvalidGit::Deletions)), "{wrong}");
+        }
     }
 }

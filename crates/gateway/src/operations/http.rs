@@ -49,11 +49,16 @@ pub(super) async fn ask(
 }
 
 pub(super) async fn body_of(asked: &Asked, body: Inner) -> Result<Held, Refusal> {
+    body_up_to(asked, body, asked.operation.max_body).await
+}
+
+/// Reads a body that has `most` bytes at most.
+pub(super) async fn body_up_to(asked: &Asked, body: Inner, most: u64) -> Result<Held, Refusal> {
     let operation = &asked.operation;
     let within = Duration::from_secs(operation.timeouts.body_seconds);
     let room = &asked.session.shared.desk.room;
-    read::read(body, operation.max_body, within, room).await.map_err(|error| match error {
-        ReadError::TooLarge => Refusal::TooLarge(operation.max_body),
+    read::read(body, most, within, room).await.map_err(|error| match error {
+        ReadError::TooLarge => Refusal::TooLarge(most),
         ReadError::Slow => Refusal::Slow,
         ReadError::NoRoom => Refusal::NoRoom,
         ReadError::Gone => Refusal::Gone,
