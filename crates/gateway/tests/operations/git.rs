@@ -344,6 +344,20 @@ async fn every_command_is_judged() {
     assert!(control.is_ok && rig.server.tip("trunk").is_none(), "{id}, control: {}", control.text);
 }
 
+/// The gateway's own lookups spend the budget too, and stop when it is spent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lookup_of_the_default_branch_costs_a_request() {
+    let rig = Rig::start("budget = { requests = 1 }\n").await;
+    let draft = br#"{"title": "Fix it", "source": "agent/fix"}"#;
+    let opened = rig.raw(Method::POST, "/acme/widget/merge-requests", draft).await;
+    assert_eq!(opened.status, StatusCode::PAYMENT_REQUIRED, "{opened:?}");
+    let seen: Vec<_> = rig.server.seen().into_iter().map(|seen| seen.target).collect();
+    assert!(seen.len() == 1 && seen[0].contains("/info/refs"), "{seen:?}");
+    let again = rig.raw(Method::POST, "/acme/widget/merge-requests", draft).await;
+    assert_eq!(again.status, StatusCode::PAYMENT_REQUIRED, "{again:?}");
+    assert_eq!(rig.server.seen().len(), 1, "no lookup without a budget");
+}
+
 /// Requests that are small outside and large inside, or whose lengths are lies.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_bounded() {
