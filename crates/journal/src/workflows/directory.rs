@@ -223,8 +223,9 @@ impl Inner {
             if over.contains(&id) {
                 continue;
             }
-            let found = self.content_if_readable(&id);
-            let Some(Content { tenant, record, .. }) = found else { continue };
+            let Some(Content { tenant, record, .. }) = self.content_if_readable(&id) else {
+                continue;
+            };
             if record.row.outcome.is_some() {
                 over.insert(id);
             } else {

@@ -37,7 +37,8 @@ pub(super) struct Update {
 /// All that the head says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Commands {
-    shallow: Vec<String>,
+    /// Commits whose parents the client does not have, and the server may cut off.
+    pub(super) shallow: Vec<String>,
     pub(super) updates: Vec<Update>,
     capabilities: Vec<String>,
 }
