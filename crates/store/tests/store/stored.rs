@@ -93,7 +93,7 @@ async fn a_node_cannot_charge_a_tenant_that_has_nothing_on_it() {
     assert_eq!(store.put_stored(one, &sent).await.unwrap(), 1);
 }
 
-/// What a node makes up costs a tenant no more than a bound.
+/// Figures that a node makes up cost a tenant no more than a bound.
 #[tokio::test]
 async fn figures_of_a_node_are_clamped() {
     let store = store().await;
