@@ -36,6 +36,7 @@ const BODIES: &[(&str, &str)] = &[
         "CreateWebhook",
         r#"{"url": "https://hooks.example.com/belljar", "kinds": ["run.ended", "run.waiting"]}"#,
     ),
+    ("DecideApproval", r#"{"decision": "approve"}"#),
     (
         "CreateWorkflow",
         r#"{"definition": "name = \"count\"\n[steps.lines]\nkind = \"call\"\ncall = { script = \"seq 3 | wc -l\" }\n"}"#,
@@ -75,7 +76,9 @@ mod tests {
 
     use super::*;
     use crate::{Content, Operation};
-    use crate::{call, checkpoint, context, file, network, run, sandbox, webhook, workflow};
+    use crate::{
+        approval, call, checkpoint, context, file, network, run, sandbox, webhook, workflow,
+    };
 
     fn read<T: DeserializeOwned>(body: &str) -> Result<(), serde_json::Error> {
         serde_json::from_str::<T>(body).map(drop)
@@ -108,6 +111,7 @@ mod tests {
                 "AnswerRun" => read::<run::AnswerRun>(body),
                 "RetryRun" => read::<run::RetryRun>(body),
                 "CreateWebhook" => read::<webhook::CreateWebhook>(body),
+                "DecideApproval" => read::<approval::DecideApproval>(body),
                 "CreateWorkflow" => read::<workflow::CreateWorkflow>(body),
                 other => panic!("what does {other} read?"),
             };
