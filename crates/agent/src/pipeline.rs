@@ -202,6 +202,11 @@ impl Pipeline {
         }
     }
 
+    /// Returns true if a message of this turn was taken.
+    pub(crate) fn has_accepted(&self, turn: u32) -> bool {
+        self.accepted_turn == turn
+    }
+
     /// The agent whose message is missing.
     pub(crate) fn role(&self) -> Role {
         match (&self.plan, &self.current) {

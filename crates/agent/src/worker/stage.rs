@@ -93,6 +93,10 @@ impl Work<'_> {
 
     /// Takes an agent's message, or says what is wrong with it.
     async fn hand_in(&self, call: &Call, pipeline: &Pipeline) -> Result<(), WorkError> {
+        // A worker that was killed had written the message, and not the end of its call.
+        if pipeline.has_accepted(call.call.turn) {
+            return self.finish(call, None, Heard::done("Accepted.")).await;
+        }
         match self.read_message(call, pipeline) {
             Ok(message) => {
                 let (turn, round) = (call.call.turn, pipeline.round);
