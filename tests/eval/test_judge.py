@@ -1,4 +1,4 @@
-"""What counts as right, and what does not.
+"""Scores of answers that are right, and of answers that are not.
 
 The cases of cases.json are also those of `belljar eval`, which reads `@name[value]` in the same way.
 """

@@ -56,14 +56,24 @@ impl Work<'_> {
             return self.finish(call, None, heard).await;
         }
         let Some(sandbox) = self.sandbox().await? else { return self.attach().await };
+        self.record_start(call, sandbox, &asked).await
+    }
+
+    /// Records that the sandbox is asked for a call.
+    pub(super) async fn record_start(
+        &self,
+        call: &Call,
+        sandbox: SandboxId,
+        asked: &Asked,
+    ) -> Result<(), WorkError> {
         let started = ToolStarted {
             call: call.call.clone(),
             exec: call.call.exec(&self.lease.address.run, 1),
             attempt: 1,
             sandbox,
             generation: self.lease.generation,
-            timeout_ms: self.time_for(&asked),
-            cpu_ms: self.cpu_for(&asked),
+            timeout_ms: self.time_for(asked),
+            cpu_ms: self.cpu_for(asked),
         };
         self.append(NewEvent::new(started)).await.map(drop)
     }

@@ -12,7 +12,6 @@ use belljar_api::sandbox::Keep;
 use belljar_client::Error;
 use belljar_journal::event::{
     ErrorCategory, SandboxAttached, SnapshotRefused, SnapshotTaken, StageMessage, ToolFault,
-    ToolStarted,
 };
 use belljar_journal::{Call, INSTALL_CALL, NewEvent, QUESTION_CALL, RUN_CALL, STAGE_CALL_PREFIX};
 use belljar_model::{EndReason, SandboxId};
@@ -186,16 +185,7 @@ impl Work<'_> {
                 return self.finish(call, None, Heard::fault("arguments", unfit.to_string())).await;
             }
         };
-        let started = ToolStarted {
-            call: call.call.clone(),
-            exec: call.call.exec(&self.lease.address.run, 1),
-            attempt: 1,
-            sandbox,
-            generation: self.lease.generation,
-            timeout_ms: self.time_for(&asked),
-            cpu_ms: self.cpu_for(&asked),
-        };
-        self.append(NewEvent::new(started)).await.map(drop)
+        self.record_start(call, sandbox, &asked).await
     }
 
     /// Returns true if the program asks for more memory than a sandbox may have.

@@ -48,8 +48,9 @@ pub(super) fn of_a_killed_gateway() {
     let logs = folder.path().join("charges");
     let mut first = Gateway::start_with(&settings, Some(&logs));
     let token = first.token();
-    let whole = ask(&first, &token, "hi", "message_stop");
-    let cut = ask(&first, &token, "cut me", "one");
+    let (whole, _client) = ask(&first, &token, "hi", "message_stop");
+    // Its client stays: one that leaves is charged for the part that it was sent.
+    let (cut, _client_of_cut) = ask(&first, &token, "cut me", "one");
     assert!(!cut.contains("message_stop"), "{cut}");
     assert_bounded(&logs);
     kill(first);
@@ -138,8 +139,8 @@ impl Gateway {
     }
 }
 
-/// Asks the model, and reads its stream until `last` is there.
-fn ask(gateway: &Gateway, token: &str, text: &str, last: &str) -> String {
+/// Asks the model, and reads its stream until `last` is there. The connection stays open.
+fn ask(gateway: &Gateway, token: &str, text: &str, last: &str) -> (String, UnixStream) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_nonblocking(true).unwrap();
     let connection = ToGateway::Connection { sandbox: sandbox(2), belongs: Belongs::default() };
@@ -163,7 +164,7 @@ fn ask(gateway: &Gateway, token: &str, text: &str, last: &str) -> String {
         assert!(count > 0, "it ended: {said}");
         said.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
-    said
+    (said, ours)
 }
 
 fn kill(mut gateway: Gateway) {
