@@ -3,10 +3,15 @@
 mod coder;
 mod debugger;
 mod planner;
+mod words;
 
 pub use coder::code;
 pub use debugger::{Failure, diagnose};
 pub use planner::{PlanRequest, plan};
+
+/// The tasks that the rules know, for texts that name none of them.
+const KNOWN: &str = "They know mean, median and stdev, Fibonacci numbers, primes, a table with \
+                     polars or pandas, and chunks with lodash.";
 
 /// A task that the rules know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +51,8 @@ impl Task {
 
     /// Finds the task in the words of a request or of a plan.
     fn find(text: &str) -> Option<Self> {
-        let text = text.to_lowercase();
-        let named = TASKS.iter().find(|(word, _)| text.contains(word));
+        let is_in = |known: &str| words::words(text).any(|word| words::is_form_of(&word, known));
+        let named = TASKS.iter().find(|(word, _)| is_in(word));
         named.map(|(_, task)| *task)
     }
 }
@@ -60,7 +65,7 @@ mod tests {
     use crate::message::{CodeArtifact, ExecutionResult, Language, Output, Preparation};
 
     fn planned(question: &str) -> crate::Plan {
-        plan(&PlanRequest { question: question.to_owned(), hints: Vec::new() }).unwrap()
+        plan(&PlanRequest { question: question.to_owned(), ..PlanRequest::default() }).unwrap()
     }
 
     pub(super) fn failed(output: &str, category: Category) -> ExecutionResult {
@@ -145,10 +150,64 @@ mod tests {
 
     #[test]
     fn the_rules_say_what_they_do_not_know() {
-        let request = PlanRequest { question: "Paint a house".to_owned(), hints: Vec::new() };
+        let request =
+            PlanRequest { question: "Paint a house".to_owned(), ..PlanRequest::default() };
         assert!(plan(&request).unwrap_err().contains("median"));
         // A hint of a human is read like the request.
         let hints = vec!["the first primes will do".to_owned()];
         assert!(plan(&PlanRequest { hints, ..request }).is_ok());
+    }
+
+    #[test]
+    fn numbers_of_the_request_are_in_the_program() {
+        for (question, part) in [
+            ("mean and median of 3, 5.5 and -9", "numbers = [3, 5.5, -9]"),
+            ("A Node script for the mean of [3, 5]", "const numbers = [3, 5];"),
+            ("Print the first 7 Fibonacci numbers", "range(7)"),
+            ("Print the first 7 Fibonacci numbers in JavaScript", "i < 7;"),
+            ("the first 30 primes", "len(primes) < 30"),
+            ("the first 30 primes in JavaScript", "primes.length < 30"),
+        ] {
+            let artifact = code(&planned(question)).unwrap();
+            assert!(artifact.code.contains(part), "{question}: {}", artifact.code);
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_not_understood_is_refused() {
+        for (question, why) in [
+            ("mean and median of value", "`value`"),
+            ("average revenue by region with pandas", "`average`"),
+            ("Print Fibonacci numbers below 100", "`below`"),
+            ("the 12th prime", "`12th`"),
+            ("mean of 50 numbers", "found 50"),
+            ("the first 0 primes", "found 0"),
+            ("Who is the prime minister?", "`who`"),
+            ("the meaning of life", "They know mean"),
+        ] {
+            let request = PlanRequest { question: question.to_owned(), ..PlanRequest::default() };
+            let error = plan(&request).unwrap_err();
+            assert!(error.contains(why), "{question}: {error}");
+        }
+    }
+
+    #[test]
+    fn data_is_left_to_the_default_agent() {
+        let question = "Write a script that computes the mean of a list of numbers".to_owned();
+        let files = vec!["deals.csv".to_owned()];
+        let error = plan(&PlanRequest { question, files, hints: Vec::new() }).unwrap_err();
+        assert!(error.contains("`deals.csv`") && error.contains("without `--agent"), "{error}");
+    }
+
+    #[test]
+    fn a_plan_of_another_planner_is_coded_only_if_it_is_understood() {
+        let known = planned("mean and median of a list of numbers");
+        for plan in [
+            crate::Plan { task: "mean of the revenue column".into(), ..known.clone() },
+            crate::Plan { inputs: vec!["deals.csv".into()], ..known.clone() },
+        ] {
+            assert!(code(&plan).is_err(), "{plan:?}");
+        }
+        assert!(code(&known).is_ok());
     }
 }

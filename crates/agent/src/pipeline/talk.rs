@@ -62,7 +62,9 @@ fn inputs(role: Role, pipeline: &Pipeline, view: &RunView) -> Vec<Block> {
     if role == Role::Planner {
         let Some(created) = &view.created else { return blocks };
         let question = created.question.trim().to_owned();
-        blocks.push(named(REQUEST, &PlanRequest { question, hints: pipeline.hints.clone() }));
+        let files = created.datasets.iter().map(|dataset| dataset.name.clone()).collect();
+        let hints = pipeline.hints.clone();
+        blocks.push(named(REQUEST, &PlanRequest { question, hints, files }));
         blocks.push(Block::text(anchor(created.now)));
     } else if let Some(plan) = &pipeline.plan {
         blocks.push(named(PLAN, plan));

@@ -389,7 +389,10 @@ fn a_message_is_worked_on_as_the_call_that_it_asks_for() {
 /// The rules answer in the form of a model, for each role and from the same conversation.
 #[tokio::test]
 async fn rules_play_each_agent_from_the_conversation() {
+    let question = "Write a Python script that computes the mean of a list";
     let mut tale = Tale::new();
+    let Body::RunCreated(created) = &mut tale.0.0[0].body else { panic!("no run") };
+    question.clone_into(&mut created.question);
     let answered = async |tale: &Tale| {
         let conversation = tale.conversation();
         let options = Options::new("heuristic", 100);
@@ -399,7 +402,7 @@ async fn rules_play_each_agent_from_the_conversation() {
         };
         (call.name.clone(), call.input.parse::<Value>().unwrap())
     };
-    let request = PlanRequest { question: QUESTION.into(), hints: Vec::new() };
+    let request = PlanRequest { question: question.into(), ..PlanRequest::default() };
     let (tool, input) = answered(&tale).await;
     assert_eq!(tool, "submit_plan");
     let expected = plan(&request).unwrap();

@@ -2,63 +2,38 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Task;
+use super::words::{OPENING, understand, words};
+use super::{KNOWN, Task};
 use crate::message::{Language, Output, Plan};
 
 /// The Planner's input.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRequest {
     pub question: String,
     /// Answers of a human to earlier questions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
+    /// The names of the data files that the program can read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
-
-/// Words before the verb of a request.
-const OPENING: &[&str] = &[
-    "please",
-    "can",
-    "could",
-    "you",
-    "i",
-    "want",
-    "need",
-    "write",
-    "make",
-    "create",
-    "me",
-    "a",
-    "an",
-    "the",
-    "small",
-    "simple",
-    "python",
-    "javascript",
-    "js",
-    "node",
-    "node.js",
-    "script",
-    "program",
-    "code",
-    "that",
-    "which",
-    "to",
-    "in",
-    "using",
-    "for",
-];
 
 /// Reads the language, the libraries and the task off the words of a request.
 pub fn plan(request: &PlanRequest) -> Result<Plan, String> {
+    if let Some(file) = request.files.first() {
+        return Err(format!(
+            "Fixed rules write programs here, without a language model, and none of theirs reads \
+             `{file}`. Ask without `--agent pipeline`: the rules of the default agent answer \
+             questions about data."
+        ));
+    }
     // The last words of a human count most.
     let mut texts = request.hints.iter().rev().chain([&request.question]);
     let known = texts.find_map(|text| Some((text, Task::find(text)?)));
     let Some((text, task)) = known else {
-        return Err("Fixed rules plan here, without a language model. They know mean, median and \
-                    stdev, Fibonacci numbers, primes, a table with polars or pandas, and chunks \
-                    with lodash."
-            .to_owned());
+        return Err(format!("Fixed rules plan here, without a language model. {KNOWN}"));
     };
+    understand(text, task)?;
     let dependencies = match task {
         Task::Frame(library) => vec![library.to_owned()],
         Task::Chunks => vec!["lodash".to_owned()],
@@ -75,11 +50,9 @@ pub fn plan(request: &PlanRequest) -> Result<Plan, String> {
 }
 
 fn language(text: &str) -> Language {
-    let is_named = |word: &str| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-        ["javascript", "js", "node", "node.js", "nodejs"].contains(&word.as_str())
-    };
-    if text.split_whitespace().any(is_named) { Language::Javascript } else { Language::Python }
+    let is_named =
+        |word: String| ["javascript", "js", "node", "node.js", "nodejs"].contains(&word.as_str());
+    if words(text).any(is_named) { Language::Javascript } else { Language::Python }
 }
 
 /// The task in words that are never the request's own.
