@@ -53,6 +53,7 @@ fn has_field(line: &str, field: &str) -> bool {
         || line.split([',', '{']).any(begins)
         || line.ends_with(&format!(".{field}]"))
         || line == format!("[{field}]")
+        || line == format!("[[{field}]]")
 }
 
 #[cfg(test)]

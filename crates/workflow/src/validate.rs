@@ -102,6 +102,10 @@ pub fn parse(text: &str) -> Result<Definition, DefinitionError> {
         })?
     };
     check_size(text, &value)?;
+    if value.get("steps").is_some_and(|steps| !steps.is_object()) {
+        let message = "`steps` is a table with one table for each step: `[steps.NAME]`";
+        return Err(DefinitionError::one(line_of(text, None, Some("steps")), message.to_owned()));
+    }
     // Each step by itself, so that an error has its step.
     let steps = value.get("steps").and_then(Value::as_object);
     let mut problems = Vec::new();

@@ -304,7 +304,10 @@ pub(crate) async fn a_run_waits_is_looked_at_and_goes_on(world: &World) {
     assert_eq!(&api.get(&format!("{files}note")).await.body[..], b"one\n");
     let wider = json!({ "budget": { "turns": 77 } }).to_string();
     let wider = api.send("PATCH", &path, wider).await.json(202);
-    assert_eq!((&wider["state"], &wider["asked"]), (&"paused".into(), &json!(["budget"])));
+    assert_eq!(wider["state"], "paused");
+    // Its worker may have taken it before the answer was written.
+    let is_asked = wider["asked"] == json!(["budget"]);
+    assert!(is_asked || wider["budget"]["turns"] == 77, "{wider}");
     api.send("POST", &format!("{path}/resume"), "").await.json(202);
     let rest = events.rest().await;
     assert_eq!(rest.last().unwrap()["outcome"], "answered");

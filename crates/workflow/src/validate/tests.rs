@@ -54,6 +54,14 @@ fn mistakes_are_found_with_their_lines() {
 }
 
 #[test]
+fn a_list_of_steps_is_told_what_steps_are() {
+    let list = "name = \"n\"\n[[steps]]\nid = \"a\"\nkind = \"call\"\n";
+    let DefinitionError(problems) = check(list).unwrap_err();
+    assert!(problems[0].message.contains("[steps.NAME]"), "{problems:?}");
+    assert_eq!(problems[0].line, Some(2));
+}
+
+#[test]
 fn a_cycle_is_named() {
     let text = GOOD.replacen(
         "outputs = [\"clean.csv\"]",
