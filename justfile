@@ -163,6 +163,14 @@ git *args: suites
 frameworks *args: suites
     tests/frameworks/run "$@"
 
+# The programs of pages below docs/how-to, with the real packages that they join. Takes names of pages.
+how-to *args: suites
+    tests/how-to/run "$@"
+
+# docs/how-to/temporal.md on Temporal's own server: workers are killed and stopped, runs and charges are counted.
+temporal: suites
+    tests/how-to/run temporal
+
 # 183 questions of DABench through `belljar ask`, with an oracle in the model's place: right, turns, overhead, cost, cached prefix.
 eval *args: suites
     tests/eval/run "$@"

@@ -248,6 +248,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("agents", &["just agents"]),
     always("git", &["just git"]),
     always("frameworks", &["just frameworks"]),
+    always("how-to", &["just how-to"]),
     always("faults", &["just faults"]),
     always("faults-random", &["just faults --random 1800 --seed 19"]),
     always("schemathesis", &["just schemathesis"]),
