@@ -32,6 +32,7 @@ def run(cluster, nodes):
     listening = threading.Thread(target=listen, args=(cluster, seen, opened), daemon=True)
     listening.start()
     opened.wait(60)
+    await_nodes(cluster, nodes)
     made = [create(cluster, number) for number in range(SANDBOXES)]
     try:
         if len({id[:MARK] for id in made}) != nodes:
@@ -54,8 +55,18 @@ def run(cluster, nodes):
     return wrong
 
 
-def create(cluster, number):
-    body = {"metadata": {"across": "yes", "number": str(number)}}
+def await_nodes(cluster, nodes):
+    """Waits until every node takes sandboxes: the cluster is ready as soon as one of them is warm."""
+    taking, deadline = set(), time.monotonic() + 120
+    while len(taking) < nodes and time.monotonic() < deadline:
+        id = create(cluster, len(taking), across="no")
+        taking.add(id[:MARK])
+        ask(cluster.data, cluster.key, "DELETE", f"/sandboxes/{id}")
+        time.sleep(0.2)
+
+
+def create(cluster, number, across="yes"):
+    body = {"metadata": {"across": across, "number": str(number)}}
     return ask(cluster.api, cluster.key, "POST", "/v1/sandboxes", body)[0]["id"]
 
 
