@@ -18,6 +18,7 @@ mod keeper;
 mod network;
 mod obey;
 mod outbox;
+mod recover;
 mod replay;
 mod stage;
 mod tape;
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 use belljar_client::Client;
 use belljar_journal::event::{
-    Body, Brief, Brought, Dataset, Event, Injected, InjectedMessage, Limit, LlmFailed, LlmTrouble,
+    Body, Brief, Brought, Dataset, Event, Injected, InjectedMessage, Limit,
 };
 use belljar_journal::{
     Address, AppendError, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError, NewEvent,
@@ -393,18 +394,7 @@ impl<'w> Work<'w> {
             Step::Over => return Ok(Round::Left(Left::Finished)),
             Step::Rest => return Ok(Round::Left(Left::Paused)),
             Step::Obey(pending) => self.obey(pending).await?,
-            Step::Lost(asked) => {
-                let failed = LlmFailed {
-                    turn: asked.turn,
-                    asked: asked.seq,
-                    trouble: LlmTrouble::Lost,
-                    message: "the worker died before it recorded the answer".to_owned(),
-                    // The provider may have answered: the request counts as the most it can cost.
-                    nano_dollars: asked.reservation.unwrap_or(0),
-                    micros: 0,
-                };
-                self.append(NewEvent::new(failed)).await?;
-            }
+            Step::Lost(asked) => self.recover(asked).await?,
             Step::Limit(hit) => drop(self.append(NewEvent::new(hit)).await?),
             Step::Warn { left } => {
                 let (kind, text) = self.facts.texts.turns_left(left);

@@ -188,6 +188,42 @@ impl Journal for Directory {
         self.blocking(move |shelf| shelf.get_blob(&run, &blob))
     }
 
+    fn keep_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+        answer: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        let run = run.clone();
+        self.blocking(move |shelf| {
+            let kept = shelf.answers(&run).keep(&run.run, asked, &answer);
+            kept.map_err(Failure::new)
+        })
+    }
+
+    fn kept_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, ReadError>> {
+        let run = run.clone();
+        self.blocking(move |shelf| {
+            let found = shelf.answers(&run).find(&run.run, asked);
+            found.map_err(|error| ReadError::from(Failure::new(error)))
+        })
+    }
+
+    fn forget_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        let run = run.clone();
+        self.blocking(move |shelf| {
+            shelf.answers(&run).forget(&run.run, asked).map_err(Failure::new)
+        })
+    }
+
     fn bells(&self) -> &Bells {
         self.shelf.bells()
     }

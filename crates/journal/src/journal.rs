@@ -26,7 +26,7 @@ use time::OffsetDateTime;
 
 use crate::blob::BlobRef;
 use crate::error::{
-    AppendError, BlobError, ClaimError, CreateError, LeaseError, ReadError, RequestError,
+    AppendError, BlobError, ClaimError, CreateError, Failure, LeaseError, ReadError, RequestError,
 };
 use crate::event::{Body, ControlRequested, Event, ForkedFrom, RunCreated};
 use crate::key::Key;
@@ -460,6 +460,35 @@ pub trait Journal: fmt::Debug + Send + Sync {
         run: &'a Address,
         blob: &'a BlobRef,
     ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>>;
+
+    /// Keeps a model's answer until its event is written, so that it outlives this process: a
+    /// provider is not asked twice for what it has answered. `asked` is the number of the request.
+    fn keep_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+        answer: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// The answer that a worker kept, and died or failed before it wrote the event.
+    fn kept_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, ReadError>>;
+
+    /// Removes a kept answer: its event is written.
+    fn forget_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// The time after which an answer that another process kept can be found here; zero if all of
+    /// them are in one place.
+    fn answer_grace(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Who waits for news in this process.
     fn bells(&self) -> &Bells;

@@ -14,6 +14,7 @@
 //! [`RowStore`]: rows of their calls and connections. And [`WorkflowStore`]: the records of
 //! workflows, whose steps are runs.
 
+mod answers;
 mod blob;
 mod directory;
 mod error;
@@ -30,6 +31,7 @@ mod view;
 mod watch;
 mod workflows;
 
+pub use answers::AnswerFolder;
 pub use blob::{BlobRef, MOST_BLOB_BYTES, MOST_INLINE_BYTES, Stored};
 pub use directory::{Directory, OpenError, stored_run_bytes};
 pub use error::{

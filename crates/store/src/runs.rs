@@ -9,6 +9,7 @@
 //! Nobody is notified by the database: `notify` makes every commit queue for one
 //! lock. Whoever watches looks again, sooner if somebody rings.
 
+mod answers;
 mod append;
 mod blobs;
 mod claimable;
@@ -24,10 +25,10 @@ use std::time::Duration;
 
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
-    Address, AppendError, Appended, AppendedAll, Batch, Bells, BlobError, BlobRef, Body,
-    ClaimError, ClaimQuery, CreateError, Created, Event, Failure, Journal, Key, Lease, LeaseError,
-    ListQuery, Listed, NewEvent, NewRun, ReadError, RequestError, ReservedMoney, RunRow, State,
-    rules,
+    Address, AnswerFolder, AppendError, Appended, AppendedAll, Batch, Bells, BlobError, BlobRef,
+    Body, ClaimError, ClaimQuery, CreateError, Created, Event, Failure, Journal, Key, Lease,
+    LeaseError, ListQuery, Listed, NewEvent, NewRun, ReadError, RequestError, ReservedMoney,
+    RunRow, State, rules,
 };
 use belljar_model::{RunId, Sequence};
 use futures_util::future::BoxFuture;
@@ -47,6 +48,8 @@ pub struct Runs {
     writers: Arc<Semaphore>,
     /// The tenant after which the next search for unclaimed runs begins.
     last_tenant: Arc<Mutex<String>>,
+    /// The place of answers whose events are not written yet.
+    answers: Option<AnswerFolder>,
 }
 
 impl Store {
@@ -61,6 +64,7 @@ impl Store {
             renewals: Arc::default(),
             writers: Arc::new(Semaphore::new(writers)),
             last_tenant: Arc::default(),
+            answers: None,
         }
     }
 }
@@ -235,6 +239,35 @@ impl Journal for Runs {
         blob: &'a BlobRef,
     ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>> {
         Box::pin(self.get(run, blob))
+    }
+
+    fn keep_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+        answer: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(self.keep_own_answer(run, asked, answer))
+    }
+
+    fn kept_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, ReadError>> {
+        Box::pin(self.find_answer(run, asked))
+    }
+
+    fn forget_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(self.forget_own_answer(run, asked))
+    }
+
+    fn answer_grace(&self) -> Duration {
+        answers::GRACE
     }
 
     fn bells(&self) -> &Bells {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use belljar_journal::event::{ControlRequested, PausePoint};
 use belljar_journal::{
     Address, AppendError, Appended, Bells, BlobError, BlobRef, Body, ClaimError, CreateError,
-    Created, Event, First, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun,
-    ReadError, RequestError, RunRow, State,
+    Created, Event, Failure, First, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent,
+    NewRun, ReadError, RequestError, RunRow, State,
 };
 use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
@@ -187,6 +187,35 @@ impl Journal for AnnouncedJournal {
         blob: &'a BlobRef,
     ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>> {
         self.journal.get_blob(run, blob)
+    }
+
+    fn keep_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+        answer: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        self.journal.keep_answer(run, asked, answer)
+    }
+
+    fn kept_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, ReadError>> {
+        self.journal.kept_answer(run, asked)
+    }
+
+    fn forget_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        self.journal.forget_answer(run, asked)
+    }
+
+    fn answer_grace(&self) -> Duration {
+        self.journal.answer_grace()
     }
 
     fn bells(&self) -> &Bells {

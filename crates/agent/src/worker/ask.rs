@@ -64,11 +64,13 @@ impl Work<'_> {
         let answered = tokio::time::timeout(self.patience(), answering).await;
         joiner.pass();
         let took = micros(begin.elapsed());
-        let mut deviations = Vec::new();
+        let mut deviated = Vec::new();
         let body: Body = match answered {
             Ok(Ok(answer)) => {
-                deviations = answer.applied.deviations(&options);
-                self.responded(turn, asked, &answer, first, took).into()
+                deviated = self.deviated(turn, answer.applied.deviations(&options));
+                let responded = self.responded(turn, asked, &answer, first, took);
+                self.keep_answer(prompt, &responded, &deviated).await;
+                responded.into()
             }
             Ok(Err(error)) => {
                 let message = chain(&error);
@@ -85,7 +87,7 @@ impl Work<'_> {
         };
         // The model is not asked again, and no call begun, before the next that waits.
         self.append(NewEvent::new(body).waiting()).await?;
-        self.note_deviations(turn, deviations).await
+        self.write_deviations(deviated).await
     }
 
     fn options(&self, last: bool) -> Options {

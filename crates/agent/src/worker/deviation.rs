@@ -21,41 +21,42 @@ impl Work<'_> {
             asked: asked.to_string(),
             applied: Some(options.max_output.to_string()),
         };
-        self.note(turn, deviation, DeviationCause::Budget).await
+        self.note(event(turn, deviation, DeviationCause::Budget)).await
     }
 
-    /// Notes deviations of an answer, as far as the run chose the parameter.
-    pub(super) async fn note_deviations(
-        &self,
-        turn: u32,
-        deviations: Vec<Deviation>,
-    ) -> Result<(), WorkError> {
+    /// The deviations of an answer, as far as the run chose the parameter.
+    pub(super) fn deviated(&self, turn: u32, deviations: Vec<Deviation>) -> Vec<ParameterDeviated> {
         let chosen = self.brief.parameters;
-        let is_chosen = |parameter: &str| match parameter {
+        let is_chosen = |deviation: &Deviation| match deviation.parameter {
             ModelParameters::TEMPERATURE => chosen.temperature.is_some(),
             ModelParameters::EFFORT => chosen.effort.is_some(),
             _ => chosen.output_tokens.is_some(),
         };
-        for deviation in deviations {
-            if is_chosen(deviation.parameter) {
-                self.note(turn, deviation, DeviationCause::Provider).await?;
-            }
+        let found = deviations.into_iter().filter(is_chosen);
+        found.map(|deviation| event(turn, deviation, DeviationCause::Provider)).collect()
+    }
+
+    /// Writes deviations down that were not written before.
+    pub(super) async fn write_deviations(
+        &self,
+        deviated: Vec<ParameterDeviated>,
+    ) -> Result<(), WorkError> {
+        for one in deviated {
+            self.note(one).await?;
         }
         Ok(())
     }
 
-    async fn note(
-        &self,
-        turn: u32,
-        deviation: Deviation,
-        cause: DeviationCause,
-    ) -> Result<(), WorkError> {
-        let Deviation { parameter, asked, applied } = deviation;
-        let parameter = parameter.to_owned();
-        if self.story.view.deviations.contains(&(parameter.clone(), cause)) {
+    async fn note(&self, deviated: ParameterDeviated) -> Result<(), WorkError> {
+        let known = (deviated.parameter.clone(), deviated.cause);
+        if self.story.view.deviations.contains(&known) {
             return Ok(());
         }
-        let deviated = ParameterDeviated { turn, parameter, asked, applied, cause };
         self.append(NewEvent::new(deviated).waiting()).await.map(drop)
     }
+}
+
+fn event(turn: u32, deviation: Deviation, cause: DeviationCause) -> ParameterDeviated {
+    let Deviation { parameter, asked, applied } = deviation;
+    ParameterDeviated { turn, parameter: parameter.to_owned(), asked, applied, cause }
 }

@@ -104,6 +104,14 @@ fn is_outcome(body: &Body) -> bool {
     }
 }
 
+/// The request that an event answers, whose answer is kept until then.
+fn answers(event: &NewEvent) -> Option<Sequence> {
+    match &event.body {
+        Body::LlmResponded(responded) => Some(responded.asked),
+        _ => None,
+    }
+}
+
 impl Work<'_> {
     /// Writes an event down, and all that wait for it. One that may wait is only gathered: its
     /// number is the one that it will have if nothing comes in between.
@@ -148,6 +156,7 @@ impl Work<'_> {
         }
         let (journal, lease) = (&self.worker.journal, &self.lease);
         let has_decision = batch.events.iter().any(|event| !is_outcome(&event.body));
+        let answered: Vec<Sequence> = batch.events.iter().filter_map(answers).collect();
         let done = journal.append_all(lease, batch.clone(), has_decision.then_some(head)).await;
         for event in &batch.events {
             belljar_fault::point_at("run", event.body.kind());
@@ -156,6 +165,7 @@ impl Work<'_> {
             Ok(done) => {
                 let last = done.last;
                 self.outbox.wrote(done);
+                self.forget_answers(&answered).await;
                 return Ok(last);
             }
             Err(error) => error,
@@ -167,6 +177,7 @@ impl Work<'_> {
             if !events.is_empty() {
                 let written = journal.append_all(lease, Batch { events, blobs }, None).await;
                 written.map_err(WorkError::Append)?;
+                self.forget_answers(&answered).await;
             }
         }
         Err(WorkError::Append(error))

@@ -11,7 +11,9 @@ use anyhow::Context as _;
 use belljar_actions::{Actions, RowQueue, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
-use belljar_journal::{Directory, FigureFile, Journal, LedgerDirectory, RowDirectory};
+use belljar_journal::{
+    AnswerFolder, Directory, FigureFile, Journal, LedgerDirectory, RowDirectory,
+};
 use belljar_model::Tier;
 use belljar_node::Gateway;
 use belljar_objects::Place;
@@ -146,7 +148,13 @@ pub(super) async fn of_platform(
     config: &Config,
 ) -> anyhow::Result<(Runs, Option<Gateway>)> {
     let scratch = config.data.join("control");
-    let journal: Arc<dyn Journal> = Arc::new(store.runs());
+    let answers = AnswerFolder::create(&scratch.join("answers"));
+    let answers = answers.context("cannot make the folder of kept answers");
+    let answers = answers.hint("choose a writable directory with BELLJAR_DATA")?;
+    let journal = store.runs().keep_answers_in(answers);
+    let sharing = journal.clone();
+    tokio::spawn(async move { sharing.share_answers().await });
+    let journal: Arc<dyn Journal> = Arc::new(journal);
     let mut started = None;
     let models: Box<dyn Models> = match gateway {
         Some(path) => {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use belljar_agent::Left;
-use belljar_journal::{Address, Directory, Event, Journal, NewEvent, essence, read_all};
+use belljar_journal::{Address, Body, Directory, Event, Journal, NewEvent, essence, read_all};
 use belljar_scripted::{Model, Options, Script};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -178,4 +178,39 @@ pub(crate) async fn a_worker_may_be_killed_at_every_event(world: &World) {
     });
     let done = all.buffer_unordered(AT_ONCE).count().await;
     println!("  killed {done} times over {own} events");
+}
+
+/// Two turns, with one request each.
+const TWO: &str = r#"
+    strict = true
+    [[turn]]
+    call = [{ tool = "shell", input = { command = "echo 1 >> count" } }]
+    [[turn]]
+    call = [{ tool = "finish", input = { answer = "One line.", files = ["count"] } }]
+"#;
+
+/// The worker dies with an answer of the model, before it has written that. The next one uses the
+/// answer: the provider itself counts one request for each turn.
+pub(crate) async fn an_answer_that_was_kept_is_not_bought_again(world: &World) {
+    let model = || async {
+        let options = Options { script: Script::parse(TWO).unwrap(), ..Options::default() };
+        Model::start(options).await.unwrap()
+    };
+    let first = model().await;
+    let (undisturbed, _) = played(world, &first, 0, When::After).await;
+    let is_answer = |event: &&Event| matches!(event.body, Body::LlmResponded(_));
+    let answers: Vec<u64> = undisturbed.iter().filter(is_answer).map(|it| it.seq.0).collect();
+    assert_eq!(answers.len(), 2);
+    for answer in answers {
+        let model = model().await;
+        // The first two events are not the worker's own.
+        let number = u32::try_from(answer).unwrap() - 2;
+        let (events, lines) = played(world, &model, number, When::Before).await;
+        assert_eq!(lines, "1\n");
+        let asked = model.record().all().len();
+        assert_eq!(asked, 2, "killed before event {answer}");
+        let failed = events.iter().any(|event| matches!(event.body, Body::LlmFailed(_)));
+        assert!(!failed, "the answer before event {answer} is lost: {events:?}");
+        assert_eq!(events.iter().filter(is_answer).count(), 2);
+    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
     Address, AppendError, Appended, Bells, BlobError, BlobRef, ClaimError, CreateError, Created,
-    Directory, Event, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun,
-    ReadError, RequestError, RunRow,
+    Directory, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent,
+    NewRun, ReadError, RequestError, RunRow,
 };
 use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
@@ -112,6 +112,31 @@ impl<H: Hook> Journal for Hooked<H> {
         blob: &'a BlobRef,
     ) -> BoxFuture<'a, Result<Vec<u8>, BlobError>> {
         self.inner.get_blob(run, blob)
+    }
+
+    fn keep_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+        answer: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        self.inner.keep_answer(run, asked, answer)
+    }
+
+    fn kept_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, ReadError>> {
+        self.inner.kept_answer(run, asked)
+    }
+
+    fn forget_answer<'a>(
+        &'a self,
+        run: &'a Address,
+        asked: Sequence,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        self.inner.forget_answer(run, asked)
     }
 
     fn bells(&self) -> &Bells {

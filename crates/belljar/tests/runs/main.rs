@@ -162,6 +162,7 @@ const CASES: &[(&str, Case)] = cases![
     eval::a_grid_on_a_server_is_visible_there,
     replicas::another_replica_goes_on_where_one_was_dropped,
     crash::a_worker_may_be_killed_at_every_event,
+    crash::an_answer_that_was_kept_is_not_bought_again,
     pipeline::a_pipeline_survives_a_kill_at_every_event,
     closing::an_answer_is_written_before_the_run_is_recorded,
     closing::a_request_that_comes_while_a_run_ends_is_obeyed,

@@ -15,6 +15,7 @@ use super::blobs;
 use super::log::{self, Content, Record};
 use super::run::{self, Facts, Run};
 use super::trouble::{Trouble, at};
+use crate::answers::AnswerFolder;
 use crate::blob::{BlobRef, MOST_BLOB_BYTES, Stored};
 use crate::error::{
     AppendError, BlobError, ClaimError, CreateError, Failure, LeaseError, ReadError, RequestError,
@@ -322,6 +323,11 @@ impl Shelf {
         let path = self.with(run, BlobError::NoRun, |run| Ok(run.path().to_owned()))?;
         blobs::put(&path, &blob, content)?;
         Ok(blob)
+    }
+
+    /// The answers of a run that are not written yet, beside its log.
+    pub(super) fn answers(&self, run: &Address) -> AnswerFolder {
+        AnswerFolder::at(self.path(run))
     }
 
     pub(super) fn row(&self, run: &Address) -> Result<RunRow, ReadError> {

@@ -1,6 +1,7 @@
 //! Every query, against a real server. Each test has a schema of its own.
 #![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 
+mod answers;
 mod books;
 mod budgets;
 mod figures;

@@ -1,6 +1,7 @@
 //! The suite, on every journal; and what only one of them can show.
 #![expect(clippy::unwrap_used, reason = "a test; its helpers are no test functions")]
 
+mod answers;
 mod speed;
 mod torn;
 
