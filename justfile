@@ -94,7 +94,7 @@ budgets rounds="20": suites
     set -euo pipefail
     for seed in $(seq {{ rounds }}); do BELLJAR_FAULTS_SEED=$seed {{ suite }}/belljar-faults F-47; done
 
-# Break one part of the platform at a time: faults F-01 to F-79; --list, --control, --random SECONDS --seed N.
+# Break one part of the platform at a time: faults F-01 to F-84; --list, --control, --random SECONDS --seed N.
 faults *args: suites
     {{ suite }}/belljar-faults "$@"
 

@@ -44,6 +44,7 @@ macro_rules! fault {
     };
 }
 
+mod answers;
 mod budgets;
 mod bus;
 mod clients;
@@ -62,6 +63,7 @@ mod resources;
 mod runs;
 mod store;
 mod templates;
+mod traces;
 mod way_out;
 
 /// In the order of the catalogue.
@@ -221,4 +223,17 @@ pub(crate) const ALL: &[Fault] = &[
         "SIGKILL three times, with 4 runs in flight", runs::database_killed),
     fault!("F-79", "both controls are killed under runs", [I1 I3 I5 I6 I10 I11],
         "SIGKILL of both, twice, with 4 runs in flight", runs::controls_killed),
+    fault!("F-80", "control dies with a model's answer", [I1 I2 I3 I5 I6 I10 I11],
+        "at the point `run.answer_kept`, before the event is written; the provider counts its answers",
+        answers::kept, answers::not_kept),
+    fault!("F-81", "no database when the model answers", [I1 I2 I3 I5 I6 I10 I11],
+        "SIGKILL while the model is asked, started again after its answer; the provider counts its answers",
+        answers::no_database),
+    fault!("F-82", "control dies when a run has its sandbox", [I1 I3 I5 I6 I10 I11],
+        "at the point `run.sandbox_attached`; the other replica goes on", runs::sandbox_attached),
+    fault!("F-83", "the worker of a traced run is killed", [I1 I3 I5 I6 I10 I11],
+        "SIGKILL of its replica while a call executes, on 3 nodes; a collector takes the spans",
+        traces::worker_killed),
+    fault!("F-84", "control dies when a run has its files", [I1 I3 I5 I6 I10 I11],
+        "at the point `run.artifact_added`; the other replica goes on", runs::result_added),
 ];

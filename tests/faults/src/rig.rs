@@ -2,6 +2,7 @@
 //! all removed at the end.
 
 pub(crate) mod cluster;
+pub(crate) mod collector;
 pub(crate) mod disk;
 pub(crate) mod host;
 pub(crate) mod net;

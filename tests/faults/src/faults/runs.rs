@@ -33,7 +33,7 @@ pub(super) const LINES: &str = r#"
 "#;
 
 /// Calls that take as long as it takes to kill a part, and leave nothing to hand in.
-const SLOW: &str = r#"
+pub(super) const SLOW: &str = r#"
     [[turn]]
     delay-ms = 2000
     call = [{ tool = "shell", input = { command = "touch /tmp/here; sleep 4" } }]
@@ -45,7 +45,7 @@ const SLOW: &str = r#"
 "#;
 
 /// The model is asked so often by a run of these scripts that nothing disturbs.
-const TURNS: usize = 3;
+pub(super) const TURNS: usize = 3;
 
 /// A run is over by then: two leases of a worker that died, and the work itself.
 const LONGEST: Duration = Duration::from_secs(150);
@@ -61,8 +61,12 @@ impl Ended {
         self.run["end"]["outcome"].as_str().unwrap_or_default()
     }
 
-    fn count(&self, kind: &str) -> usize {
-        self.events.iter().filter(|event| event["kind"] == kind).count()
+    pub(super) fn count(&self, kind: &str) -> usize {
+        self.of_kind(kind).count()
+    }
+
+    pub(super) fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        self.events.iter().filter(move |event| event["kind"] == kind)
     }
 
     /// The answer that only a run whose calls were each executed once can give.
@@ -238,6 +242,16 @@ pub(crate) async fn call_ended(case: &mut Case) -> anyhow::Result<String> {
 /// F-75.
 pub(crate) async fn ended(case: &mut Case) -> anyhow::Result<String> {
     dies_at(case, "finished").await
+}
+
+/// F-82.
+pub(crate) async fn sandbox_attached(case: &mut Case) -> anyhow::Result<String> {
+    dies_at(case, "sandbox_attached").await
+}
+
+/// F-84.
+pub(crate) async fn result_added(case: &mut Case) -> anyhow::Result<String> {
+    dies_at(case, "artifact_added").await
 }
 
 /// F-76: the node of a run's sandbox is killed under a call.

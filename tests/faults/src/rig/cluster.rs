@@ -13,6 +13,7 @@ use belljar_scripted::{Model, Options, Script};
 use belljar_testkit::Nats;
 use rustix::process::Signal;
 
+use super::collector::Collector;
 use super::net::{Net, Place};
 use super::oracle::Oracle;
 use super::postgres::{self, Postgres};
@@ -44,6 +45,8 @@ pub(crate) struct Shape {
     pub(crate) more: Vec<String>,
     /// More words for control.
     pub(crate) control_more: Vec<String>,
+    /// Has every role send its traces to a collector.
+    pub(crate) is_traced: bool,
     pub(crate) quota: u32,
     /// Offers runs, whose model answers with this script.
     pub(crate) script: Option<&'static str>,
@@ -61,6 +64,7 @@ impl Default for Shape {
             database: None,
             more: Vec::new(),
             control_more: Vec::new(),
+            is_traced: false,
             quota: 500,
             script: None,
             budget: None,
@@ -83,6 +87,8 @@ pub(crate) struct Cluster {
     pub(crate) oracle: Oracle,
     /// The provider of runs, if the platform offers them.
     pub(crate) model: Option<Model>,
+    /// The collector of traces, if the platform is traced.
+    pub(crate) collector: Option<Collector>,
     key: String,
 }
 
@@ -160,6 +166,10 @@ impl Cluster {
             Some(script) => Some(model(script, (outside.address, 0).into()).await?),
             None => None,
         };
+        let collector = match shape.is_traced {
+            true => Some(Collector::start((outside.address, 0).into()).await?),
+            false => None,
+        };
         let belljar = rig.belljar.display().to_string();
         let secret = rig.dir.join("control.key");
         run(&belljar, &["admin", "control-key", &secret.display().to_string()])?;
@@ -182,6 +192,7 @@ impl Cluster {
             nodes: Vec::new(),
             oracle,
             model,
+            collector,
             key,
         };
         for number in 1..=2 {
@@ -267,6 +278,7 @@ impl Cluster {
         ];
         words.extend(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
         words.extend(shape.more.iter().chain(&shape.control_more).cloned());
+        words.extend(self.flags_of_traces());
         self.controls.push(self.role(name, place, address, words));
         Ok(())
     }
@@ -303,10 +315,17 @@ impl Cluster {
         ];
         words.extend(flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
         words.extend(shape.more.iter().cloned());
+        words.extend(self.flags_of_traces());
         self.rig.record.note(Kind::Groups, &host::groups_of(&state))?;
         let role = self.role(name, place, address, words);
         self.nodes.push(role);
         Ok(())
+    }
+
+    fn flags_of_traces(&self) -> Vec<String> {
+        let collector = self.collector.as_ref();
+        let flags = |it: &Collector| ["--otlp".to_owned(), format!("http://{}", it.address)];
+        collector.map(flags).into_iter().flatten().collect()
     }
 
     fn role(&self, name: String, place: Place, address: SocketAddr, words: Vec<String>) -> Role {
@@ -382,7 +401,8 @@ impl Cluster {
             }
             evidence.hosts.push(host);
         }
-        evidence.effects = Some(self.oracle.seen());
+        // Beside what a fault counted itself.
+        evidence.effects.get_or_insert_default().extend(self.oracle.seen());
         evidence.books = Some(books);
         Ok(())
     }
