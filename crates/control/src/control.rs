@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::response::Response;
 use belljar_identity::{Connector, PublicKey, TlsConfigError};
 use belljar_listen::{Doors, Listener, Settings as Bounds};
-use belljar_model::NodeNumber;
+use belljar_model::{KnownBudgets, NodeNumber};
 use belljar_store::{NodeState, Store};
 use hyper_util::client::legacy::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -82,6 +82,8 @@ struct Inner {
     workflows: OnceLock<TenantService>,
     /// Of requests that have no key: those of runs that are worked on here.
     tenants: KnownTenants,
+    /// The limits of the nodes' budgets; none: those that nodes claim are used.
+    known_budgets: OnceLock<KnownBudgets>,
     /// Messages of each node that are heard at the same time.
     node_places: NodePlaces,
     /// Time and success of the last read of the nodes for a request that named an unknown node.
@@ -121,9 +123,19 @@ impl Control {
             tenants: KnownTenants::default(),
             webhooks: OnceLock::new(),
             workflows: OnceLock::new(),
+            known_budgets: OnceLock::new(),
             node_places: NodePlaces::default(),
             learned: tokio::sync::Mutex::default(),
         })))
+    }
+
+    /// Judges what nodes claim of budgets by these limits. Only the first ones count.
+    pub fn know_budgets(&self, known: KnownBudgets) {
+        let _ = self.0.known_budgets.set(known);
+    }
+
+    pub(crate) fn known_budgets(&self) -> Option<&KnownBudgets> {
+        self.0.known_budgets.get()
     }
 
     /// Answers clients at `listeners` and nodes at `nodes` until `shutdown`, then lets

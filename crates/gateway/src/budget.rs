@@ -121,6 +121,21 @@ impl Limit {
         let requests = Some(u64::from(self.requests_per_minute?));
         Some(Self { requests, every: Some(RATE_WINDOW), ..Self::default() })
     }
+
+    /// The budgets that gateways share for this limit of an operation: name, window, and size.
+    pub(crate) fn shared(
+        self,
+        operation: &str,
+    ) -> impl Iterator<Item = (String, u64, BudgetLimit)> {
+        let rate = self.rate().map(|rate| (rate_name(operation), rate));
+        let all = std::iter::once((operation.to_owned(), self)).chain(rate);
+        all.map(|(name, limit)| (name, slices::every_seconds(limit), limit.into()))
+    }
+}
+
+/// The name of the rate's budget. No operation can have it, so no other budget has its key.
+fn rate_name(operation: &str) -> String {
+    format!("{operation}#minute")
 }
 
 /// One account. It is closed when the last who holds it is gone.
@@ -215,8 +230,7 @@ impl Ledger {
     ) -> Option<Arc<Account>> {
         self.lessee.as_ref()?;
         let scope = if tenant.is_some() { Scope::Tenant } else { Scope::Operation };
-        // No operation can have this name, so no other budget has this key.
-        let holding = Holding::new(&format!("{operation}#minute"), tenant, limit);
+        let holding = Holding::new(&rate_name(operation), tenant, limit);
         Some(self.open_with(scope, limit, Some(holding), true))
     }
 

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use belljar_egress::Opening;
 use belljar_model::network::Block;
+use belljar_model::{BudgetOwner, KnownBudgets};
 use serde::Deserialize;
 
+use crate::budget::Limit;
 use crate::charge_log::Durability;
 use crate::operations;
 
@@ -82,6 +84,24 @@ impl Config {
         Self::parse(&text).map_err(|source| InvalidConfig::Parse { path: path.to_owned(), source })
     }
 
+    /// The budgets of its operations, as gateways with these settings share them.
+    pub fn known_budgets(&self) -> KnownBudgets {
+        let mut known = KnownBudgets::default();
+        for (name, operation) in &self.operations {
+            let budgets = [
+                (BudgetOwner::AllTenants, operation.budget),
+                (BudgetOwner::EachTenant, operation.tenant_budget),
+            ];
+            for (owner, budget) in budgets {
+                let shared = budget.map(|budget| Limit::from(budget).shared(name.as_str()));
+                for (name, every_seconds, limit) in shared.into_iter().flatten() {
+                    known.add(name, owner, every_seconds, limit);
+                }
+            }
+        }
+        known
+    }
+
     /// Has what is kept, and has no place of its own, kept below `data`.
     pub(crate) fn keep_below(&mut self, data: &Path) {
         self.gateway.cassettes.get_or_insert_with(|| data.join("cassettes"));
@@ -95,7 +115,28 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use belljar_model::budget::BudgetKey;
+
     use super::*;
+
+    #[test]
+    fn budgets_are_known_under_the_keys_that_gateways_ask_with() {
+        let text = "[operations.llm]\nkind = \"http\"\nupstream = \"https://a.example\"\n\
+                    budget = { dollars = \"2\", requests_per_minute = 5, every_seconds = 60 }\n\
+                    tenant_budget = { tokens = 9 }\n\
+                    [operations.free]\nkind = \"http\"\nupstream = \"https://a.example\"\n";
+        let known = Config::parse(text).unwrap().known_budgets();
+        let of = |operation: &str, tenant: Option<&str>, every_seconds| {
+            let (operation, tenant) = (operation.to_owned(), tenant.map(str::to_owned));
+            known.limit_of(&BudgetKey { operation, tenant, every_seconds })
+        };
+        let dollars = of("llm", None, 60).unwrap();
+        assert_eq!((dollars.nano_dollars, dollars.requests), (Some(2_000_000_000), None));
+        assert_eq!(of("llm#minute", None, 60).unwrap().requests, Some(5));
+        assert_eq!(of("llm", Some("ann"), 0).unwrap().tokens, Some(9));
+        assert_eq!(of("llm", None, 61), None);
+        assert_eq!(of("free", None, 0), None);
+    }
 
     #[test]
     fn unknown_keys_are_refused() {

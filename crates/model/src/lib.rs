@@ -10,6 +10,7 @@ pub mod data;
 pub mod end;
 pub mod id;
 pub mod instructions;
+mod known_budgets;
 pub mod limits;
 pub mod network;
 pub mod operations;
@@ -28,6 +29,7 @@ pub use data::Data;
 pub use end::{End, EndReason, Usage};
 pub use id::{NodeNumber, SandboxId};
 pub use instructions::{Instructions, InvalidInstructions};
+pub use known_budgets::{BudgetOwner, KnownBudgets};
 pub use limits::{ChosenLimits, Limits, MaxLimits, OutOfRange};
 pub use operations::{
     CapHolder, InvalidOperationCap, OperationCap, OperationCapped, OperationCaps, is_operation_name,

@@ -158,6 +158,7 @@ pub(crate) const ALL: &[Case] = &[
         "secrets that others can read",
         identity::enrolment::open_files_are_refused
     ),
+    case!("BUS-10/claims", "limits that a node claims", identity::claims::claims_no_budget),
     case!("BUS-05/poison", "messages that cannot be read", identity::answers::poison_is_refused),
     case!(
         "BUS-05",

@@ -13,7 +13,7 @@ use belljar_actions::{Actions, Config, Keys, RowQueue, Tenant};
 use belljar_client::Within;
 use belljar_control::{Control, Keyring, Random};
 use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
-use belljar_model::{NodeNumber, OperationCap};
+use belljar_model::{KnownBudgets, NodeNumber, OperationCap};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
 use belljar_server::{
@@ -47,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) models: Scripted,
     /// The gateway's settings for operations; none: the usual ones.
     pub(crate) operations: Option<String>,
+    /// The limits of the nodes' budgets, as control knows them.
+    pub(crate) known_budgets: Option<KnownBudgets>,
 }
 
 pub(crate) struct Platform {
@@ -120,7 +122,7 @@ impl Platform {
     }
 
     pub(crate) async fn start_with(options: Options) -> anyhow::Result<Self> {
-        let Options { bounds, opening, warm, models, operations } = options;
+        let Options { bounds, opening, warm, models, operations, known_budgets } = options;
         let operations = operations.unwrap_or_else(|| OPERATIONS.to_owned());
         let postgres = tokio::task::spawn_blocking(Postgres::start).await??;
         let database = postgres.schema();
@@ -140,6 +142,9 @@ impl Platform {
         let node_port = nodes.address().context("control has no address")?;
         let settings = belljar_control::Settings::default();
         let replica = Control::new(store.clone(), keyring.clone(), settings, Random::new(1))?;
+        if let Some(known) = known_budgets {
+            replica.know_budgets(known);
+        }
         let directory = tempfile::tempdir()?;
         let working = offer_runs(&replica, &store, directory.path(), models);
         let hooks = webhooks(Arc::new(store.webhooks()))?;

@@ -48,6 +48,10 @@ pub(crate) struct Control {
     #[arg(long = "certificate-lifetime", alias = "certificate-life", value_name = "TIME",
           default_value = "72h", value_parser = parse_certificate_life, help_heading = "Nodes")]
     pub(crate) certificate_life: Duration,
+    /// Gateway configuration file of the nodes. Its budgets hold, whatever limits a node claims, and
+    /// a node gets nothing of other budgets; without it, control uses the limits that nodes claim
+    #[arg(long, value_name = "FILE", help_heading = "Nodes")]
+    pub(crate) node_budgets: Option<PathBuf>,
     /// URL of the platform's database. Other users of this host can see it here: put passwords
     /// into --database-file [env: BELLJAR_DATABASE]
     #[arg(long, value_name = "URL", conflicts_with = "database_file")]

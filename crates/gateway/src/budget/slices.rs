@@ -47,7 +47,7 @@ impl Holding {
     }
 }
 
-fn every_seconds(limit: Limit) -> u64 {
+pub(super) fn every_seconds(limit: Limit) -> u64 {
     limit.every.map_or(0, |every| every.as_secs())
 }
 

@@ -2,6 +2,7 @@
 //! or used again.
 
 pub(super) mod answers;
+pub(super) mod claims;
 pub(super) mod enrolment;
 pub(super) mod forged;
 pub(super) mod stolen;
