@@ -59,7 +59,7 @@ impl ControlKeys {
     }
 
     /// Encrypts `plain`, bound to `context`.
-    pub(crate) fn seal(&self, context: &[u8], plain: &[u8]) -> Result<Vec<u8>, KeyError> {
+    pub fn seal(&self, context: &[u8], plain: &[u8]) -> Result<Vec<u8>, KeyError> {
         let key = self.0.first().and_then(cipher).ok_or(KeyError::Length)?;
         let nonce: [u8; NONCE_LEN] = random()?;
         let mut text = plain.to_vec();
@@ -73,16 +73,22 @@ impl ControlKeys {
     }
 
     /// Decrypts what one of these secrets sealed for `context`.
-    pub(crate) fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
-        let nonce: [u8; NONCE_LEN] = nonce.try_into().ok()?;
-        self.0.iter().find_map(|key| {
-            let mut text = text.to_vec();
-            let nonce = Nonce::assume_unique_for_key(nonce);
-            let plain = cipher(key)?.open_in_place(nonce, Aad::from(context), &mut text).ok()?;
-            Some(plain.to_vec())
-        })
+    pub fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.0.iter().find_map(|key| open_with(key, context, sealed))
     }
+
+    /// Returns true if the newest of these secrets sealed it for `context`.
+    pub fn is_current(&self, context: &[u8], sealed: &[u8]) -> bool {
+        self.0.first().is_some_and(|key| open_with(key, context, sealed).is_some())
+    }
+}
+
+fn open_with(key: &[u8; 32], context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
+    let nonce = Nonce::assume_unique_for_key(nonce.try_into().ok()?);
+    let mut text = text.to_vec();
+    let plain = cipher(key)?.open_in_place(nonce, Aad::from(context), &mut text).ok()?;
+    Some(plain.to_vec())
 }
 
 impl fmt::Debug for ControlKeys {
@@ -128,6 +134,7 @@ mod tests {
         private_file::write(&path, format!("{new}\n{text}").as_bytes()).unwrap();
         let both = ControlKeys::read(&path).unwrap();
         assert_eq!(both.open(b"", &sealed).unwrap(), b"plain");
+        assert!(old.is_current(b"", &sealed) && !both.is_current(b"", &sealed));
         let sealed = both.seal(b"", b"plain").unwrap();
         assert_eq!(old.open(b"", &sealed), None);
         assert_eq!(ControlKeys::of(&new).open(b"", &sealed).unwrap(), b"plain");

@@ -12,6 +12,8 @@ pub enum StoreError {
     Contended(#[source] sqlx::Error),
     #[error("there is no tenant `{0}`, or it is closed")]
     UnknownTenant(String),
+    #[error("cannot seal a secret")]
+    NotSealed,
     #[error("a row has the unknown value `{value}` for {what}")]
     Unreadable { what: &'static str, value: String },
 }

@@ -71,7 +71,7 @@ pub use runs::Runs;
 pub use sandboxes::{Listed, NewSandbox, Page, Requested, SandboxRow, SandboxState};
 pub use stored::{ChargedStorage, MAX_STORED_BYTES, StoredHour, StoredPart};
 pub use tenants::{Quota, Tenant, TenantEntry};
-pub use webhooks::WebhookRows;
+pub use webhooks::{SecretSeal, WebhookRows};
 pub use words::WordNote;
 
 /// What one statement may take. Longer means that something is wrong, and whoever

@@ -4,7 +4,9 @@
 //! `migrations/0016_webhooks.sql`. Replicas of control claim them with `for update skip locked`.
 
 mod messages;
+mod sealed;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_webhooks::{
@@ -18,15 +20,19 @@ use sqlx::postgres::PgRow;
 use crate::Store;
 use crate::error::{StoreError, of};
 
+pub use sealed::SecretSeal;
+
 /// Webhooks in PostgreSQL; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct WebhookRows {
     store: Store,
+    /// Seals the secrets. None: they are stored as they are.
+    seal: Option<Arc<dyn SecretSeal>>,
 }
 
 impl Store {
     pub fn webhooks(&self) -> WebhookRows {
-        WebhookRows { store: self.clone() }
+        WebhookRows { store: self.clone(), seal: None }
     }
 }
 
@@ -60,6 +66,16 @@ fn webhook(row: &PgRow) -> Result<Webhook, StoreError> {
 }
 
 impl WebhookRows {
+    /// The same, with secrets that this key seals.
+    #[must_use]
+    pub fn sealed_by(self, seal: Arc<dyn SecretSeal>) -> Self {
+        Self { seal: Some(seal), ..self }
+    }
+
+    fn stored(&self, id: &str, secret: &Secret) -> Result<Vec<u8>, StoreError> {
+        sealed::stored(self.seal.as_deref(), id, secret)
+    }
+
     async fn insert(&self, new: &NewWebhook) -> Result<Option<Webhook>, StoreError> {
         let kinds: Vec<_> = new.kinds.iter().map(|kind| kind.as_str()).collect();
         let mut change = self.store.pool.begin().await.map_err(of)?;
@@ -81,7 +97,7 @@ impl WebhookRows {
             .bind(&new.tenant)
             .bind(&new.url)
             .bind(kinds)
-            .bind(new.secret.as_bytes())
+            .bind(self.stored(&new.id, &new.secret)?)
             .bind(i64::try_from(MAX_WEBHOOKS).unwrap_or(i64::MAX))
             .fetch_optional(&mut *change)
             .await
@@ -125,7 +141,7 @@ impl WebhookRows {
         let row = sqlx::query(sqlx::AssertSqlSafe(sql))
             .bind(tenant)
             .bind(id)
-            .bind(secret.as_bytes())
+            .bind(self.stored(id, secret)?)
             .bind(keep.as_secs_f64())
             .fetch_optional(&self.store.pool)
             .await
@@ -230,6 +246,9 @@ impl Shelf for WebhookRows {
     }
 
     fn forget(&self, longer_ago: Duration) -> BoxFuture<'_, Result<(), ShelfError>> {
-        Box::pin(async move { self.forget_ended(longer_ago).await.map_err(failed) })
+        Box::pin(async move {
+            self.forget_ended(longer_ago).await.map_err(failed)?;
+            self.seal_secrets().await.map_err(failed)
+        })
     }
 }

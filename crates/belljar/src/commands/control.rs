@@ -34,7 +34,7 @@ pub(crate) async fn run(
     let url = admin::database_address(options.database.as_deref(), file, config)?;
     let store = admin::connect_with(&url, options.database_connections).await?;
     store.migrate().await.hint("see PostgreSQL's log")?;
-    let keyring = Keyring::open(&store, secret, options.certificate_life).await;
+    let keyring = Keyring::open(&store, secret.clone(), options.certificate_life).await;
     let keyring = keyring.hint("use the same control key on every replica")?;
     let nodes = keyring.listen(options.node_listen);
     let nodes = nodes.hint("choose another port with --node-listen")?;
@@ -42,6 +42,12 @@ pub(crate) async fn run(
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = seed.subsec_nanos() ^ std::process::id();
     let control = Control::new(store.clone(), keyring, settings, Random::new(seed.into()))?;
+    if let Some(path) = &options.node_budgets {
+        let settings = belljar_gateway::Config::read(path);
+        let settings =
+            settings.hint("--node-budgets takes the file that nodes have as --gateway")?;
+        control.know_budgets(settings.known_budgets());
+    }
     let place = options.objects.clone().map(|place| match &options.objects_settings {
         Some(file) => place.with_settings(file),
         None => place,
@@ -71,7 +77,7 @@ pub(crate) async fn run(
             (Some((stop, working, gateway)), charging)
         }
     };
-    let webhooks = webhooking::of_platform(&options.webhooks, &control, &store)?;
+    let webhooks = webhooking::of_platform(&options.webhooks, &control, &store, secret)?;
     let delivering = tokio::spawn(async move { webhooks.work().await });
     let publishing = if options.platform.nats.is_empty() {
         None

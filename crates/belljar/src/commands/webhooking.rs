@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use belljar_actions::{Event, EventKind as SandboxEvent, EventObserver, Tenant};
 use belljar_control::Control;
+use belljar_identity::ControlKeys;
 use belljar_server::Inside;
-use belljar_store::Store;
+use belljar_store::{SecretSeal, Store};
 use belljar_webhooks::{
     Directory, EventKind, Message, Reach, Schedule, Sender, Settings, Shelf, Signal, Webhooks,
 };
@@ -63,13 +64,33 @@ pub(super) fn webhooks(options: &Webhooking, shelf: Arc<dyn Shelf>) -> anyhow::R
     }))
 }
 
+/// The control key, which seals the secrets of webhooks in the database.
+#[derive(Debug)]
+struct ControlSeal(ControlKeys);
+
+impl SecretSeal for ControlSeal {
+    fn seal(&self, context: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+        self.0.seal(context, plain).ok()
+    }
+
+    fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.0.open(context, sealed)
+    }
+
+    fn is_current(&self, context: &[u8], sealed: &[u8]) -> bool {
+        self.0.is_current(context, sealed)
+    }
+}
+
 /// Offers webhooks of a platform. Every replica delivers them.
 pub(super) fn of_platform(
     options: &Webhooking,
     control: &Control,
     store: &Store,
+    secret: ControlKeys,
 ) -> anyhow::Result<Webhooks> {
-    let webhooks = webhooks(options, Arc::new(store.webhooks()))?;
+    let shelf = store.webhooks().sealed_by(Arc::new(ControlSeal(secret)));
+    let webhooks = webhooks(options, Arc::new(shelf))?;
     let surface = Inside::of_webhooks(webhooks.clone(), Tenant::new(super::runs::TENANT));
     control.offer_webhooks(move |tenant, request| {
         let surface = surface.of(Tenant::new(tenant));

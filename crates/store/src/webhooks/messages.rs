@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use belljar_webhooks::{
     CLAIMED_OF_TENANT, Claimed, DISABLED_ERROR, DeliveryRecord, DeliveryState, MAX_QUEUE, Message,
-    Outcome, QueueOutcome, SWEEP_STEP, Secret,
+    Outcome, QueueOutcome, SWEEP_STEP,
 };
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use super::sealed::{SecretSeal, opened};
 use super::{WebhookRows, kind};
 use crate::error::{StoreError, of};
 use crate::read;
@@ -43,21 +44,28 @@ fn record(row: &PgRow) -> Result<DeliveryRecord, StoreError> {
     })
 }
 
-fn claimed(row: &PgRow) -> Result<Claimed, StoreError> {
-    let secrets: [Option<Vec<u8>>; 2] = [row.try_get("secret")?, row.try_get("previous")?];
-    Ok(Claimed {
+/// None: the secret is sealed with a key that is not here. Another replica may have it.
+fn claimed(row: &PgRow, seal: Option<&dyn SecretSeal>) -> Result<Option<Claimed>, StoreError> {
+    let webhook: String = row.try_get("webhook")?;
+    let Some(secret) = opened(seal, &webhook, row.try_get("secret")?) else {
+        tracing::error!(webhook, "the control key does not open the secret of a webhook");
+        return Ok(None);
+    };
+    let previous: Option<Vec<u8>> = row.try_get("previous")?;
+    let previous = previous.and_then(|previous| opened(seal, &webhook, previous));
+    Ok(Some(Claimed {
         number: read::number(row, "number")?,
         attempt: read::count(row, "attempts")?,
         tenant: row.try_get("tenant")?,
         url: row.try_get("url")?,
-        secrets: secrets.into_iter().flatten().map(Secret::from_bytes).collect(),
+        secrets: [Some(secret), previous].into_iter().flatten().collect(),
         message: Message {
             id: row.try_get("message")?,
             kind: kind(row.try_get("kind")?)?,
             body: row.try_get("body")?,
         },
         failing_since: row.try_get("failing_since")?,
-    })
+    }))
 }
 
 impl WebhookRows {
@@ -151,7 +159,7 @@ impl WebhookRows {
              set attempts = attempts + 1, due_at = now() + $3 * interval '1 second'
              from due, webhook w
              where m.number = due.number and w.id = m.webhook
-             returning m.number, m.attempts, m.tenant, m.message, m.kind, m.body, w.url, w.secret,
+             returning w.id as webhook, m.number, m.attempts, m.tenant, m.message, m.kind, m.body, w.url, w.secret,
                        case when w.previous_until > now() then w.previous_secret end as previous,
                        w.failing_since",
         )
@@ -162,7 +170,9 @@ impl WebhookRows {
         .fetch_all(&self.store.pool)
         .await
         .map_err(of)?;
-        rows.iter().map(claimed).collect()
+        let seal = self.seal.as_deref();
+        let all = rows.iter().map(|row| claimed(row, seal)).collect::<Result<Vec<_>, _>>()?;
+        Ok(all.into_iter().flatten().collect())
     }
 
     pub(super) async fn record(

@@ -1,11 +1,12 @@
 //! Messages to webhooks are written with the change that they tell of.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_journal::event::{CallRef, Finished, Outcome as RunOutcome, PausePoint, Paused};
 use belljar_journal::{Address, Journal as _, MOST_INLINE_BYTES, NewEvent};
 use belljar_model::{EndReason, RunId};
-use belljar_store::Store;
+use belljar_store::{SecretSeal, Store};
 use belljar_testkit::Postgres;
 use belljar_webhooks::{
     CLAIMED_OF_TENANT, Claimed, DISABLED_ERROR, DeliveryState, DisabledReason, EventKind,
@@ -343,4 +344,89 @@ async fn a_long_event_keeps_its_facts() {
     let told: Vec<_> = all.iter().map(|it| it.message.kind).collect();
     assert_eq!(told, kinds);
     assert!(all[1].message.body.contains("\"outcome\" : \"answered\""), "{}", all[1].message.body);
+}
+
+/// A key of one byte, which is enough to tell a sealed secret from a plain one.
+#[derive(Debug)]
+struct Keys(Vec<u8>);
+
+impl Keys {
+    fn open_with(key: u8, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let plain = sealed.strip_prefix(&[key])?.strip_prefix(context)?;
+        Some(plain.iter().map(|byte| byte ^ key).collect())
+    }
+}
+
+impl SecretSeal for Keys {
+    fn seal(&self, context: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+        let key = *self.0.first()?;
+        let text: Vec<u8> = plain.iter().map(|byte| byte ^ key).collect();
+        Some([&[key][..], context, &text].concat())
+    }
+
+    fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.0.iter().find_map(|key| Self::open_with(*key, context, sealed))
+    }
+
+    fn is_current(&self, context: &[u8], sealed: &[u8]) -> bool {
+        self.0.first().is_some_and(|key| Self::open_with(*key, context, sealed).is_some())
+    }
+}
+
+/// The secrets that are readable in the table, by looking for their bytes in it.
+fn readable(url: &str, secrets: &[&Secret]) -> usize {
+    let mut found = 0;
+    for secret in secrets {
+        let hex: String = secret.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let schema = url.rsplit('=').next().unwrap();
+        let sql = format!(
+            "do $$ begin if not exists (select from {schema}.webhook
+               where position('\\x{hex}'::bytea in secret) > 0
+                  or position('\\x{hex}'::bytea in previous_secret) > 0)
+             then raise exception 'not readable'; end if; end $$"
+        );
+        found += usize::from(Postgres::shared().run(&sql).is_ok());
+    }
+    found
+}
+
+/// Requirements: P3
+#[tokio::test]
+async fn secrets_are_sealed_and_old_ones_are_sealed_later() {
+    let url = Postgres::shared().schema();
+    let store = store_at(&url).await;
+    let (old, new_one) = (new("ann", 1, &SANDBOXES), new("ann", 2, &SANDBOXES));
+    // An older version wrote one, and rotated it.
+    let plain = store.webhooks();
+    plain.add(&old).await.unwrap().unwrap();
+    let rotated = Secret::generate().unwrap();
+    plain.rotate("ann", &old.id, &rotated, LIFE).await.unwrap().unwrap();
+    let first = store.webhooks().sealed_by(Arc::new(Keys(vec![7])));
+    first.add(&new_one).await.unwrap().unwrap();
+    let all = [&old.secret, &rotated, &new_one.secret];
+    assert_eq!(readable(&url, &all), 2);
+    first.forget(LIFE).await.unwrap();
+    assert_eq!(readable(&url, &all), 0);
+    // They sign as before. A new key replaces the old one, and opens nothing without it.
+    let secrets = async |keys: Vec<u8>, message: &str| {
+        let hooks = store.webhooks().sealed_by(Arc::new(Keys(keys)));
+        for hook in [&old, &new_one] {
+            let message = test_message(&format!("{message}_{}", hook.id));
+            hooks.queue("ann", &hook.id, &message).await.unwrap();
+        }
+        let mut claimed = hooks.claim(64, &[], LEASE).await.unwrap();
+        claimed.sort_by_key(|it| it.number);
+        claimed.into_iter().map(|it| it.secrets).collect::<Vec<_>>()
+    };
+    let expected = vec![vec![rotated.clone(), old.secret.clone()], vec![new_one.secret.clone()]];
+    assert_eq!(secrets(vec![7], "msg_a").await, expected);
+    assert!(secrets(vec![9], "msg_b").await.is_empty());
+    let both = store.webhooks().sealed_by(Arc::new(Keys(vec![9, 7])));
+    both.forget(LIFE).await.unwrap();
+    assert_eq!(secrets(vec![9], "msg_c").await, expected);
+    // Rotated under the new key.
+    let third = Secret::generate().unwrap();
+    both.rotate("ann", &new_one.id, &third, LIFE).await.unwrap().unwrap();
+    let expected = vec![vec![rotated, old.secret.clone()], vec![third, new_one.secret.clone()]];
+    assert_eq!(secrets(vec![9], "msg_d").await, expected);
 }
