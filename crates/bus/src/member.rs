@@ -17,6 +17,10 @@ pub const ROWS: &str = "/internal/nodes/rows";
 pub const BUDGETS: &str = "/internal/nodes/budgets";
 pub const STORED: &str = "/internal/nodes/stored";
 
+/// The newest kind of message or field between nodes and control that this version knows. It grows
+/// with each kind; an older version reads the rest, and refuses paths that it does not know.
+pub const PROTOCOL: u32 = 1;
+
 /// A node comes, or comes again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Register {
@@ -31,6 +35,9 @@ pub struct Register {
     pub max_limits: Option<MaxLimits>,
     /// What it still has of an earlier life.
     pub has: Vec<SandboxId>,
+    /// The node's [`PROTOCOL`]; 0: a version that did not tell.
+    #[serde(default)]
+    pub protocol: u32,
 }
 
 /// Who it is from now on.
@@ -45,6 +52,17 @@ pub struct Registered {
     pub trust: Trust,
     /// Control's clock, in milliseconds since 1970.
     pub now: u64,
+    /// Control's [`PROTOCOL`]; 0: a version that did not tell.
+    #[serde(default)]
+    pub protocol: u32,
+}
+
+impl Registered {
+    /// Returns true if the node is newer than control: it was upgraded first, and control refuses
+    /// what it does not know.
+    pub fn is_older(&self) -> bool {
+        self.protocol < PROTOCOL
+    }
 }
 
 /// What is on a node. All of it, or what changed since the last that was heard.
@@ -160,4 +178,29 @@ pub enum Synced {
     Stale { now: u64 },
     /// Nobody can say: the database is away.
     Away { now: u64 },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requirements: P2
+    #[test]
+    fn nodes_and_control_of_different_versions_understand_each_other() {
+        // As versions write it that know no protocol.
+        let registered = serde_json::json!({
+            "number": 1, "epoch": 2, "lease_ms": 3, "end": [], "trust": Trust::default(), "now": 4
+        });
+        let registered: Registered = serde_json::from_value(registered).unwrap();
+        assert_eq!(registered.protocol, 0);
+        assert!(registered.is_older());
+        assert!(!Registered { protocol: PROTOCOL, ..registered.clone() }.is_older());
+        assert!(!Registered { protocol: PROTOCOL + 1, ..registered }.is_older());
+        let register = serde_json::json!({
+            "name": "n", "address": "https://10.0.0.1:1", "tiers": [], "slots": 1, "has": [],
+            "of_a_newer_version": true
+        });
+        let register: Register = serde_json::from_value(register).unwrap();
+        assert_eq!((register.protocol, register.max_limits), (0, None));
+    }
 }

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
 use belljar_bus::member::{
-    BUDGETS, Load, REGISTER, ROWS, Register, Registered, STORED, SYNC, Sync, Synced,
+    BUDGETS, Load, PROTOCOL, REGISTER, ROWS, Register, Registered, STORED, SYNC, Sync, Synced,
 };
 use belljar_bus::platform::{Beat, SignedBeat};
 use belljar_identity::{Peer, PeerIdentity, read_beat};
@@ -183,6 +183,10 @@ impl Control {
             }
         }
         tracing::info!(node = register.name, %number, epoch = me.epoch, "node registered");
+        if register.protocol > PROTOCOL {
+            let node = &register.name;
+            tracing::warn!(node, "a node is newer than control: upgrade control first");
+        }
         let node = Known {
             name: register.name.clone(),
             address,
@@ -209,6 +213,7 @@ impl Control {
             end,
             trust: (*self.keyring().trust()).clone(),
             now: self.keyring().now(),
+            protocol: PROTOCOL,
         }))
     }
 

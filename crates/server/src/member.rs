@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use belljar_actions::Actions;
 use belljar_bus::enrolment::Trust;
-use belljar_bus::member::{Load, Register, Registered, Sync, Synced};
+use belljar_bus::member::{Load, PROTOCOL, Register, Registered, Sync, Synced};
 use belljar_model::EndReason;
 use tokio::time::Instant;
 
@@ -204,10 +204,19 @@ async fn register(
             slots: me.slots,
             max_limits: Some(actions.max_limits()),
             has: actions.roster().into_iter().map(|has| has.id).collect(),
+            protocol: PROTOCOL,
         };
         let asked = Instant::now();
         match tokio::time::timeout(PATIENCE * 2, control.register(&register)).await {
             Ok(Ok(registered)) => {
+                if registered.is_older() {
+                    let (control, node) = (registered.protocol, PROTOCOL);
+                    tracing::warn!(
+                        control,
+                        node,
+                        "control is older than this node: upgrade it first"
+                    );
+                }
                 cluster.identity().clock().set(registered.now);
                 set_trust(cluster, registered.trust.clone());
                 belljar_actions::mark(registered.number);

@@ -66,6 +66,7 @@ fn register(name: &str, address: &str) -> anyhow::Result<Value> {
         slots: 1,
         max_limits: None,
         has: Vec::new(),
+        protocol: 0,
     };
     Ok(serde_json::to_value(register)?)
 }
