@@ -264,7 +264,8 @@ mod tests {
         assert_eq!(Texts::of(&Prompt { version: "0".into(), ..prompt }), None);
     }
 
-    /// A5: what every prompt has to say.
+    /// Each prompt says what earlier runs have taught.
+    /// Requirements: A5
     #[test]
     fn the_prompt_says_what_was_learned() {
         for system in [REACT_1.system(), REACT_NETWORK_1.system()] {

@@ -96,7 +96,8 @@ fn metrics_of_a_run_are_those_of_its_transcript() {
     all_is_described(&shown);
 }
 
-/// O6: a line says which run, which step, which attempt, and how it ended.
+/// Requirements: O6
+/// A line says which run, which step, which attempt, and how it ended.
 #[test]
 fn the_log_has_a_line_for_each_attempt_of_a_run() {
     if !can_serve() {

@@ -1,6 +1,6 @@
 //! How runs end, and what the model is told on the way.
 //!
-//! Requirements: A3, A7
+//! Requirements: A3, A4, A7
 
 use belljar_agent::MOST_SHOWN;
 use belljar_journal::RunView;

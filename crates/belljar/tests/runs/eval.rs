@@ -251,6 +251,7 @@ fn write_gateway(place: &Path, models: &[(&str, &Model)]) {
 }
 
 /// The shipped example: each mistake, before and after guards and instructions.
+/// Requirements: A17, A20
 pub(crate) async fn planted_mistakes_show_what_guards_and_prompts_gain(world: &World) {
     const MISTAKES: [&str; 4] = ["explores", "today", "wrong-key", "never-stops"];
     let place = tempfile::tempdir_in(world.directory.path()).unwrap();

@@ -1,5 +1,7 @@
 //! What is described is what is loaded: tables that are made up, written in random forms, described
 //! on the host, and loaded in a sandbox.
+//!
+//! Requirements: D5
 
 mod table;
 

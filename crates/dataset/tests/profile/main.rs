@@ -1,4 +1,6 @@
 //! What is said about small files, also about broken and hostile ones.
+//!
+//! Requirements: D2
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,6 @@
 //! Runs that begin in the middle of others.
+//!
+//! Requirements: A16
 
 use belljar_journal::event::{Outcome, Request};
 use belljar_journal::{Body, CreateError, RunView, State, fork_points};
