@@ -22,9 +22,9 @@ pub use answer::{Score, score};
 pub use dabench::{ImportError, import};
 pub use html::page;
 pub use report::{Comparison, Group, Report, ReportHead, TaskLine};
-pub use stats::{Interval, Paired, mean, paired, spread, wilson};
+pub use stats::{Interval, PairedDifference, Repeats, mean, paired, spread, wilson};
 pub use suite::{
-    Checker, Expect, GuardSettings, Judge, NumberWanted, RunSettings, Suite, SuiteError, Task,
+    Checker, Expectation, GuardSettings, Judge, NumberRule, RunSettings, Suite, SuiteError, Task,
 };
 pub use trial::{Trial, TrialFigures, TrialKey};
 pub use verdict::{VerdictError, verdict};

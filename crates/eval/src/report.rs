@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{Interval, Paired, float, mean, paired, spread, wilson};
+use crate::stats::{Interval, PairedDifference, Repeats, float, mean, paired, spread, wilson};
 use crate::trial::Trial;
 
 /// The format of the JSON document.
@@ -48,6 +48,7 @@ pub struct Group {
     pub scored: u64,
     pub passed: u64,
     pub pass_rate: Option<f64>,
+    /// It takes tasks as independent, and repeats of a task only as far as they differ.
     pub pass_interval: Option<Interval>,
     pub mean_score: Option<f64>,
     /// The standard deviation of the mean score between repeats of the grid.
@@ -84,7 +85,7 @@ pub struct Comparison {
     pub first: [String; 2],
     pub second: [String; 2],
     #[serde(flatten)]
-    pub paired: Paired,
+    pub paired: PairedDifference,
 }
 
 impl Report {
@@ -149,7 +150,7 @@ fn by_task(trials: &[&Trial]) -> BTreeMap<String, f64> {
     means.collect()
 }
 
-fn compared(first: &[&Trial], second: &[&Trial], seed: u64) -> Option<Paired> {
+fn compared(first: &[&Trial], second: &[&Trial], seed: u64) -> Option<PairedDifference> {
     let (first, second) = (by_task(first), by_task(second));
     let both: BTreeSet<&String> = first.keys().filter(|task| second.contains_key(*task)).collect();
     let scores = |of: &BTreeMap<String, f64>| -> Vec<f64> {
@@ -184,7 +185,7 @@ impl Group {
             scored: scored.len() as u64,
             passed,
             pass_rate: (!scored.is_empty()).then(|| float(passed) / float(scored.len() as u64)),
-            pass_interval: wilson(passed, scored.len() as u64),
+            pass_interval: wilson(&repeats(&scored)),
             mean_score: mean(&scores),
             spread_of_repeats: spread(&means(trials, |trial| trial.key.repeat.to_string())),
             spread_within_tasks: mean(&spreads(trials)),
@@ -199,6 +200,17 @@ impl Group {
             guards,
         }
     }
+}
+
+/// The scored trials of each task.
+fn repeats(scored: &[&&Trial]) -> Vec<Repeats> {
+    let mut tasks: BTreeMap<&str, Repeats> = BTreeMap::new();
+    for trial in scored {
+        let task = tasks.entry(&trial.key.task).or_default();
+        task.scored += 1;
+        task.passed += u64::from(trial.passed);
+    }
+    tasks.into_values().collect()
 }
 
 fn grouped(trials: &[&Trial], by: impl Fn(&Trial) -> String) -> BTreeMap<String, Vec<f64>> {
@@ -302,6 +314,22 @@ pub(crate) mod tests {
         assert_eq!(off.errors, BTreeMap::from([("wrong".to_owned(), 3)]));
         assert_eq!(on.errors, BTreeMap::from([("unscored".to_owned(), 1)]));
         assert_eq!((report.lowest_score(), report.unscored()), (Some(0.5), 1));
+    }
+
+    /// More runs of the same tasks with the same results are no more evidence.
+    #[test]
+    fn the_interval_is_not_narrowed_by_identical_repeats() {
+        let interval = |repeats: u32| {
+            let head = ReportHead { repeats, variants: vec!["v".into()], ..report().head };
+            let of = |repeat| {
+                ["a", "b", "c"].map(|task| trial(task, "v", repeat, Some(f64::from(task != "a"))))
+            };
+            let report = Report::new(head, (1..=repeats).flat_map(of).collect());
+            report.groups[0].pass_interval.unwrap()
+        };
+        let (one, five) = (interval(1), interval(5));
+        assert!((one.low - five.low).abs() < 1e-9, "{one:?} {five:?}");
+        assert!((one.high - five.high).abs() < 1e-9, "{one:?} {five:?}");
     }
 
     #[test]

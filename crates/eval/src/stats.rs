@@ -18,7 +18,7 @@ pub struct Interval {
 
 /// Two groups compared, task by task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Paired {
+pub struct PairedDifference {
     /// Tasks that both groups have scores of.
     pub tasks: u64,
     /// The mean of the second group's scores minus those of the first.
@@ -48,12 +48,22 @@ pub fn spread(values: &[f64]) -> Option<f64> {
     Some((squares / float(values.len() as u64 - 1)).sqrt())
 }
 
-/// Wilson's interval of a share: it holds for few trials, and for none or all passed.
-pub fn wilson(passed: u64, all: u64) -> Option<Interval> {
+/// The scored trials of one task, and those of them that passed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repeats {
+    pub passed: u64,
+    pub scored: u64,
+}
+
+/// Wilson's interval of the share of trials that passed. It holds for few trials, and for none or
+/// all passed. Repeats of a task count as one trial as far as they agree with each other.
+pub fn wilson(tasks: &[Repeats]) -> Option<Interval> {
+    let sum = |of: fn(&Repeats) -> u64| tasks.iter().map(of).sum::<u64>();
+    let (passed, all) = (sum(|task| task.passed), sum(|task| task.scored));
     if all == 0 {
         return None;
     }
-    let (n, share) = (float(all), float(passed) / float(all));
+    let (n, share) = (independent(tasks), float(passed) / float(all));
     let squared = Z * Z;
     let middle = share + squared / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + squared / (4.0 * n * n)).sqrt();
@@ -64,13 +74,33 @@ pub fn wilson(passed: u64, all: u64) -> Option<Interval> {
     Some(Interval { low, high })
 }
 
+/// The number of independent trials whose share varies as much as that of these ones: their
+/// variance by the sum of squares over tasks (Kish's effective sample size).
+///
+/// It is the number of tasks if each task has as many repeats and they are all the same, or if all
+/// or no trials passed; then nothing shows that repeats are independent. It is never more than the
+/// number of trials.
+fn independent(tasks: &[Repeats]) -> f64 {
+    let sum = |of: fn(&Repeats) -> u64| float(tasks.iter().map(of).sum::<u64>());
+    let (passed, all) = (sum(|task| task.passed), sum(|task| task.scored));
+    let share = passed / all;
+    let squares =
+        |of: &dyn Fn(&Repeats) -> f64| -> f64 { tasks.iter().map(|task| of(task).powi(2)).sum() };
+    let alone = share * (1.0 - share);
+    if alone == 0.0 {
+        return all * all / squares(&|task| float(task.scored));
+    }
+    let between = squares(&|task| float(task.passed) - share * float(task.scored));
+    (alone * all * all / between).min(all)
+}
+
 /// Compares scores of the same tasks, in one order; none: there is no task.
-pub fn paired(first: &[f64], second: &[f64], seed: u64) -> Option<Paired> {
+pub fn paired(first: &[f64], second: &[f64], seed: u64) -> Option<PairedDifference> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(one, two)| two - one).collect();
     let difference = mean(&differences)?;
     let count = |is: fn(&f64) -> bool| differences.iter().filter(|it| is(it)).count() as u64;
     let (better, worse) = (count(|it| *it > 0.0), count(|it| *it < 0.0));
-    Some(Paired {
+    Some(PairedDifference {
         tasks: differences.len() as u64,
         difference,
         interval: bootstrap(&differences, seed),
@@ -135,6 +165,11 @@ mod tests {
         assert!((one - other).abs() < 5e-5, "{one} is not {other}");
     }
 
+    /// Tasks with one repeat each.
+    fn single(passed: u64, all: u64) -> Vec<Repeats> {
+        (0..all).map(|at| Repeats { passed: u64::from(at < passed), scored: 1 }).collect()
+    }
+
     /// Newcombe's examples (Statistics in Medicine 17, 1998), and the rule for 0 and all.
     #[test]
     fn wilson_gives_published_intervals() {
@@ -145,11 +180,44 @@ mod tests {
             (1, 29, 0.0061, 0.1718),
             (29, 29, 0.8830, 1.0),
         ] {
-            let interval = wilson(passed, all).unwrap();
+            let interval = wilson(&single(passed, all)).unwrap();
             close(interval.low, low);
             close(interval.high, high);
         }
-        assert_eq!(wilson(0, 0), None);
+        assert_eq!((wilson(&[]), wilson(&[Repeats::default()])), (None, None));
+    }
+
+    /// The same answers again tell nothing new.
+    #[test]
+    fn identical_repeats_do_not_narrow_the_interval() {
+        for (passed, all) in [(0, 4), (1, 4), (3, 10), (10, 10)] {
+            let once = single(passed, all);
+            let again = |times: u64| -> Vec<Repeats> {
+                let of = |it: &Repeats| Repeats { passed: it.passed * times, scored: times };
+                once.iter().map(of).collect()
+            };
+            for times in [2, 5, 100] {
+                let (one, many) = (wilson(&once).unwrap(), wilson(&again(times)).unwrap());
+                close(one.low, many.low);
+                close(one.high, many.high);
+            }
+        }
+    }
+
+    /// Repeats that vary like coins count each; others count in between.
+    #[test]
+    fn repeats_that_vary_narrow_the_interval() {
+        let task = |passed| Repeats { passed, scored: 4 };
+        let width = |tasks: &[Repeats]| wilson(tasks).map(|it| it.high - it.low).unwrap();
+        let even = width(&[task(2), task(2), task(2), task(2)]);
+        let some = width(&[task(1), task(3), task(1), task(3)]);
+        let none = width(&[task(0), task(4), task(0), task(4)]);
+        close(even, width(&single(8, 16)));
+        close(none, width(&single(2, 4)));
+        assert!(even < some + 1e-9 && some < none, "{even} {some} {none}");
+        // A task that was repeated often does not outweigh the others.
+        let unequal = [Repeats { passed: 9, scored: 9 }, task(4), task(4)];
+        assert!(width(&unequal) > width(&single(3, 3)), "{unequal:?}");
     }
 
     #[test]
