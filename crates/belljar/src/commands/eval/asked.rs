@@ -123,3 +123,30 @@ fn figures(run: &str, view: &RunView, events: &[Event]) -> TrialFigures {
         guards: counted.guards,
     }
 }
+
+#[cfg(test)]
+pub(super) mod sample {
+    use belljar_eval::{GuardSettings, RunSettings};
+
+    /// A value for every setting, for tests that each one is passed on.
+    pub(in super::super) fn settings() -> RunSettings {
+        let text = |text: &str| Some(text.to_owned());
+        RunSettings {
+            template: text("python-data"),
+            tier: text("jail"),
+            memory: text("1G"),
+            instructions: text("Be brief."),
+            operations: Some(vec!["search".to_owned(), "mail".to_owned()]),
+            turns: Some(5),
+            budget_usd: text("0.50"),
+            tokens: Some(1000),
+            time: text("60s"),
+            temperature: Some(0.2),
+            effort: text("low"),
+            output_tokens: Some(500),
+            now: text("2026-03-20"),
+            guards: Some(GuardSettings { joins: false, dates: true, turns: false }),
+            pass: Some(0.5),
+        }
+    }
+}

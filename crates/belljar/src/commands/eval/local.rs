@@ -284,28 +284,14 @@ fn whole(file: &mut File) -> io::Result<Vec<u8>> {
 mod tests {
     use clap::Parser as _;
 
+    use super::super::asked::sample;
     use super::*;
     use crate::cli::{Cli, Command};
 
     /// `belljar ask` takes every setting.
     #[test]
     fn settings_become_options() {
-        let settings = RunSettings {
-            template: Some("python-data".into()),
-            tier: Some("jail".into()),
-            memory: Some("1G".into()),
-            operations: Some(vec!["search".into(), "mail".into()]),
-            turns: Some(5),
-            budget_usd: Some("0.50".into()),
-            tokens: Some(1000),
-            time: Some("60s".into()),
-            temperature: Some(0.2),
-            effort: Some("low".into()),
-            output_tokens: Some(500),
-            now: Some("2026-03-20".into()),
-            guards: Some(GuardSettings { joins: false, turns: false, ..GuardSettings::default() }),
-            ..RunSettings::default()
-        };
+        let settings = sample::settings();
         let mut line = vec!["belljar".to_owned(), "ask".to_owned(), "--retries=0".to_owned()];
         line.extend(settings_of(&settings));
         line.extend(["--".to_owned(), "- How many?".to_owned()]);

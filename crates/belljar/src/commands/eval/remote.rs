@@ -207,30 +207,13 @@ fn fields(settings: &RunSettings) -> anyhow::Result<Value> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_eval::GuardSettings;
-
+    use super::super::asked::sample;
     use super::*;
 
     /// The API takes every setting.
     #[test]
     fn settings_become_fields_of_a_request() {
-        let settings = RunSettings {
-            template: Some("python-data".into()),
-            tier: Some("jail".into()),
-            memory: Some("1G".into()),
-            operations: Some(vec!["search".into()]),
-            turns: Some(5),
-            budget_usd: Some("0.50".into()),
-            tokens: Some(1000),
-            time: Some("60s".into()),
-            temperature: Some(0.2),
-            effort: Some("low".into()),
-            output_tokens: Some(500),
-            now: Some("2026-03-20".into()),
-            guards: Some(GuardSettings { joins: false, ..GuardSettings::default() }),
-            instructions: Some("Be brief.".into()),
-            pass: Some(0.5),
-        };
+        let settings = sample::settings();
         let mut wish = fields(&settings).unwrap();
         wish["question"] = "How many?".into();
         let wish: CreateRun = serde_json::from_value(wish).unwrap();
@@ -238,7 +221,7 @@ mod tests {
         assert_eq!(wish.budget.nano_dollars.map(|nano| nano.get()), Some(500_000_000));
         assert_eq!(wish.limits.memory_bytes.map(|bytes| bytes.get()), Some(1 << 30));
         assert_eq!(wish.now.unwrap().0, "2026-03-20T00:00:00Z");
-        assert!(!wish.guards.joins && wish.guards.dates);
+        assert!(!wish.guards.joins && wish.guards.dates && !wish.guards.turns);
         assert_eq!(fields(&RunSettings::default()).unwrap(), json!({}));
     }
 }
