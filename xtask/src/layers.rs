@@ -158,9 +158,15 @@ pub(crate) const TABLE: &[Row] = &[
     row(Layer::Mechanisms, "store", "all SQL: rows and queries", &["model", "journal", "webhooks"]),
     row(
         Layer::Mechanisms,
+        "report",
+        "renders reports: a fixed page around a sanitised text; no I/O",
+        &[],
+    ),
+    row(
+        Layer::Mechanisms,
         "eval",
         "scores answers of runs, compares models, writes reports; no I/O",
-        &[],
+        &["report"],
     ),
     row(Layer::Mechanisms, "dataset", "describes data without showing it", &["model"]),
     row(
@@ -181,12 +187,6 @@ pub(crate) const TABLE: &[Row] = &[
         "packages",
         "which package indexes are configured, what they promise; a verified cache",
         &["model"],
-    ),
-    row(
-        Layer::Mechanisms,
-        "report",
-        "renders reports: a fixed page around a sanitised text; no I/O",
-        &[],
     ),
     row(Layer::Mechanisms, "client", "typed HTTP client", &["model", "api"]),
     row(

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use belljar_report::escape;
 use sha2::{Digest as _, Sha256};
 
 use crate::report::{Comparison, Group, Report};
@@ -38,7 +39,7 @@ pub fn page(report: &Report) -> String {
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}\
          </body>\n</html>\n",
         body.concat(),
-        title = escaped(title),
+        title = escape(title),
     )
 }
 
@@ -55,7 +56,7 @@ fn facts(report: &Report) -> String {
         head.seed
     );
     if let Some(why) = &head.incomplete {
-        let _ = writeln!(text, "<p class=\"bad\">Incomplete: {}</p>", escaped(why));
+        let _ = writeln!(text, "<p class=\"bad\">Incomplete: {}</p>", escape(why));
     }
     text
 }
@@ -79,8 +80,8 @@ fn groups(groups: &[Group]) -> String {
     let rows = groups.iter().map(|group| {
         let rate = format!("{} {}", bar(group), interval(group.pass_rate, group.pass_interval));
         let cells = [
-            escaped(&group.model),
-            escaped(&group.variant),
+            escape(&group.model),
+            escape(&group.variant),
             format!("{}/{}", group.passed, group.scored),
             rate,
             number(group.mean_score, 3),
@@ -124,8 +125,8 @@ fn comparisons(comparisons: &[Comparison]) -> String {
         let paired = &compared.paired;
         let Interval { low, high } = paired.interval;
         row(&[
-            escaped(&named(&compared.first)),
-            escaped(&named(&compared.second)),
+            escape(&named(&compared.first)),
+            escape(&named(&compared.second)),
             paired.tasks.to_string(),
             format!("{:+.3} ({low:+.3} to {high:+.3})", paired.difference),
             paired.better.to_string(),
@@ -144,7 +145,7 @@ fn named([model, variant]: &[String; 2]) -> String {
 fn tasks(report: &Report) -> String {
     let groups: Vec<[String; 2]> =
         report.groups.iter().map(|group| [group.model.clone(), group.variant.clone()]).collect();
-    let names: Vec<String> = groups.iter().map(|group| escaped(&named(group))).collect();
+    let names: Vec<String> = groups.iter().map(|group| escape(&named(group))).collect();
     let mut head = vec!["Task"];
     head.extend(names.iter().map(String::as_str));
     let lines: BTreeMap<(&str, &str, &str), String> = report
@@ -162,7 +163,7 @@ fn tasks(report: &Report) -> String {
         })
         .collect();
     let rows = report.head.tasks.iter().map(|task| {
-        let mut cells = vec![escaped(task)];
+        let mut cells = vec![escape(task)];
         cells.extend(groups.iter().map(|[model, variant]| {
             lines
                 .get(&(task.as_str(), model.as_str(), variant.as_str()))
@@ -183,14 +184,14 @@ fn failures(trials: &[Trial]) -> String {
     let rows = failed.iter().map(|trial| {
         let group = [trial.key.model.clone(), trial.key.variant.clone()];
         row(&[
-            escaped(&trial.key.task),
-            escaped(&named(&group)),
+            escape(&trial.key.task),
+            escape(&named(&group)),
             trial.key.repeat.to_string(),
             run(trial),
-            escaped(trial.category().unwrap_or_default()),
+            escape(trial.category().unwrap_or_default()),
             number(trial.score, 2),
-            escaped(&shortened(&trial.reason)),
-            escaped(&shortened(trial.answer.as_deref().unwrap_or_default())),
+            escape(&shortened(&trial.reason)),
+            escape(&shortened(trial.answer.as_deref().unwrap_or_default())),
         ])
     });
     table("Runs that did not pass", &head, rows)
@@ -199,9 +200,9 @@ fn failures(trials: &[Trial]) -> String {
 /// The run; a link if its server is reached by HTTP.
 fn run(trial: &Trial) -> String {
     let is_web = |link: &&String| link.starts_with("https://") || link.starts_with("http://");
-    let name = format!("<code>{}</code>", escaped(&trial.run));
+    let name = format!("<code>{}</code>", escape(&trial.run));
     match trial.link.as_ref().filter(is_web) {
-        Some(link) => format!("<a href=\"{}\" rel=\"noreferrer\">{name}</a>", escaped(link)),
+        Some(link) => format!("<a href=\"{}\" rel=\"noreferrer\">{name}</a>", escape(link)),
         None => name,
     }
 }
@@ -222,7 +223,7 @@ fn row(cells: &[String]) -> String {
 
 fn counts(counts: &BTreeMap<String, u64>) -> String {
     let parts: Vec<String> =
-        counts.iter().map(|(name, count)| format!("{count} {}", escaped(name))).collect();
+        counts.iter().map(|(name, count)| format!("{count} {}", escape(name))).collect();
     if parts.is_empty() { none() } else { parts.join(", ") }
 }
 
@@ -261,22 +262,6 @@ fn shortened(text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            letter if letter.is_control() && letter != '\n' => out.push('\u{fffd}'),
-            letter => out.push(letter),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

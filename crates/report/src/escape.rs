@@ -1,7 +1,8 @@
 //! Text in HTML.
 
-/// Writes text so that it is only text, between tags and within quotes.
-pub(crate) fn escape(text: &str) -> String {
+/// Writes text so that it is only text, between tags and within quotes. Control characters other
+/// than white space become U+FFFD.
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -13,6 +14,9 @@ pub(crate) fn escape(text: &str) -> String {
             // A parser replaces it, and so would change the bytes.
             '\0' => {}
             letter if is_direction(letter) => {}
+            letter if letter.is_control() && !matches!(letter, '\t' | '\n' | '\r') => {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
             letter => out.push(letter),
         }
     }
@@ -33,5 +37,6 @@ mod tests {
     fn text_is_only_text() {
         assert_eq!(escape("<a b=\"c\" d='e'>&\0"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;");
         assert_eq!(escape("sales\u{202e}gnp.csv"), "salesgnp.csv");
+        assert_eq!(escape("\u{1b}[2J\ta\r\nb\u{9b}"), "\u{fffd}[2J\ta\r\nb\u{fffd}");
     }
 }

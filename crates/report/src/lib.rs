@@ -35,6 +35,7 @@ mod svg;
 pub use brand::{Brand, BrandError, Logo, MAX_LOGO_BYTES};
 pub use chart::{MAX_CHART_BYTES, MAX_CHARTS, MAX_CHARTS_BYTES};
 pub use colour::{Colour, ColourError};
+pub use escape::escape;
 pub use input::{Body, Chart, DataFile, Provenance, Report, Verdict};
 
 /// The longest text of a model that is shown. The rest is cut, visibly.
@@ -42,7 +43,7 @@ pub const MAX_TEXT_BYTES: usize = 2 << 20;
 
 /// A rendered report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedReport {
     pub html: String,
     /// SHA-256 of the page, in hexadecimal digits.
     pub sha256: String,
@@ -52,7 +53,7 @@ pub struct Rendered {
 }
 
 /// Renders a report.
-pub fn render(report: &Report, brand: &Brand) -> Rendered {
+pub fn render(report: &Report, brand: &Brand) -> RenderedReport {
     let (Body::Html(whole) | Body::Markdown(whole)) = &report.body;
     let text = bound::cut(whole, MAX_TEXT_BYTES);
     let clean = match &report.body {
@@ -67,5 +68,5 @@ pub fn render(report: &Report, brand: &Brand) -> Rendered {
     }
     let html = page::page(report, brand, &arranged);
     let sha256 = digest::hex(html.as_bytes());
-    Rendered { sha256, policy: policy::of_response(&page::styles(brand)), html }
+    RenderedReport { sha256, policy: policy::of_response(&page::styles(brand)), html }
 }
