@@ -223,6 +223,23 @@ pub(crate) async fn judges_are_checked_and_failures_counted(world: &World) {
     assert_eq!((&failed["outcome"], &failed["error"]), (&"failed".into(), &"model".into()));
     assert_eq!(failed["score"], 0.0);
 
+    // A judge without a verdict was paid for: its money is not there a second time.
+    let amount = |trial: &Value, name: &str| trial[name].as_u64().unwrap_or(0);
+    let trials = report["trials"].as_array().unwrap().iter();
+    let done = trials.filter(|trial| !trial["score"].is_null()).map(|trial| {
+        amount(&trial["figures"], "nano_dollars") + amount(trial, "judge_nano_dollars")
+    });
+    let most = done.sum::<u64>() + 300_000_000;
+    let most = format!("{}.{:09}", most / 1_000_000_000, most % 1_000_000_000);
+    assert!(amount(&unjudged, "judge_nano_dollars") > 0, "{unjudged}");
+    let asked_before = nonsense.record().all().len();
+    let mut line = base.to_vec();
+    line.extend(["--resume", "--max-cost", &most]);
+    let poor = belljar(place, &line).await;
+    ended(&poor, 7);
+    assert!(poor.stderr.contains("--max-cost does not suffice"), "{}", poor.stderr);
+    assert_eq!(nonsense.record().all().len(), asked_before);
+
     // Money for no trial: nothing is asked.
     let asked_before = answers.record().all().len();
     let mut line = base.to_vec();

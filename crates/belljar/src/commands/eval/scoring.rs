@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use belljar_eval::{Checker, Expect, Judge, RunSettings, Score, Trial, TrialKey, score, verdict};
+use belljar_eval::{
+    Checker, Expectation, Judge, RunSettings, Score, Trial, TrialKey, score, verdict,
+};
 use belljar_journal::event::{ErrorCategory, Outcome};
 use belljar_objects::Digest;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use super::asked::{NotRun, RunOver, Runner, Source, Stop, Wanted};
 use super::grid::{Grid, JUDGE_DOLLARS, Planned};
 use super::local::{Local, Program, failure};
 use super::remote::Remote;
-use crate::cli::{Eval, ModelName};
+use crate::cli::{Eval, ModelName, parse_dollars};
 use crate::config::Config;
 
 /// The part of an answer that a report keeps, and that a judge reads.
@@ -41,6 +43,16 @@ pub(super) struct Scorer<'g> {
     program: Program,
 }
 
+/// The judge's runs of one trial.
+pub(super) struct Judges<'a> {
+    /// Names new ones.
+    pub(super) name: &'a str,
+    /// Those to replay.
+    pub(super) runs: Option<&'a [String]>,
+    /// Told the most that a new one can cost, before it is asked.
+    pub(super) asked: &'a mut (dyn FnMut(u64) -> anyhow::Result<()> + 'a),
+}
+
 /// A verdict of a judge, with the runs that led to it.
 #[derive(Debug, Default)]
 struct Judged {
@@ -59,12 +71,12 @@ impl<'g> Scorer<'g> {
         Ok(Self { grid, runner, program: Program::of(config)? })
     }
 
-    /// Scores a run. `judges` are the judge's runs to replay; `name` names new ones.
+    /// Scores a run.
     pub(super) async fn scored(
         &self,
         planned: &Planned<'_>,
         over: &RunOver,
-        (name, judges): (&str, Option<&[String]>),
+        judges: Judges<'_>,
         stop: Stop,
     ) -> Result<Trial, NotRun> {
         let mut trial = unscored(&planned.key, over);
@@ -79,12 +91,14 @@ impl<'g> Scorer<'g> {
         }
         let answer = finished.result.as_deref().unwrap_or_default();
         let (found, why) = match &planned.task.expect {
-            Expect::Checker(checker) => match self.checked(checker, planned, answer, over).await {
-                Ok(score) => (Some(score), String::new()),
-                Err(error) => (None, format!("the checker failed: {error:#}")),
-            },
-            Expect::Judge(judge) => {
-                let judged = self.judged(judge, planned, answer, (name, judges), stop).await?;
+            Expectation::Checker(checker) => {
+                match self.checked(checker, planned, answer, over).await {
+                    Ok(score) => (Some(score), String::new()),
+                    Err(error) => (None, format!("the checker failed: {error:#}")),
+                }
+            }
+            Expectation::Judge(judge) => {
+                let judged = self.judged(judge, planned, answer, judges, stop).await?;
                 trial.judged_by = judged.runs;
                 trial.judge_nano_dollars = judged.nano_dollars;
                 (judged.score, judged.why)
@@ -149,21 +163,24 @@ impl<'g> Scorer<'g> {
         judge: &Judge,
         planned: &Planned<'_>,
         answer: &str,
-        (name, judges): (&str, Option<&[String]>),
+        judges: Judges<'_>,
         stop: Stop,
     ) -> Result<Judged, NotRun> {
         let model = judge.model.parse::<ModelName>();
         let model = model.map_err(|error| anyhow!("judge: {error}"))?;
+        let budget_usd = judge.budget_usd.clone().unwrap_or_else(|| JUDGE_DOLLARS.into());
+        let most = parse_dollars(&budget_usd).map_err(|error| anyhow!("judge: {error}"))?;
         let settings = RunSettings {
             template: planned.settings.template.clone(),
             instructions: Some(JUDGE.to_owned()),
             turns: Some(JUDGE_TURNS),
             output_tokens: Some(JUDGE_TOKENS),
-            budget_usd: Some(judge.budget_usd.clone().unwrap_or_else(|| JUDGE_DOLLARS.into())),
+            budget_usd: Some(budget_usd),
             ..RunSettings::default()
         };
         let question = judge_question(&planned.task.question, &judge.rubric, answer);
-        let sources: Vec<Source> = match judges {
+        let Judges { name, runs, asked } = judges;
+        let sources: Vec<Source> = match runs {
             Some(runs) => runs.iter().map(|run| Source::Replayed { run: run.clone() }).collect(),
             None => {
                 let attempts = 1..=super::grid::JUDGE_ATTEMPTS;
@@ -179,6 +196,9 @@ impl<'g> Scorer<'g> {
                 model: Some(&model),
                 source,
             };
+            if matches!(wanted.source, Source::New { .. }) {
+                asked(most)?;
+            }
             let over = self.runner.ask(&wanted, stop.clone(), &mut |_| Ok(())).await?;
             judged.nano_dollars = judged.nano_dollars.saturating_add(over.figures.nano_dollars);
             let said = over.finished.result.clone().unwrap_or_default();

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::asked::{NotRun, Source, Stop, Wanted};
 use super::book::Book;
 use super::grid::{Grid, Planned};
-use super::scoring::Scorer;
+use super::scoring::{Judges, Scorer};
 use crate::cli::Eval;
 use crate::commands::runs::dollars;
 use crate::output::Printer;
@@ -82,10 +82,41 @@ impl Purse {
         true
     }
 
-    fn settle(&mut self, reserved: u64, spent: u64) {
-        self.reserved = self.reserved.saturating_sub(reserved);
-        self.spent = self.spent.saturating_add(spent);
+    /// Returns true if all that is spent and reserved is allowed.
+    fn is_within(&self) -> bool {
+        let total = self.spent.saturating_add(self.reserved);
+        self.most.is_none_or(|most| total <= most)
     }
+
+    /// Reserves what a trial can cost that has begun before: it may be spent already.
+    fn owe(&mut self, nano_dollars: u64) {
+        self.reserved = self.reserved.saturating_add(nano_dollars);
+    }
+
+    /// Settles a trial that is over. The cost of one that failed is not known: it may have come to
+    /// all that was reserved.
+    fn settle(&mut self, reserved: u64, spent: Option<u64>) {
+        self.reserved = self.reserved.saturating_sub(reserved);
+        self.spent = self.spent.saturating_add(spent.unwrap_or(reserved));
+    }
+}
+
+/// The money of a grid of which a part was run before.
+fn purse(book: &Book, waiting: &VecDeque<(Planned<'_>, Start)>, most: Option<u64>) -> Purse {
+    let done = book.done.values().map(cost);
+    let spent = done.fold(book.lost_nano_dollars, u64::saturating_add);
+    let mut purse = Purse { most, spent, reserved: 0 };
+    for (planned, start) in waiting {
+        if start.is_owed() {
+            purse.owe(planned.nano_dollars);
+        }
+    }
+    // Others began, too, and are not among the chosen tasks.
+    let is_waiting = |key: &TrialKey| waiting.iter().any(|(planned, _)| planned.key == *key);
+    for (_, begun) in book.begun.iter().filter(|(key, _)| !is_waiting(key)) {
+        purse.owe(begun.nano_dollars);
+    }
+    purse
 }
 
 fn cost(trial: &Trial) -> u64 {
@@ -113,12 +144,11 @@ impl<'w> Work<'w> {
         let mut trials: Vec<Trial> = Vec::new();
         let mut waiting: VecDeque<(Planned<'_>, Start)> = VecDeque::new();
         let mut missing = 0;
-        let done = std::mem::take(&mut book.done);
         for planned in planned {
-            let start = match (done.get(&planned.key), book.begun.get(&planned.key)) {
+            let start = match (book.done.get(&planned.key), book.begun.get(&planned.key)) {
                 (Some(trial), _) if self.options.replay => Start::replay(trial),
-                (None, Some(run)) if self.options.replay => Start {
-                    source: Source::Replayed { run: run.clone() },
+                (None, Some(begun)) if self.options.replay => Start {
+                    source: Source::Replayed { run: begun.run.clone() },
                     judges: Some(Vec::new()),
                 },
                 (None, None) if self.options.replay => {
@@ -129,13 +159,13 @@ impl<'w> Work<'w> {
                     trials.push(trial.clone());
                     continue;
                 }
-                (None, Some(run)) => Start::of(Source::Resumed { run: run.clone() }),
+                (None, Some(begun)) => Start::of(Source::Resumed { run: begun.run.clone() }),
                 (None, None) => Start::of(Source::New { name: name(&book.head.id, &planned.key) }),
             };
             waiting.push_back((planned, start));
         }
-        let spent = trials.iter().map(cost).fold(0, u64::saturating_add);
-        let mut purse = Purse { most: self.options.max_cost, spent, reserved: 0 };
+        let mut purse = purse(&book, &waiting, self.options.max_cost);
+        book.done.clear();
         let (tell, stop) = watch::channel(false);
         let id = book.head.id.clone();
         let book = RefCell::new(book);
@@ -146,9 +176,13 @@ impl<'w> Work<'w> {
             while !is_stopped
                 && !is_given_up
                 && running.len() < usize::try_from(self.options.jobs).unwrap_or(1)
-                && let Some((planned, _)) = waiting.front()
+                && let Some((planned, start)) = waiting.front()
             {
-                if !purse.reserve(planned.nano_dollars) {
+                let is_left = match start.is_owed() {
+                    true => purse.is_within(),
+                    false => purse.reserve(planned.nano_dollars),
+                };
+                if !is_left {
                     // Trials under way may cost less than they reserve.
                     is_short = running.is_empty();
                     break;
@@ -161,8 +195,7 @@ impl<'w> Work<'w> {
             }
             tokio::select! {
                 Some((planned, made)) = running.next() => {
-                    let spent = made.as_ref().map_or(0, cost);
-                    purse.settle(planned.nano_dollars, spent);
+                    purse.settle(planned.nano_dollars, made.as_ref().ok().map(cost));
                     match made {
                         Ok(trial) => {
                             book.borrow_mut().finish(&trial)?;
@@ -225,10 +258,12 @@ impl<'w> Work<'w> {
             model: planned.model,
             source: start.source,
         };
-        let mut began = |run: &str| book.borrow_mut().begin(&planned.key, run);
+        let (key, most) = (&planned.key, planned.nano_dollars);
+        let mut began = |run: &str| book.borrow_mut().begin(key, run, most);
         let over = self.scorer.runner.ask(&wanted, stop.clone(), &mut began).await?;
-        let name = name(id, &planned.key);
-        let judges = (name.as_str(), start.judges.as_deref());
+        let mut asked = |nano_dollars: u64| book.borrow_mut().judge(key, nano_dollars);
+        let name = name(id, key);
+        let judges = Judges { name: &name, runs: start.judges.as_deref(), asked: &mut asked };
         Box::pin(self.scorer.scored(planned, &over, judges, stop)).await
     }
 
@@ -265,6 +300,11 @@ impl Start {
         let source = Source::Replayed { run: trial.run.clone() };
         Self { source, judges: Some(trial.judged_by.clone()) }
     }
+
+    /// Returns true if the trial began before, so that its money is reserved from the beginning.
+    fn is_owed(&self) -> bool {
+        matches!(self.source, Source::Resumed { .. })
+    }
 }
 
 /// The name of a trial, for people.
@@ -293,13 +333,27 @@ mod tests {
     fn trials_under_way_and_done_never_cost_more_than_allowed() {
         let mut purse = Purse { most: Some(100), spent: 0, reserved: 0 };
         assert!(purse.reserve(50) && purse.reserve(50) && !purse.reserve(1));
-        purse.settle(50, 10);
+        purse.settle(50, Some(10));
         assert!(purse.reserve(40) && !purse.reserve(1));
-        purse.settle(50, 50);
-        purse.settle(40, 0);
+        purse.settle(50, Some(50));
+        purse.settle(40, Some(0));
         assert_eq!((purse.spent, purse.reserved), (60, 0));
         let mut unbounded = Purse { most: None, spent: u64::MAX, reserved: 1 };
         assert!(unbounded.reserve(u64::MAX));
+    }
+
+    /// Its run may have asked a model, and nothing is known of the answer.
+    #[test]
+    fn a_trial_that_failed_costs_its_reservation() {
+        let mut purse = Purse { most: Some(100), spent: 0, reserved: 0 };
+        assert!(purse.reserve(60));
+        purse.settle(60, None);
+        assert_eq!((purse.spent, purse.reserved), (60, 0));
+        assert!(!purse.reserve(60) && purse.reserve(40));
+        // What began before is reserved, even if it is more than was allowed.
+        assert!(purse.is_within());
+        purse.owe(500);
+        assert!(!purse.is_within() && !purse.reserve(1));
     }
 
     #[test]
