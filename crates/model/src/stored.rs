@@ -10,6 +10,8 @@ pub enum StoredKind {
     Volumes,
     /// Checkpoints, and paused sandboxes that are on disk.
     Checkpoints,
+    /// Layers of templates that the tenant built, without those of templates for all.
+    Templates,
     /// Files that were uploaded as datasets.
     Datasets,
     /// Transcripts of runs, with outputs.
@@ -21,6 +23,7 @@ impl StoredKind {
         match self {
             Self::Volumes => "volumes",
             Self::Checkpoints => "checkpoints",
+            Self::Templates => "templates",
             Self::Datasets => "datasets",
             Self::Runs => "runs",
         }

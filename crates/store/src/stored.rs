@@ -29,7 +29,7 @@ const PUT: &str = "
       select r.tenant, r.kind, least(sum(r.bytes), $3)::bigint as bytes
       from jsonb_to_recordset($2) as r (tenant text, kind text, bytes bigint)
       join tenant t on t.name = r.tenant
-      where r.kind in ('volumes', 'checkpoints') and r.bytes > 0
+      where r.kind in ('volumes', 'checkpoints', 'templates') and r.bytes > 0
         and (t.home = $1
           or exists (select from sandbox s
                      where s.node = $1 and s.tenant = r.tenant and s.state <> 'ended')
@@ -66,13 +66,17 @@ const TRANSCRIPTS: &str = "
     join run on run.id = sizes.run_id
     group by run.tenant";
 
+/// Nodes fetch templates of each other, so the same layers are on several: the node that has most
+/// of a tenant's counts. The other kinds are on one node each.
 const CHARGE: &str = "
     with due as (
       update stored_hour set charged_at = now()
       where hour = to_timestamp($1 * 3600) and part = $3 and charged_at is null
       returning hour
     ), kept as (
-      select tenant, kind, sum(bytes) as bytes from (
+      select tenant, kind,
+             case when kind = 'templates' then max(bytes) else sum(bytes) end as bytes
+      from (
         select tenant, kind, bytes from stored_sample
         where $3 = 'tables' and sampled_at > now() - interval '1 hour'
         union all
@@ -100,7 +104,7 @@ const CHARGE: &str = "
 /// Kinds of bytes that are charged together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredPart {
-    /// Volumes and checkpoints, by the samples of nodes, and transcripts.
+    /// Volumes, checkpoints and templates, by the samples of nodes, and transcripts.
     Tables,
     /// Datasets, which only a replica with a bucket can list.
     Datasets,

@@ -34,6 +34,7 @@ use crate::tree::{self, Kind, SealError, Sealed, Stripped};
 
 mod collect;
 mod manifest;
+mod owned;
 
 pub use collect::Collected;
 pub use manifest::{InvalidReference, Manifest, Reference};

@@ -167,6 +167,13 @@ impl Own {
         own.find(|record| record.id == name || record.name == name).cloned()
     }
 
+    /// The tenant of each template, by the name that the store has it under.
+    pub(crate) fn owners(&self) -> BTreeMap<String, String> {
+        let records = self.lock();
+        let owner = |it: &Record| (it.stored_name(), it.tenant.as_str().to_owned());
+        records.values().map(owner).collect()
+    }
+
     pub(crate) fn of(&self, tenant: &Tenant) -> Vec<Record> {
         let records = self.lock();
         records.values().filter(|record| record.tenant == *tenant).cloned().collect()
@@ -294,6 +301,9 @@ mod tests {
         assert!(own.remove(&two, "aaa").is_err());
         assert!(own.change(&two, "aaa", |_| Ok(())).is_err());
         assert!(own.add(record("ccc", "one", "more"), 1).is_err());
+        let owners = [("built-aaa", "one"), ("built-bbb", "two")];
+        let owners = owners.map(|(name, tenant)| (name.to_owned(), tenant.to_owned()));
+        assert_eq!(own.owners(), BTreeMap::from(owners));
     }
 
     #[test]

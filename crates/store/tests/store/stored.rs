@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use belljar_journal::{LedgerStore as _, UsageKey, UsagePage, UsageQuery};
-use belljar_model::StoredKind::{self, Checkpoints, Datasets, Volumes};
+use belljar_model::StoredKind::{self, Checkpoints, Datasets, Templates, Volumes};
 use belljar_model::{NodeNumber, RunId, StoredBytes};
 use belljar_store::StoredPart::{self, Tables};
 use belljar_store::{ChargedStorage, MAX_STORED_BYTES, Store};
@@ -81,6 +81,21 @@ async fn an_hour_is_charged_once_with_what_all_nodes_keep() {
     assert_eq!(groups[2..], [("storage:volumes", 1_500_000)]);
     assert!(groups[1].0 == "storage:runs" && groups[1].1 > 0, "{groups:?}");
     assert_eq!(usage(&store, "bob").await, UsagePage::default());
+}
+
+/// A node that fetched a template of another one has its layers, too.
+#[tokio::test]
+async fn templates_on_several_nodes_are_charged_once() {
+    let store = store().await;
+    let [one, two] = nodes(&store).await;
+    let sent = [bytes("ann", Templates, 300), bytes("ann", Volumes, 10)];
+    assert_eq!(store.put_stored(one, &sent).await.unwrap(), 2);
+    let sent = [bytes("ann", Templates, 500), bytes("ann", Volumes, 20)];
+    assert_eq!(store.put_stored(two, &sent).await.unwrap(), 2);
+    let hour = store.lease_stored_hour(Tables, HOUR_LEASE).await.unwrap().unwrap();
+    assert_eq!(store.charge_stored(hour, &[]).await.unwrap().charges, 2);
+    let page = usage(&store, "ann").await;
+    assert_eq!(seen(&page), [("storage:templates", 500), ("storage:volumes", 30)]);
 }
 
 /// A node is believed about tenants that have something on it.

@@ -21,7 +21,11 @@ fn layer(store: &Store, content: &str) -> Layer {
 }
 
 fn publish(store: &Store, name: &str, version: &str, created: u64, layers: &[&Layer]) {
-    let manifest = Manifest {
+    store.publish(&manifest(name, version, created, layers)).unwrap();
+}
+
+fn manifest(name: &str, version: &str, created: u64, layers: &[&Layer]) -> Manifest {
+    Manifest {
         name: name.into(),
         version: version.into(),
         description: String::new(),
@@ -35,8 +39,7 @@ fn publish(store: &Store, name: &str, version: &str, created: u64, layers: &[&La
         defaults: crate::Defaults::default(),
         size: 1,
         files: 1,
-    };
-    store.publish(&manifest).unwrap();
+    }
 }
 
 const OLD: &str = "000000000001";
@@ -163,4 +166,25 @@ fn a_manifest_of_old_names_no_tier_and_a_new_one_keeps_it() {
     let defaults = crate::Defaults { tier, ..crate::Defaults::default() };
     store.publish(&Manifest { version: NEW.into(), created: 2, defaults, ..manifest }).unwrap();
     assert_eq!(store.resolve("a").unwrap().defaults.tier, tier);
+}
+
+#[test]
+fn owners_have_the_layers_that_are_not_for_all() {
+    let (_dir, store) = store();
+    let [base, common, own] = ["base", "of both", "of one alone"].map(|text| layer(&store, text));
+    publish(&store, "python", OLD, 1, &[&base]);
+    let built = |name, version, layers: &[&Layer]| {
+        let defaults = crate::Defaults { owner: Some("a tenant".into()), ..Default::default() };
+        store.publish(&Manifest { defaults, ..manifest(name, version, 1, layers) }).unwrap();
+    };
+    built("built-1", OLD, &[&common, &base]);
+    built("built-1", NEW, &[&own, &common, &base]);
+    built("built-2", OLD, &[&common, &base]);
+    // No record leads to it any more.
+    built("built-3", OLD, &[&own]);
+    let owners = [("built-1", "ann"), ("built-2", "bob"), ("built-9", "cy")];
+    let owners = owners.map(|(name, owner)| (name.to_owned(), owner.to_owned()));
+    let bytes = store.owned_bytes(&BTreeMap::from(owners)).unwrap();
+    let expected = [("ann".to_owned(), 7 + 12), ("bob".to_owned(), 7)];
+    assert_eq!(bytes, BTreeMap::from(expected));
 }
