@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use belljar_model::network::{Charge, Decision, Kind as RowKind, Row};
+use belljar_model::network::{Charge, Decision, Kind as RowKind, Reason, Row};
 use belljar_model::{EndReason, RootFs, Usage};
 use belljar_node::PoolFigures;
 use belljar_telemetry::{Metrics, Past, Spent, Value, Whose, here, metrics, recall, remember};
@@ -202,6 +202,9 @@ pub(crate) fn row(row: &Row) {
         Decision::Failed => "failed",
     };
     metrics().connection(kind, decision);
+    if row.reason == Reason::TooMany {
+        metrics().connection_too_many(kind);
+    }
     metrics().connection_bytes(row.bytes.out, row.bytes.into);
     if let Some(charge) = &row.charge {
         let Charge { input, cache_read, cache_write, output, nano_dollars, .. } = *charge;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use belljar_egress::Opening;
 use belljar_model::network::Block;
@@ -12,7 +13,11 @@ use serde::Deserialize;
 
 use crate::budget::Limit;
 use crate::charge_log::Durability;
-use crate::operations;
+use crate::{operations, room};
+
+/// Longer than a pause of a client that still reads.
+const USUAL_WRITE_PATIENCE: Duration = Duration::from_secs(300);
+const MAX_WRITE_SECONDS: u64 = 86_400;
 
 /// What the operator decides. Secrets are named here, never written.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -39,6 +44,23 @@ pub(crate) struct Settings {
     pub(crate) packages: Option<PathBuf>,
     /// The crashes that records of the charge log outlive.
     pub(crate) charge_log: Durability,
+    /// The memory that bodies of one sandbox's requests may take.
+    sandbox_body_bytes: Option<u64>,
+    /// A client that takes no byte of an answer for so long is cut off.
+    write_seconds: Option<u64>,
+}
+
+impl Settings {
+    pub(crate) fn sandbox_body_bytes(&self) -> u64 {
+        let bytes = self.sandbox_body_bytes.unwrap_or(room::USUAL_SHARE_BYTES);
+        bytes.clamp(room::MIN_SHARE_BYTES, room::ROOM_BYTES)
+    }
+
+    pub(crate) fn write_patience(&self) -> Duration {
+        self.write_seconds.map_or(USUAL_WRITE_PATIENCE, |seconds| {
+            Duration::from_secs(seconds.clamp(1, MAX_WRITE_SECONDS))
+        })
+    }
 }
 
 /// A block, or a block of which only some ports are meant. This host's own
@@ -143,5 +165,17 @@ mod tests {
         assert!(Config::parse("[gateway]\nopenings = [\"10.0.0.0/8\"]\n").is_ok());
         assert!(Config::parse("[gateway]\nopening = []\n").is_err());
         assert!(Config::parse("[gatewya]\n").is_err());
+    }
+
+    #[test]
+    fn bounds_of_clients_have_bounds() {
+        let read = |text: &str| {
+            let settings = Config::parse(&format!("[gateway]\n{text}")).unwrap().gateway;
+            (settings.sandbox_body_bytes() >> 20, settings.write_patience().as_secs())
+        };
+        assert_eq!(read(""), (256, 300));
+        assert_eq!(read("sandbox_body_bytes = 67108864\nwrite_seconds = 5\n"), (64, 5));
+        assert_eq!(read("sandbox_body_bytes = 0\nwrite_seconds = 0\n"), (32, 1));
+        assert_eq!(read("sandbox_body_bytes = 9999999999\n").0, 1024);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use belljar_bus::gateway::Belongs;
 use belljar_egress::{Destination, Verdict, vet};
@@ -55,6 +56,11 @@ impl Connection {
             reader: AtomicWaker::new(),
             uses: Mutex::default(),
         })
+    }
+
+    /// The time for which its client may take no byte of an answer.
+    pub(crate) fn write_patience(&self) -> Duration {
+        self.session.shared.live().config.gateway.write_patience()
     }
 
     /// Says whose it is; the first word counts.

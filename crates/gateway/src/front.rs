@@ -138,12 +138,13 @@ impl Front {
     async fn exchange(self, head: Head, route: Route) -> Then {
         let Self { reader, mut writer, connection, pinned } = self;
         let Ok(method) = Method::from_bytes(head.method().as_bytes()) else { return Then::End };
+        let patience = connection.write_patience();
         let question =
             Question { method, version: head.version(), keeps_alive: head.keeps_alive() };
         if head.expects_continue()
             && respond::has_body(head.framing())
             && route.may_send_body(&connection, &head)
-            && respond::go_on(&mut writer).await.is_err()
+            && respond::go_on(&mut writer, patience).await.is_err()
         {
             return Then::End;
         }
@@ -153,7 +154,7 @@ impl Front {
             answer = answering => answer,
             () = lent.gone() => return Then::End,
         };
-        match respond::write(&mut writer, &question, answer, &mut lent).await {
+        match respond::write(&mut writer, &question, answer, &mut lent, patience).await {
             Ok(true) => match lent.take() {
                 Ok(reader) => Then::Next(Self { reader, writer, connection, pinned }),
                 Err(left) => {
@@ -208,7 +209,8 @@ impl Front {
             keeps_alive: false,
         };
         let mut lent = Lent::Spoilt(None);
-        let _ = respond::write(&mut self.writer, &question, answer, &mut lent).await;
+        let patience = self.connection.write_patience();
+        let _ = respond::write(&mut self.writer, &question, answer, &mut lent, patience).await;
     }
 }
 

@@ -48,6 +48,7 @@ mod operations;
 mod packages;
 mod resolve;
 mod respond;
+mod room;
 mod session;
 mod shared;
 mod socks;

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use belljar_egress::http1::{CHUNK_END, Framing, LAST_CHUNK, Version, chunk_head, is_hop_by_hop};
 use bytes::Bytes;
@@ -23,12 +24,14 @@ pub(crate) struct Question {
     pub(crate) keeps_alive: bool,
 }
 
-/// Writes `answer` to its end. Whether another request may follow.
+/// Writes `answer` to its end. Returns true if another request may follow. A client that takes no
+/// byte for as long as `patience` is given up.
 pub(crate) async fn write(
     writer: &mut (impl AsyncWrite + Unpin),
     question: &Question,
     answer: Answer,
     lent: &mut Lent,
+    patience: Duration,
 ) -> io::Result<bool> {
     let (parts, mut body) = answer.into_parts();
     let mut headers = parts.headers;
@@ -52,7 +55,7 @@ pub(crate) async fn write(
     }
     head.extend_from_slice(b"\r\n");
     let Some(until) = framing else {
-        writer.write_all(&head).await?;
+        write_all(writer, &mut [IoSlice::new(&head)], patience).await?;
         return Ok(keeps_alive);
     };
     let mut left = match until {
@@ -68,7 +71,7 @@ pub(crate) async fn write(
                 let counted = left.checked_sub(pieces.size as u64);
                 *left = counted.ok_or(io::ErrorKind::InvalidData)?;
             }
-            pieces.write(writer, until).await?;
+            pieces.write(writer, until, patience).await?;
         }
         if let Some(error) = pieces.error.take() {
             return Err(error);
@@ -83,7 +86,7 @@ pub(crate) async fn write(
     if left.is_some_and(|left| left > 0) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    writer.flush().await?;
+    within(patience, writer.flush()).await?;
     Ok(keeps_alive)
 }
 
@@ -146,6 +149,7 @@ impl Pieces {
         &mut self,
         writer: &mut (impl AsyncWrite + Unpin),
         until: Until,
+        patience: Duration,
     ) -> io::Result<()> {
         let size = chunk_head(self.size);
         let is_chunk = until == Until::LastChunk;
@@ -161,7 +165,7 @@ impl Pieces {
         if is_chunk && self.ended {
             parts.push(IoSlice::new(LAST_CHUNK));
         }
-        write_all(writer, &mut parts).await?;
+        write_all(writer, &mut parts, patience).await?;
         self.head = Vec::new();
         self.data.clear();
         self.size = 0;
@@ -224,14 +228,15 @@ fn fields(head: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
-/// Everything in as few system calls as the socket takes it.
+/// Everything in as few system calls as the socket takes it. Each of them may take `patience`.
 async fn write_all(
     writer: &mut (impl AsyncWrite + Unpin),
     mut parts: &mut [IoSlice<'_>],
+    patience: Duration,
 ) -> io::Result<()> {
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {
-        let count = writer.write_vectored(parts).await?;
+        let count = within(patience, writer.write_vectored(parts)).await?;
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
@@ -240,12 +245,74 @@ async fn write_all(
     Ok(())
 }
 
+async fn within<T>(
+    patience: Duration,
+    write: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    tokio::time::timeout(patience, write).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
 /// Tells a client to send the body that it asks about.
-pub(crate) async fn go_on(writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await
+pub(crate) async fn go_on(
+    writer: &mut (impl AsyncWrite + Unpin),
+    patience: Duration,
+) -> io::Result<()> {
+    within(patience, writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")).await
 }
 
 /// Whether a body follows a head that is framed so.
 pub(crate) fn has_body(framing: Framing) -> bool {
     !matches!(framing, Framing::None | Framing::Length(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn endless() -> Answer {
+        let piece = Bytes::from_static(&[b'x'; 4096]);
+        let pieces = stream::repeat_with(move || Ok(Frame::data(piece.clone())));
+        http::Response::new(StreamBody::new(pieces).boxed_unsync())
+    }
+
+    fn question() -> Question {
+        Question { method: Method::GET, version: Version::Http11, keeps_alive: true }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_given_up() {
+        let (mut near, _far) = tokio::io::duplex(1024);
+        let begin = tokio::time::Instant::now();
+        let mut lent = Lent::Spoilt(None);
+        let written = write(&mut near, &question(), endless(), &mut lent, PATIENCE).await;
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!((PATIENCE..PATIENCE * 2).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    }
+
+    /// It is the time without a byte that counts, not that of the answer.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_is_served() {
+        let (mut near, mut far) = tokio::io::duplex(1024);
+        let reading = tokio::spawn(async move {
+            let mut buffer = [0; 1024];
+            for _ in 0..8 {
+                tokio::time::sleep(PATIENCE / 2).await;
+                far.read_exact(&mut buffer).await.unwrap();
+            }
+            far
+        });
+        let begin = tokio::time::Instant::now();
+        let mut lent = Lent::Spoilt(None);
+        let written = write(&mut near, &question(), endless(), &mut lent, PATIENCE).await;
+        assert!(written.is_err(), "in the end, it stops to read");
+        assert!(begin.elapsed() > PATIENCE * 4, "{:?}", begin.elapsed());
+        drop(reading.await);
+    }
 }

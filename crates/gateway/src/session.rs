@@ -13,6 +13,7 @@ use crate::charge_log::ChargeLog;
 use crate::log::Log;
 use crate::meter::Meter;
 use crate::packages::Access;
+use crate::room::BodyRoom;
 use crate::shared::Shared;
 use crate::tape::{Deck, DeckError};
 use crate::tokens::Owner;
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     /// Whose its tokens are: this sandbox, since it was opened.
     pub(crate) owner: Owner,
     pub(crate) meter: Meter,
+    /// For bodies of its requests.
+    pub(crate) room: BodyRoom,
     /// Upstream connections that wait for another exchange.
     pub(crate) pool: Pool,
     pub(crate) authority: Authority,
@@ -61,6 +64,8 @@ impl Session {
         let packages = Access::of(&policy, None);
         let state = State { policy: Arc::new(policy), packages, closed: false };
         let owner = shared.desk.owner(subject.sandbox.clone());
+        let share = shared.live().config.gateway.sandbox_body_bytes();
+        let room = BodyRoom::new(Arc::clone(&shared.desk.room), share);
         Arc::new(Self {
             shared,
             owner,
@@ -68,6 +73,7 @@ impl Session {
             operations,
             charged,
             meter: Meter::new(),
+            room,
             pool: Pool::default(),
             authority,
             deck: AsyncMutex::default(),

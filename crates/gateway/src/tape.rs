@@ -24,13 +24,13 @@ use http::{Request, StatusCode};
 use http_body::{Body as _, SizeHint};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::{self, Refusal};
 use crate::body::{Answer, Inner};
 use crate::connection::Connection;
 use crate::forward::{self, Outcome};
 use crate::log::Entry;
+use crate::room::TakenRoom;
 use crate::session::State;
 use crate::upstream::Place;
 use crate::wire::Tally;
@@ -124,12 +124,10 @@ fn may_ask(state: &State, place: &Place, request: &Request<Inner>) -> Result<(),
 }
 
 /// Room for the body of a request, which is held until its answer begins.
-async fn room(connection: &Connection, size: SizeHint) -> Option<OwnedSemaphorePermit> {
+async fn room(connection: &Connection, size: SizeHint) -> Option<TakenRoom> {
     let most = size.upper().unwrap_or(LONGEST_BODY as u64);
     let kibibytes = u32::try_from(most.min(LONGEST_BODY as u64).div_ceil(1024)).ok()?;
-    let room = Arc::clone(&connection.session.shared.desk.room);
-    let room = tokio::time::timeout(ROOM_PATIENCE, room.acquire_many_owned(kibibytes)).await;
-    room.ok()?.ok()
+    tokio::time::timeout(ROOM_PATIENCE, connection.session.room.take(kibibytes)).await.ok()?
 }
 
 /// Waits for the whole body: requests are the same when their bodies are.

@@ -60,6 +60,7 @@ pub struct Metrics {
     placements: Metric<1, Counter>,
     outbox_waiting: Metric<0, Gauge>,
     connections: Metric<2, Counter>,
+    connections_too_many: Metric<1, Counter>,
     connection_bytes: Metric<1, Counter>,
     rows_missed: Metric<0, Counter>,
     rows_stored: Metric<1, Counter>,
@@ -228,6 +229,11 @@ impl Metrics {
                 "Connections out of sandboxes, by kind and decision",
                 &["kind", "decision"],
             ),
+            connections_too_many: Metric::new(
+                "connections_too_many",
+                "Connections and bodies of sandboxes beyond their bounds, by kind",
+                &["kind"],
+            ),
             connection_bytes: Metric::new(
                 "connection_bytes",
                 "Bytes of connections out of sandboxes, by direction as seen from the sandbox",
@@ -324,6 +330,7 @@ impl Metrics {
             placements,
             outbox_waiting,
             connections,
+            connections_too_many,
             connection_bytes,
             rows_missed,
             rows_stored,
@@ -371,6 +378,7 @@ impl Metrics {
             placements.enter(registry),
             outbox_waiting.enter(registry),
             connections.enter(registry),
+            connections_too_many.enter(registry),
             connection_bytes.enter(registry),
             rows_missed.enter(registry),
             rows_stored.enter(registry),
@@ -471,6 +479,11 @@ impl Metrics {
     /// Traffic that the gateway told of.
     pub fn connection(&self, kind: &'static str, decision: &'static str) {
         self.connections.at([kind.into(), decision.into()]).inc();
+    }
+
+    /// A connection, or the body of a request, for which there was no room.
+    pub fn connection_too_many(&self, kind: &'static str) {
+        self.connections_too_many.at([kind.into()]).inc();
     }
 
     /// Bytes of a row; no two rows count the same ones.

@@ -10,11 +10,8 @@ use tokio::sync::Semaphore;
 use super::config::Name;
 use super::operation::Operation;
 use crate::budget::{Account, Amount, Ledger, Lessee, Limit, Refused, Reservation};
+use crate::room;
 use crate::tokens::{Owner, Token, Tokens};
-
-/// Bodies of requests that are kept in memory at the same time, in KiB. Whoever
-/// comes when there is no room is told to come back.
-const ROOM: usize = 1 << 20;
 
 /// Bodies that are taken apart at the same time. As values they take many times their bytes.
 const REWRITES: usize = 4;
@@ -24,6 +21,7 @@ const REWRITES: usize = 4;
 pub(crate) struct Desk {
     pub(crate) tokens: Tokens,
     pub(crate) ledger: Arc<Ledger>,
+    /// For bodies of requests. Sandboxes take it through their shares.
     pub(crate) room: Arc<Semaphore>,
     pub(super) rewrites: Arc<Semaphore>,
     accounts: Mutex<HashMap<Whose, Arc<Account>>>,
@@ -51,7 +49,7 @@ impl Desk {
         Self {
             tokens: Tokens::default(),
             ledger: Ledger::with(lessee),
-            room: Arc::new(Semaphore::new(ROOM)),
+            room: room::whole(),
             rewrites: Arc::new(Semaphore::new(REWRITES)),
             accounts: Mutex::default(),
             epochs: AtomicU64::new(0),

@@ -56,7 +56,8 @@ pub(super) async fn body_of(asked: &Asked, body: Inner) -> Result<Held, Refusal>
 pub(super) async fn body_up_to(asked: &Asked, body: Inner, most: u64) -> Result<Held, Refusal> {
     let operation = &asked.operation;
     let within = Duration::from_secs(operation.timeouts.body_seconds);
-    let room = &asked.session.shared.desk.room;
+    let room = &asked.session.room;
+    let most = most.min(room.share_bytes());
     read::read(body, most, within, room).await.map_err(|error| match error {
         ReadError::TooLarge => Refusal::TooLarge(most),
         ReadError::Slow => Refusal::Slow,

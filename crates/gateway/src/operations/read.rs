@@ -1,21 +1,20 @@
 //! Reads the body of a request as a whole, within bounds.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::Inner;
+use crate::room::{BodyRoom, TakenRoom};
 
 /// A body, and the room that it takes.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) bytes: Bytes,
-    pub(super) room: Option<OwnedSemaphorePermit>,
+    pub(super) room: Option<TakenRoom>,
 }
 
 /// Why a body was not read.
@@ -35,7 +34,7 @@ pub(super) async fn read(
     body: Inner,
     most: u64,
     within: Duration,
-    room: &Arc<Semaphore>,
+    room: &BodyRoom,
 ) -> Result<Held, ReadError> {
     match body {
         Inner::Empty => Ok(Held { bytes: Bytes::new(), room: None }),
@@ -48,7 +47,7 @@ pub(super) async fn read(
     }
 }
 
-async fn collect(body: Inner, most: u64, room: &Arc<Semaphore>) -> Result<Held, ReadError> {
+async fn collect(body: Inner, most: u64, room: &BodyRoom) -> Result<Held, ReadError> {
     let hint = body.size_hint();
     if hint.lower() > most {
         return Err(ReadError::TooLarge);
@@ -78,8 +77,8 @@ async fn collect(body: Inner, most: u64, room: &Arc<Semaphore>) -> Result<Held, 
 }
 
 struct Taken<'a> {
-    room: &'a Arc<Semaphore>,
-    permit: Option<OwnedSemaphorePermit>,
+    room: &'a BodyRoom,
+    permit: Option<TakenRoom>,
     bytes: u64,
 }
 
@@ -92,8 +91,7 @@ impl Taken<'_> {
         }
         let wanted = bytes.next_multiple_of(STEP);
         let more = u32::try_from((wanted - self.bytes) >> 10).map_err(|_| ReadError::NoRoom)?;
-        let permit = Arc::clone(self.room).try_acquire_many_owned(more);
-        let permit = permit.map_err(|_| ReadError::NoRoom)?;
+        let permit = self.room.try_take(more).ok_or(ReadError::NoRoom)?;
         match &mut self.permit {
             Some(held) => held.merge(permit),
             none => *none = Some(permit),
@@ -105,10 +103,13 @@ impl Taken<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use futures_util::{StreamExt as _, stream};
     use http_body::Frame;
     use http_body_util::StreamBody;
+    use tokio::sync::Semaphore;
 
     fn pieces(pieces: usize, size: usize) -> Inner {
         let all = stream::iter(std::iter::repeat_n(Bytes::from(vec![b'x'; size]), pieces));
@@ -119,12 +120,13 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_are_read_up_to_a_size() {
-        let room = Arc::new(Semaphore::new(1024));
+        let all = Arc::new(Semaphore::new(1024));
+        let room = BodyRoom::new(Arc::clone(&all), 1 << 30);
         let held = read(pieces(10, 100), 1000, LONG, &room).await.unwrap();
         assert_eq!(held.bytes.len(), 1000);
-        assert_eq!(room.available_permits(), 1024 - 64);
+        assert_eq!(all.available_permits(), 1024 - 64);
         drop(held);
-        assert_eq!(room.available_permits(), 1024);
+        assert_eq!(all.available_permits(), 1024);
         let large = read(pieces(10, 101), 1000, LONG, &room).await;
         assert_eq!(large.unwrap_err(), ReadError::TooLarge);
         let whole = read(Inner::Whole(Bytes::from_static(b"abc")), 2, LONG, &room).await;
@@ -133,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_are_bounded() {
-        let room = Arc::new(Semaphore::new(100));
+        let room = BodyRoom::new(Arc::new(Semaphore::new(100)), 1 << 30);
         let first = read(pieces(1, 1000), 1 << 20, LONG, &room).await.unwrap();
         let second = read(pieces(1, 1000), 1 << 20, LONG, &room).await;
         assert_eq!(second.unwrap_err(), ReadError::NoRoom);
@@ -143,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_is_not_waited_for() {
-        let room = Arc::new(Semaphore::new(100));
+        let room = BodyRoom::new(Arc::new(Semaphore::new(100)), 1 << 30);
         let never = StreamBody::new(stream::pending::<std::io::Result<Frame<Bytes>>>());
         let read = read(Inner::Streamed(never.boxed_unsync()), 100, LONG, &room).await;
         assert_eq!(read.unwrap_err(), ReadError::Slow);

@@ -38,6 +38,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         both!("GW-20", tokens::orphans),
         both!("GW-21", tokens::mid_stream),
         both!("GW-25", telemetry::another_tenant),
+        both!("GW-32", costs::bodies),
     ]
 }
 

@@ -257,6 +257,7 @@ pub(crate) static ALL: &[Row] = &[
     row("GW-20", 0, "use a token of before the gateway's death"),
     row("GW-21", 0, "outlast a token in the middle of a stream"),
     row("GW-25", 0, "send telemetry as another tenant, or too much of it"),
+    row("GW-32", 0, "take all memory for bodies, and leave none to others"),
     row("AGT-01", 0, "find the guest's socket or port"),
     row("AGT-03", 0, "frames that no guest would send, and floods of them"),
     row("AGT-04", 0, "a guest that says nothing, or a byte at a time"),

@@ -71,6 +71,8 @@ pub(crate) struct Wish {
     pub(crate) lines: Lines,
     /// More settings of the operation `model`.
     pub(crate) model: String,
+    /// More settings of the gateway itself.
+    pub(crate) gateway: String,
     /// More settings, at their end.
     pub(crate) settings: String,
     /// Texts that servers look for in what they are sent.
@@ -134,12 +136,13 @@ impl World {
         }
         let settings = format!(
             "[gateway]\nopenings = [{}]\nresolver = [\"{}\"]\ntrusted_roots = [{:?}]\n\
-             cassettes = {:?}\npackages = {:?}\n{}{}{}",
+             cassettes = {:?}\npackages = {:?}\n{}{}{}{}",
             openings.join(", "),
             names.address(),
             authority.file(),
             directory.path().join("cassettes"),
             directory.path().join("packages"),
+            wish.gateway,
             operations(directory.path(), model.address(), web.address(), &wish.model),
             if wish.has_telemetry { telemetry(web.address()) } else { String::new() },
             wish.settings,

@@ -78,7 +78,7 @@ async fn draft(asked: &Asked, request: Request<Inner>) -> Result<Draft, Refusal>
     let (head, body) = request.into_parts();
     let unpacked = Source::new(&head.headers, body, u64::MAX)?;
     let within = Duration::from_secs(asked.operation.timeouts.body_seconds);
-    let room = &asked.session.shared.desk.room;
+    let room = &asked.session.room;
     let body = Inner::Streamed(unpacked.boxed_unsync());
     let held = read::read(body, MAX_BODY, within, room).await.map_err(|error| match error {
         ReadError::TooLarge => Refusal::TooLarge(MAX_BODY),

@@ -8,7 +8,6 @@ use ::http::{Method, Request};
 use belljar_model::approval::ApprovalAction;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::commands::{Commands, Reader, Update};
 use super::pack::MAX_KEPT;
@@ -22,6 +21,7 @@ use crate::operations::http::{forward, reserve};
 use crate::operations::read::Held;
 use crate::operations::refuse::Refusal;
 use crate::operations::serve::Asked;
+use crate::room::TakenRoom;
 use crate::wire::Tally;
 
 /// Branches that count as default ones where the server does not say.
@@ -175,11 +175,10 @@ async fn send(
 }
 
 /// Room for the commits that are kept of the pack.
-fn room(asked: &Asked, updates: &[Update]) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+fn room(asked: &Asked, updates: &[Update]) -> Result<Option<TakenRoom>, Refusal> {
     if updates.is_empty() {
         return Ok(None);
     }
     let kibibytes = u32::try_from(MAX_KEPT >> 10).map_err(|_| Refusal::NoRoom)?;
-    let room = Arc::clone(&asked.session.shared.desk.room);
-    room.try_acquire_many_owned(kibibytes).map(Some).map_err(|_| Refusal::NoRoom)
+    asked.session.room.try_take(kibibytes).map(Some).ok_or(Refusal::NoRoom)
 }

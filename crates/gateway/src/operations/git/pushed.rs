@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Refused;
 use super::commands::Update;
 use super::pack::{Pack, TRAILER};
 use super::source::{MAX_WORK, Source};
 use crate::operations::refuse::Refusal;
+use crate::room::TakenRoom;
 
 /// Bytes of a pack that are read at once: a thousandfold of it is unpacked.
 const STEP: usize = 4 << 10;
@@ -52,7 +52,7 @@ pub(super) struct Scan {
     /// Work since the task last yielded.
     work: usize,
     /// Room for the commits that are kept, until the pack has passed.
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<TakenRoom>,
 }
 
 impl Pushed {
@@ -122,7 +122,7 @@ impl Scan {
         updates: Vec<Update>,
         shallow: Vec<String>,
         most: u64,
-        room: Option<OwnedSemaphorePermit>,
+        room: Option<TakenRoom>,
     ) -> Option<Self> {
         let pack = Pack::new(most);
         let scan = Self { pack, updates, shallow, held: BytesMut::new(), work: 0, _room: room };
@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use crate::body::Inner;
     use crate::operations::git::pack::BadPack;
+    use crate::room::BodyRoom;
 
     /// A pack of one blob of `1 << 26` zeros, packed once more.
     fn bomb() -> Bytes {
@@ -203,7 +204,7 @@ mod tests {
         encoder.finish().unwrap().into()
     }
 
-    fn pushed(most: u64, room: Option<OwnedSemaphorePermit>) -> (Pushed, Verdict) {
+    fn pushed(most: u64, room: Option<TakenRoom>) -> (Pushed, Verdict) {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
         let source = Source::new(&headers, Inner::Whole(bomb()), most).unwrap();
@@ -242,8 +243,8 @@ mod tests {
     #[test]
     fn room_is_free_once_the_pack_has_passed() {
         let room = Arc::new(Semaphore::new(1));
-        let permit = Arc::clone(&room).try_acquire_owned().unwrap();
-        let (mut pushed, _) = pushed(1 << 30, Some(permit));
+        let taken = BodyRoom::new(Arc::clone(&room), 1 << 10).try_take(1).unwrap();
+        let (mut pushed, _) = pushed(1 << 30, Some(taken));
         assert_eq!(room.available_permits(), 0);
         turns(&mut pushed);
         assert_eq!(room.available_permits(), 1);

@@ -10,7 +10,7 @@ use super::super::net::{directly, served, works};
 use super::{asks_model, hello, one, own};
 use crate::attack::Seen;
 use crate::harness::findings::Findings;
-use crate::harness::say::{Said, Script};
+use crate::harness::say::{Said, Script, heard};
 use crate::harness::stage::Stage;
 use crate::harness::world::{Wish, World, mint};
 
@@ -115,6 +115,52 @@ pub(super) async fn prompts(stage: Stage, control: bool) -> anyhow::Result<Seen>
     findings.expect(is_refused && asked == 0, "a million messages do not leave", said.brief());
     let (_, said) = one(&stage, &sandbox, asks_model("after", &token, &json!({}))).await?;
     findings.expect(said.status() == 200, "and others are served after it", said.brief());
+    Ok(findings.seen())
+}
+
+/// Announces bodies that it never sends, for more memory than the gateway has, so that nothing is
+/// left for another sandbox.
+pub(super) async fn bodies(stage: Stage, control: bool) -> anyhow::Result<Seen> {
+    // A control's share is all that there is.
+    let share = if control { 1024 * MIB } else { 256 * MIB };
+    let gateway = format!("sandbox_body_bytes = {share}\n");
+    let world = World::with(Wish { gateway, ..Wish::default() }).await?;
+    let greedy = served(&stage, &world, Policy::default()).await?;
+    let other = stage.sandbox(|_| {}).await?;
+    world.connect_as("other", &other, Policy::default()).await?;
+    let token = mint(&greedy, &["plain"]).await?.token;
+    let hold = own("POST", "/operations/plain/hello", &token, "")
+        .replace("content-length: 0", &format!("content-length: {}", 32 * MIB));
+    let scripts: Vec<Script> = (0..40)
+        .map(|at| Script::gateway(format!("holds {at}")).send(&hold).mark("held").rest(20.0))
+        .collect();
+    let mut running = stage.saying(&greedy, &scripts, true).await?;
+    running.until("MARK held").await?;
+    // A small body is read with its head, and needs no memory of its own.
+    let token = mint(&other, &["plain"]).await?.token;
+    let large = "x".repeat(MIB / 2);
+    let ask = own("POST", "/operations/plain/hello", &token, &large);
+    let mut answers = Vec::new();
+    for _ in 0..8 {
+        answers.push(one(&stage, &other, Script::gateway("other").ask(&ask)).await?.1);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let (_, said) = heard(running).await?;
+    let turned_away = |said: &[Said]| {
+        let is_one = |it: &&Said| it.status() == 429 && it.reason() == "too_many";
+        said.iter().filter(is_one).count()
+    };
+    if control {
+        let is_locked_out = turned_away(&answers) > 0;
+        return Ok(works(is_locked_out, "who may take all leaves nothing", &answers));
+    }
+    let mut findings = Findings::default();
+    for said in &answers {
+        findings.expect(said.status() == 200, "others are served", said.brief());
+    }
+    // Of 32 MiB each, 8 fit into its share.
+    let refused = turned_away(&said);
+    findings.expect(refused == 32, "and its own bodies are bounded", refused);
     Ok(findings.seen())
 }
 
