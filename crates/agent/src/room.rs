@@ -1,14 +1,17 @@
 //! The sandbox of a run: made once, with the data in it, and found again.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_api::bounds::OutOfBounds;
+use belljar_api::bounds::{OutOfBounds, Pairs};
 use belljar_api::call::User;
-use belljar_api::checkpoint::ForkCheckpoint;
+use belljar_api::checkpoint::{ForkCheckpoint, ListCheckpoints};
 use belljar_api::network::Network;
-use belljar_api::sandbox::{self, ChangeSandbox, CreateSandbox, NotServed, ShownDataset, TierName};
+use belljar_api::sandbox::{
+    self, ChangeSandbox, CreateSandbox, ListSandboxes, NotServed, ShownDataset, TierName,
+};
 use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
 use belljar_journal::event::{Brought, Environment, NetworkAccess, Skill};
 use belljar_journal::{Address, BlobRef};
@@ -32,6 +35,16 @@ const PIECE: usize = 256 << 10;
 /// The file with the token for the run's operations, and the variable that names it.
 pub(crate) const TOKEN_FILE: &str = "/tmp/.belljar/token";
 const TOKEN_VARIABLE: &str = "BELLJAR_TOKEN_FILE";
+
+/// Metadata of sandboxes: the run, and of a fork its number among the sandboxes of the run. A
+/// request for a fork has no idempotency key, so a fork whose event was lost is found by these.
+const RUN: &str = "run";
+const NUMBER: &str = "run-sandbox";
+
+/// The name of a run's checkpoints.
+pub(crate) fn checkpoint_name(run: &Address) -> String {
+    format!("run-{}", run.run)
+}
 
 /// Why there is no sandbox to work in.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +119,7 @@ impl Rooms {
         }
         // `load_data` finds the manifest there.
         wish.env.insert("BELLJAR_DATA".to_owned(), FOLDER.to_owned());
-        wish.metadata.insert("run".to_owned(), run.run.to_string());
+        wish.metadata.insert(RUN.to_owned(), run.run.to_string());
         // Other letters are not in it.
         let key: Option<Key> = format!("run-{}-{number}", run.run).parse().ok();
         if self.bring == Brought::Mounted && data.len() <= MOST_FILES {
@@ -132,11 +145,12 @@ impl Rooms {
         Ok(MadeRoom { id, data: Brought::Copied, environment })
     }
 
-    /// Makes a sandbox from a checkpoint of another one of the run. Its data and its network are
-    /// those of that one.
+    /// Makes a sandbox with this number from a checkpoint of another one of the run, or finds it if
+    /// it was made before. Its data and its network are those of that one.
     pub(crate) async fn fork(
         &self,
         run: &Address,
+        number: u32,
         checkpoint: &str,
         network: &NetworkAccess,
     ) -> Result<MadeRoom, RoomError> {
@@ -144,12 +158,13 @@ impl Rooms {
             timeout_seconds: LIFE.as_secs().try_into().ok(),
             ..ForkCheckpoint::default()
         };
-        wish.metadata.insert("run".to_owned(), run.run.to_string());
+        wish.metadata.insert(RUN.to_owned(), run.run.to_string());
+        wish.metadata.insert(NUMBER.to_owned(), number.to_string());
         wish.env.insert("BELLJAR_DATA".to_owned(), FOLDER.to_owned());
         if !network.operations.is_empty() {
             wish.env.insert(TOKEN_VARIABLE.to_owned(), TOKEN_FILE.to_owned());
         }
-        let made = self.client.fork_checkpoint(checkpoint, &wish).await;
+        let made = patiently().run(|| self.find_or_fork(checkpoint, &wish)).await;
         let made = made.map_err(|source| RoomError::Fork { source })?;
         let id: SandboxId = made.id.parse().map_err(|_| RoomError::Id)?;
         let limits = ChosenLimits::from(&made.limits);
@@ -157,11 +172,84 @@ impl Rooms {
         Ok(MadeRoom { id, data: self.bring, environment })
     }
 
-    /// Deletes a checkpoint that no attempt needs any more.
-    pub(crate) async fn forget(&self, checkpoint: &str) {
-        if let Err(error) = self.client.delete_checkpoint(checkpoint).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, checkpoint, "checkpoint not deleted");
+    /// A worker may have been killed between a fork and its event, or its connection may have
+    /// broken. So each attempt looks first.
+    async fn find_or_fork(
+        &self,
+        checkpoint: &str,
+        wish: &ForkCheckpoint,
+    ) -> Result<sandbox::Sandbox, Error> {
+        if let Some(found) = self.sandboxes_with(&wish.metadata).await?.into_iter().next() {
+            match keep(&self.client.sandbox(&found.id)).await {
+                Ok(()) => return Ok(found),
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.client.fork_checkpoint(checkpoint, wish).await
+    }
+
+    async fn sandboxes_with(&self, metadata: &Pairs) -> Result<Vec<sandbox::Sandbox>, Error> {
+        let metadata = serde_json::json!(metadata).to_string();
+        let mut query = ListSandboxes { metadata: Some(metadata), ..ListSandboxes::default() };
+        let mut found = Vec::new();
+        loop {
+            let page = self.client.sandboxes(&query).await?;
+            found.extend(page.items);
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Ends all sandboxes of a run, also one that no event names.
+    pub(crate) async fn end_all(&self, run: &Address, generation: Generation) {
+        let metadata = Pairs::from([(RUN.to_owned(), run.run.to_string())]);
+        match self.sandboxes_with(&metadata).await {
+            Ok(found) => {
+                for sandbox in found {
+                    // It would end by itself, only later.
+                    let _ = self.client.sandbox(&sandbox.id).driven(generation.0).end().await;
+                }
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, run.id = %run.run, "sandboxes of a run not listed");
+            }
+        }
+    }
+
+    /// Deletes all checkpoints of a run, also one that no event names. `kept` is the one that an
+    /// event does name.
+    pub(crate) async fn forget_checkpoints(&self, run: &Address, kept: Option<&str>) {
+        let mut all: BTreeSet<String> = kept.map(str::to_owned).into_iter().collect();
+        match self.checkpoints_of(run).await {
+            Ok(found) => all = found,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, run.id = %run.run, "checkpoints of a run not listed");
+            }
+        }
+        for checkpoint in &all {
+            if let Err(error) = self.client.delete_checkpoint(checkpoint).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, checkpoint, "checkpoint not deleted");
+            }
+        }
+    }
+
+    async fn checkpoints_of(&self, run: &Address) -> Result<BTreeSet<String>, Error> {
+        let name = Some(checkpoint_name(run));
+        let mut query = ListCheckpoints { name, ..ListCheckpoints::default() };
+        let mut found = BTreeSet::new();
+        loop {
+            let page = self.client.checkpoints(&query).await?;
+            found.extend(page.items.into_iter().map(|checkpoint| checkpoint.id));
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(found);
+            }
         }
     }
 

@@ -42,6 +42,8 @@ impl Work<'_> {
         }
         self.keep_program().await?;
         self.record().await?;
+        // Before the last event: nothing works on a run that is over, and checkpoints have no end.
+        self.drop_checkpoints().await;
         // All of it is one batch, and is written only if nothing has come in between.
         self.catch_up().await?;
         let Closing { outcome, error, message, .. } = closing;
@@ -53,8 +55,8 @@ impl Work<'_> {
             // It would end by itself, only later.
             let _ = self.worker.rooms.at(id, self.lease.generation).end().await;
         }
-        if seen.is_ok() && self.story.view.finished.is_some() {
-            self.drop_checkpoint().await;
+        if self.pipeline().is_some() && seen.is_ok() && self.story.view.finished.is_some() {
+            self.worker.rooms.end_all(&self.lease.address, self.lease.generation).await;
         }
         seen
     }

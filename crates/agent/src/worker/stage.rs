@@ -213,14 +213,12 @@ impl Work<'_> {
             let reason = "the sandbox was lost".to_owned();
             return self.append(NewEvent::new(SnapshotRefused { after, reason })).await.map(drop);
         };
-        if let Some(old) = self.pipeline().and_then(Pipeline::kept_checkpoint) {
-            self.worker.rooms.forget(old).await;
-        }
+        self.drop_checkpoints().await;
         let sandbox = self.worker.rooms.at(&id, self.lease.generation);
         let mut reason = String::new();
         // A microVM's disk cannot be read from outside: it is kept with its memory.
         for keep in [Keep::Files, Keep::Memory] {
-            let name = format!("run-{}", self.lease.address.run).try_into().ok();
+            let name = room::checkpoint_name(&self.lease.address).try_into().ok();
             match sandbox.checkpoint(&CreateCheckpoint { name, keep }).await {
                 Ok(taken) => {
                     let taken = SnapshotTaken { snapshot: taken.id, after };
@@ -241,7 +239,7 @@ impl Work<'_> {
         let Some(taken) = view.snapshot.clone() else { return Ok(()) };
         let (number, old) = (view.sandboxes + 1, view.sandbox.clone());
         let rooms = &self.worker.rooms;
-        let made = rooms.fork(&self.lease.address, &taken.snapshot, &view.network).await;
+        let made = rooms.fork(&self.lease.address, number, &taken.snapshot, &view.network).await;
         let made = match made {
             Ok(made) => made,
             Err(error) => {
@@ -275,10 +273,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Deletes the checkpoint of a run that is over.
-    pub(super) async fn drop_checkpoint(&self) {
-        if let Some(kept) = self.pipeline().and_then(Pipeline::kept_checkpoint) {
-            self.worker.rooms.forget(kept).await;
+    /// Deletes the checkpoints of a pipeline run, also one whose worker was killed before it wrote
+    /// the event.
+    pub(super) async fn drop_checkpoints(&self) {
+        if let Some(pipeline) = self.pipeline() {
+            let kept = pipeline.kept_checkpoint();
+            self.worker.rooms.forget_checkpoints(&self.lease.address, kept).await;
         }
     }
 }

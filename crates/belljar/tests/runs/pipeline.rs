@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use belljar_agent::Texts;
-use belljar_journal::event::{Brief, Event, RunCreated, Wish};
+use belljar_api::checkpoint::ListCheckpoints;
+use belljar_api::sandbox::ListSandboxes;
+use belljar_journal::event::{Body, Brief, Event, RunCreated, Wish};
 use belljar_journal::{Address, Directory, essence, read_all};
 use belljar_pipeline::AgentKind;
 use belljar_scripted::{Model, Options, Script};
@@ -255,12 +257,39 @@ async fn played(world: &World, model: &Model, number: u32, when: &str) -> Vec<Ev
     if number > 0 {
         use std::os::unix::process::ExitStatusExt as _;
         assert_eq!(first.signal(), Some(9), "event {number} {when}: {first}");
+        let made = sandboxes(world, &address).await;
         let second = work(world, model, directory.path(), &address, (0, "after")).await;
         assert!(second.success(), "event {number} {when}: {second}");
+        // A sandbox whose event was lost is used, and not made again.
+        let events = read_all(&journal, &address).await.unwrap();
+        let used: Vec<&str> = events
+            .iter()
+            .filter_map(|event| match &event.body {
+                Body::SandboxAttached(attached) => Some(attached.sandbox.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert!(
+            made.iter().all(|id| used.contains(&id.as_str())),
+            "event {number} {when}: {made:?}, {used:?}"
+        );
     } else {
         assert!(first.success(), "{first}");
     }
+    assert_eq!(sandboxes(world, &address).await, [] as [String; 0], "event {number} {when}");
+    let query =
+        ListCheckpoints { name: Some(format!("run-{}", address.run)), ..Default::default() };
+    let left = world::client(world.served.address).checkpoints(&query).await.unwrap();
+    assert!(left.items.is_empty(), "event {number} {when}: {left:?}");
     read_all(&journal, &address).await.unwrap()
+}
+
+/// The ids of a run's sandboxes that there are now.
+async fn sandboxes(world: &World, address: &Address) -> Vec<String> {
+    let metadata = Some(json!({ "run": address.run.as_str() }).to_string());
+    let query = ListSandboxes { metadata, ..ListSandboxes::default() };
+    let page = world::client(world.served.address).sandboxes(&query).await.unwrap();
+    page.items.into_iter().map(|sandbox| sandbox.id).collect()
 }
 
 async fn work(

@@ -135,6 +135,11 @@ pub(crate) fn worker(
     worker_of(journal, server, provider, shelf, settings)
 }
 
+/// A client of that server.
+pub(crate) fn client(server: SocketAddr) -> Client {
+    Client::new(Dial::new(&format!("http://{server}"), Served::KEYS[0], &Trust::Host).unwrap())
+}
+
 fn worker_of(
     journal: Arc<dyn Journal>,
     server: SocketAddr,
@@ -142,9 +147,8 @@ fn worker_of(
     shelf: &Path,
     settings: Settings,
 ) -> Worker {
-    let dial = Dial::new(&format!("http://{server}"), Served::KEYS[0], &Trust::Host).unwrap();
     let (shelf, prices) = (Arc::new(Shelf::new(shelf.to_owned())), Prices::embedded().unwrap());
-    Worker::new(journal, Client::new(dial), provider, shelf, prices, settings)
+    Worker::new(journal, client(server), provider, shelf, prices, settings)
 }
 
 /// Who fails is asked again soon.

@@ -1,7 +1,9 @@
 //! Runs of several agents: healed, asked, and read by their owner alone.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::PLENTY;
 use super::authorization::EVERYTHING;
@@ -10,6 +12,9 @@ use crate::client::Client;
 use crate::models::Scripted;
 use crate::platform::{Options, Platform};
 use crate::world::{Setup, World};
+
+/// The end of a run's sandboxes follows its last event.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// The first program has a syntax error, the second one none. With `hopeless` in the plan, nothing
 /// helps.
@@ -84,6 +89,7 @@ async fn hold(a: &Client, b: &Client) -> anyhow::Result<String> {
     ensure!(kinds == expected, "{kinds:?}");
     let sandboxes = of_kind(&events, "sandbox_attached").count();
     ensure!(sandboxes == 2, "{sandboxes} sandboxes for two attempts");
+    left_nothing(a, &id).await?;
     let shown = b.get(&format!("/v1/runs/{id}/events")).await?.expect(404)?.code()?;
     ensure!(shown == "run_not_found", "{shown}");
 
@@ -111,6 +117,28 @@ async fn asked(a: &Client) -> anyhow::Result<(String, String)> {
     ensure!(run["state"] == "paused" && run["agent"] == "pipeline", "{run}");
     let text = run["question_asked"].as_str().context("no question")?.to_owned();
     Ok((id, text))
+}
+
+/// Waits until a run that is over has no sandbox any more; it has no checkpoint from its end on.
+async fn left_nothing(a: &Client, id: &str) -> anyhow::Result<()> {
+    let of_run = |value: &Value| -> Vec<Value> {
+        let items = value["items"].as_array().into_iter().flatten();
+        items.filter(|it| it["metadata"]["run"] == id).cloned().collect()
+    };
+    let begin = Instant::now();
+    loop {
+        let list = a.get("/v1/sandboxes").await?.expect(200)?.value()?;
+        let left = of_run(&list);
+        if left.is_empty() {
+            break;
+        }
+        ensure!(begin.elapsed() < LIMIT, "sandboxes of a run that is over: {left:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let path = format!("/v1/checkpoints?name=run-{id}");
+    let list = a.get(&path).await?.expect(200)?.value()?;
+    ensure!(list["items"].as_array().is_some_and(Vec::is_empty), "checkpoints are left: {list}");
+    Ok(())
 }
 
 /// Follows a run up to an event of this kind.
