@@ -14,7 +14,7 @@ use crate::budget::described;
 use crate::network;
 
 /// The newest prompt, by name and version.
-pub const PROMPT: (&str, &str) = ("react", "1");
+pub const PROMPT: (&str, &str) = ("react", "2");
 
 /// One version of the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,21 @@ const REACT_NETWORK_1: Texts = Texts {
     ..REACT_1
 };
 
+/// With the way to show charts in reports.
+const REACT_2: Texts =
+    Texts { version: "2", system: include_str!("../prompts/react/2/system.md"), ..REACT_1 };
+
+/// Also with operations for git, and approvals.
+const REACT_NETWORK_2: Texts = Texts {
+    name: "react-network",
+    system: include_str!("../prompts/react-network/2/system.md"),
+    network: Some(NetworkTexts {
+        network: include_str!("../prompts/react-network/1/network.md"),
+        operations: include_str!("../prompts/react-network/2/operations.md"),
+    }),
+    ..REACT_2
+};
+
 /// For runs of several agents. What is said of a network is the same.
 const PIPELINE_1: Texts = Texts {
     name: "pipeline",
@@ -84,7 +99,7 @@ const PIPELINE_1: Texts = Texts {
     ..REACT_NETWORK_1
 };
 
-const ALL: &[Texts] = &[REACT_1, REACT_NETWORK_1, PIPELINE_1];
+const ALL: &[Texts] = &[REACT_1, REACT_NETWORK_1, REACT_2, REACT_NETWORK_2, PIPELINE_1];
 
 /// What a run's words are about, read once when somebody begins to work on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,12 +125,12 @@ impl Facts {
 impl Texts {
     /// The newest.
     pub fn newest() -> Self {
-        REACT_1
+        REACT_2
     }
 
     /// The newest for runs with this network access.
     pub fn newest_for(access: &NetworkAccess) -> Self {
-        if access.is_connected() { REACT_NETWORK_1 } else { Self::newest() }
+        if access.is_connected() { REACT_NETWORK_2 } else { Self::newest() }
     }
 
     /// The newest for runs of this agent.
@@ -252,6 +267,8 @@ mod tests {
         expect![[r#"
             react/1 792fb99eb4d24f86de5c2ef2171b7500542e3b2e7e691450c576e61e74cb3a18
             react-network/1 e64b002883820ca6ce25f9138fff4763acfab50bf6d08a0ed8249b2a1c7b1a02
+            react/2 4008107c3c7f939f9bccea3e43c9f88b108077703ad6977ef67f126b78a73106
+            react-network/2 dd3c9b3cd7985aa45508a007bd989fa864a3cf116fce4959481f185696164e3f
             pipeline/1 03b5d33f444e542235c5ef8c420b2d31db99df7d5dfbd6530256e2e6c9ac8180"#]]
         .assert_eq(&digests.join("\n"));
     }
@@ -268,11 +285,15 @@ mod tests {
     /// Requirements: A5
     #[test]
     fn the_prompt_says_what_was_learned() {
-        for system in [REACT_1.system(), REACT_NETWORK_1.system()] {
+        for system in ALL.iter().filter(|texts| texts.roles.is_none()).map(Texts::system) {
             says_what_was_learned(system);
         }
-        assert!(REACT_1.system().contains("has no network"));
-        assert!(!REACT_NETWORK_1.system().contains("no network"));
+        for (alone, connected) in [(REACT_1, REACT_NETWORK_1), (REACT_2, REACT_NETWORK_2)] {
+            assert!(alone.system().contains("has no network"));
+            assert!(!connected.system().contains("no network"));
+        }
+        assert!(REACT_2.system().contains("](chart:FILE)"));
+        assert!(REACT_NETWORK_2.system().contains("](chart:FILE)"));
     }
 
     fn says_what_was_learned(system: &str) {
@@ -302,9 +323,9 @@ mod tests {
             operations: vec!["search".into(), "llm:chat".into()],
             ..NetworkAccess::default()
         };
-        assert_eq!(Texts::newest_for(&NetworkAccess::default()), REACT_1);
+        assert_eq!(Texts::newest_for(&NetworkAccess::default()), REACT_2);
         let texts = Texts::newest_for(&access);
-        assert_eq!(texts, REACT_NETWORK_1);
+        assert_eq!(texts, REACT_NETWORK_2);
         let text = texts.network(&access).unwrap();
         for words in [
             "No host can be reached",
@@ -312,6 +333,8 @@ mod tests {
             "$BELLJAR_GATEWAY/operations/NAME/PATH",
             "BELLJAR_TOKEN_FILE",
             "x-belljar-reason",
+            "`git push`",
+            "until a human approves it",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
