@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::suite::{Expect, NumberWanted};
+use crate::suite::{Expectation, NumberRule};
 
 /// Between a value and its label, if both are numbers.
 const LABEL_TOLERANCE: f64 = 1e-6;
@@ -27,25 +27,25 @@ impl Score {
 }
 
 /// Scores an answer; none: that takes a checker or a judge.
-pub fn score(expect: &Expect, answer: &str) -> Option<Score> {
+pub fn score(expect: &Expectation, answer: &str) -> Option<Score> {
     match expect {
-        Expect::Exact(wanted) => {
+        Expectation::Exact(wanted) => {
             let is_right = answer.trim() == wanted.trim();
             let reason = if is_right { "the expected answer" } else { "another answer" };
             Some(Score::of(is_right, reason))
         }
-        Expect::Contains(wanted) => {
+        Expectation::Contains(wanted) => {
             let is_right = answer.contains(wanted.trim());
             let reason = if is_right { "holds" } else { "does not hold" };
             Some(Score::of(is_right, format!("the answer {reason} `{}`", wanted.trim())))
         }
-        Expect::Number(wanted) => Some(number(wanted, answer)),
-        Expect::Values(labels) => Some(values(labels, answer)),
-        Expect::Checker(_) | Expect::Judge(_) => None,
+        Expectation::Number(wanted) => Some(number(wanted, answer)),
+        Expectation::Values(labels) => Some(values(labels, answer)),
+        Expectation::Checker(_) | Expectation::Judge(_) => None,
     }
 }
 
-fn number(wanted: &NumberWanted, answer: &str) -> Score {
+fn number(wanted: &NumberRule, answer: &str) -> Score {
     let found = numbers(answer);
     let [found] = found[..] else {
         let reason = match found.len() {
@@ -215,23 +215,23 @@ mod tests {
     #[test]
     fn a_number_is_right_within_its_tolerance() {
         let scored = |answer: &str, absolute: f64, relative: f64| {
-            let wanted = NumberWanted { value: 200.0, absolute, relative };
+            let wanted = NumberRule { value: 200.0, absolute, relative };
             number(&wanted, answer).score
         };
         assert_eq!([scored("200", 0.0, 0.0), scored("200.5", 0.0, 0.0)], [1.0, 0.0]);
         assert_eq!([scored("200.5", 0.5, 0.0), scored("200.6", 0.5, 0.0)], [1.0, 0.0]);
         assert_eq!([scored("202", 0.0, 0.01), scored("202.1", 0.0, 0.01)], [1.0, 0.0]);
         assert_eq!(scored("200 or 300", 1.0, 0.0), 0.0);
-        let tenth = NumberWanted { value: 0.3, absolute: 0.0, relative: 0.0 };
+        let tenth = NumberRule { value: 0.3, absolute: 0.0, relative: 0.0 };
         assert_eq!(number(&tenth, "0.3").score, 1.0);
     }
 
     #[test]
     fn texts_are_compared_without_the_spaces_around_them() {
-        let scored = |expect: Expect, answer: &str| score(&expect, answer).unwrap().score;
-        assert_eq!(scored(Expect::Exact("north".into()), " north\n"), 1.0);
-        assert_eq!(scored(Expect::Exact("north".into()), "North"), 0.0);
-        assert_eq!(scored(Expect::Contains("`North` has".into()), "So `North` has it."), 1.0);
-        assert_eq!(scored(Expect::Contains("south".into()), "north"), 0.0);
+        let scored = |expect: Expectation, answer: &str| score(&expect, answer).unwrap().score;
+        assert_eq!(scored(Expectation::Exact("north".into()), " north\n"), 1.0);
+        assert_eq!(scored(Expectation::Exact("north".into()), "North"), 0.0);
+        assert_eq!(scored(Expectation::Contains("`North` has".into()), "So `North` has it."), 1.0);
+        assert_eq!(scored(Expectation::Contains("south".into()), "north"), 0.0);
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::suite::{Expect, Suite};
+    use crate::suite::{Expectation, Suite};
 
     /// The example that is shipped is what the importer makes of the questions in the tests.
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(suite.tasks.len(), 60);
         for task in &suite.tasks {
             assert!(root.join("examples/eval").join(&task.data[0]).exists(), "{task:?}");
-            assert!(matches!(&task.expect, Expect::Values(values) if !values.is_empty()));
+            assert!(matches!(&task.expect, Expectation::Values(values) if !values.is_empty()));
         }
     }
 

@@ -32,7 +32,7 @@ pub struct Task {
     /// Paths, relative to the file; with a server also `NAME@SHA256` of an uploaded file.
     #[serde(default)]
     pub data: Vec<String>,
-    pub expect: Expect,
+    pub expect: Expectation,
     /// Settings of this task's runs.
     #[serde(default)]
     pub run: RunSettings,
@@ -97,13 +97,13 @@ impl Default for GuardSettings {
 /// The way to a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Expect {
+pub enum Expectation {
     /// The whole answer, apart from spaces around it.
     Exact(String),
     /// A text that the answer holds.
     Contains(String),
     /// The one number of the answer.
-    Number(NumberWanted),
+    Number(NumberRule),
     /// Values that the answer gives as `@name[value]`, as DABench has them.
     Values(BTreeMap<String, String>),
     /// Python code that scores the answer.
@@ -114,7 +114,7 @@ pub enum Expect {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NumberWanted {
+pub struct NumberRule {
     pub value: f64,
     #[serde(default)]
     pub absolute: f64,
@@ -248,7 +248,7 @@ impl RunSettings {
     }
 }
 
-impl Expect {
+impl Expectation {
     fn check(&self) -> Result<(), &'static str> {
         let is_tolerance = |tolerance: f64| tolerance.is_finite() && tolerance >= 0.0;
         match self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::chart::{Charts, Shown};
+use crate::chart::{ChartView, Charts};
 use crate::columns;
 use crate::escape::escape;
 use crate::input::Chart;
@@ -15,7 +15,7 @@ const MAX_SLUG: usize = 60;
 
 /// A text as the page shows it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Arranged {
+pub(crate) struct ArrangedText {
     /// The heading that it begins with, as text.
     pub(crate) title: Option<String>,
     pub(crate) body: String,
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
 }
 
 /// Arranges a text, and puts charts that it does not name at its end.
-pub(crate) fn arrange(text: &str, charts: &[Chart]) -> Arranged {
+pub(crate) fn arrange(text: &str, charts: &[Chart]) -> ArrangedText {
     let tokens = tokens(text);
     let numbers = columns::of_numbers(&tokens);
     let mut arranger = Arranger { charts: Charts::new(charts), ..Arranger::default() };
@@ -47,7 +47,7 @@ pub(crate) fn arrange(text: &str, charts: &[Chart]) -> Arranged {
 
 #[derive(Debug)]
 struct Arranger<'a> {
-    done: Arranged,
+    done: ArrangedText,
     heading: Option<Heading>,
     links: Vec<Option<Link>>,
     ids: BTreeSet<String>,
@@ -61,7 +61,7 @@ struct Arranger<'a> {
 impl Default for Arranger<'_> {
     fn default() -> Self {
         Self {
-            done: Arranged::default(),
+            done: ArrangedText::default(),
             heading: None,
             links: Vec::new(),
             ids: BTreeSet::new(),
@@ -237,7 +237,7 @@ impl Arranger<'_> {
 
     fn chart(&mut self, source: &str, text: &str) {
         let shown = match self.charts.show(source) {
-            Shown::Picture { number, uri, size } => {
+            ChartView::Picture { number, uri, size } => {
                 let size = size.map(|(w, h)| format!(" width=\"{w}\" height=\"{h}\""));
                 let size = size.unwrap_or_default();
                 let alt = escape(if text.is_empty() { source } else { text });
@@ -249,24 +249,24 @@ impl Arranger<'_> {
                 }
                 shown + "</span>"
             }
-            Shown::Again(number) => {
+            ChartView::Again(number) => {
                 let text = escape(if text.is_empty() { "the chart" } else { text });
                 format!(
                     "<a class=\"again\" href=\"#chart-{number}\">See chart {number}: {text}</a>"
                 )
             }
-            Shown::Unknown if source.is_empty() => {
+            ChartView::Unknown if source.is_empty() => {
                 note("A picture that is no chart of the run is left out.")
             }
-            Shown::Unknown => note(&format!("The run has no chart \u{201c}{source}\u{201d}.")),
-            Shown::Unusable(reason) => {
+            ChartView::Unknown => note(&format!("The run has no chart \u{201c}{source}\u{201d}.")),
+            ChartView::Unusable(reason) => {
                 note(&format!("The chart \u{201c}{source}\u{201d} is left out: {reason}."))
             }
         };
         self.out().push_str(&shown);
     }
 
-    fn finish(mut self) -> Arranged {
+    fn finish(mut self) -> ArrangedText {
         let left = self.charts.left();
         if !left.is_empty() {
             let text = "More charts of this run".to_owned();

@@ -56,7 +56,7 @@ enum SlotState {
 
 /// An answer to the wish for a chart.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ChartView {
     /// From 1, in the order of the page.
     Picture {
         number: usize,
@@ -78,11 +78,11 @@ impl<'a> Charts<'a> {
     }
 
     /// Shows the chart that a source names: `chart:NAME`, or the name or path of a file.
-    pub(crate) fn show(&mut self, source: &str) -> Shown {
+    pub(crate) fn show(&mut self, source: &str) -> ChartView {
         let name = match source.strip_prefix("chart:") {
             Some(name) => name,
             // An address elsewhere.
-            None if source.contains(':') || source.starts_with("//") => return Shown::Unknown,
+            None if source.contains(':') || source.starts_with("//") => return ChartView::Unknown,
             None => source,
         };
         let decoded = decode(name);
@@ -90,29 +90,29 @@ impl<'a> Charts<'a> {
         let tried = [name.to_owned(), last(name), decoded.clone(), last(&decoded)];
         let known = tried.iter().find(|name| self.by_name.contains_key(name.as_str()));
         let Some(slot) = known.and_then(|name| self.by_name.get_mut(name.as_str())) else {
-            return Shown::Unknown;
+            return ChartView::Unknown;
         };
         match slot.state {
             SlotState::Fresh => {}
-            SlotState::Shown(number) => return Shown::Again(number),
-            SlotState::Unusable(reason) => return Shown::Unusable(reason),
+            SlotState::Shown(number) => return ChartView::Again(number),
+            SlotState::Unusable(reason) => return ChartView::Unusable(reason),
         }
         let left = MAX_URIS_BYTES.saturating_sub(self.shown_bytes);
         let (content, uri) = match picture(slot.chart, left) {
             Ok(_) if self.shown >= MAX_CHARTS => {
                 slot.state = SlotState::Unusable(TOO_LARGE_TOGETHER);
-                return Shown::Unusable(TOO_LARGE_TOGETHER);
+                return ChartView::Unusable(TOO_LARGE_TOGETHER);
             }
             Ok(picture) => picture,
             Err(reason) => {
                 slot.state = SlotState::Unusable(reason);
-                return Shown::Unusable(reason);
+                return ChartView::Unusable(reason);
             }
         };
         self.shown += 1;
         self.shown_bytes += uri.len();
         slot.state = SlotState::Shown(self.shown);
-        Shown::Picture { number: self.shown, uri, size: size(content) }
+        ChartView::Picture { number: self.shown, uri, size: size(content) }
     }
 
     /// Names of charts that were not shown yet.
@@ -206,15 +206,15 @@ mod tests {
         let mut charts = Charts::new(&all);
         assert_eq!(charts.left(), ["my chart.png", "b.png"]);
         let shown = charts.show("chart:my%20chart.png");
-        let Shown::Picture { number: 1, uri, size: Some((640, 480)) } = shown else {
+        let ChartView::Picture { number: 1, uri, size: Some((640, 480)) } = shown else {
             panic!("{shown:?}")
         };
         assert!(uri.starts_with("data:image/png;base64,iVBOR"), "{uri}");
-        assert_eq!(charts.show("my chart.png"), Shown::Again(1));
+        assert_eq!(charts.show("my chart.png"), ChartView::Again(1));
         assert_eq!(charts.left(), ["b.png"]);
-        assert!(matches!(charts.show("/home/user/b.png"), Shown::Picture { number: 2, .. }));
+        assert!(matches!(charts.show("/home/user/b.png"), ChartView::Picture { number: 2, .. }));
         for other in ["chart:c.png", "https://example.com/b.png", "//b.png", "data:b.png", ""] {
-            assert_eq!(charts.show(other), Shown::Unknown, "{other}");
+            assert_eq!(charts.show(other), ChartView::Unknown, "{other}");
         }
     }
 
@@ -223,12 +223,13 @@ mod tests {
         let all: Vec<_> =
             (0..6).map(|n| chart(&n.to_string(), png(1, MAX_CHART_BYTES - 24))).collect();
         let mut charts = Charts::new(&all);
-        let usable = all.iter().filter(|it| matches!(charts.show(&it.name), Shown::Picture { .. }));
+        let usable =
+            all.iter().filter(|it| matches!(charts.show(&it.name), ChartView::Picture { .. }));
         assert_eq!(usable.count(), 4);
         let large = [chart("a", png(1, MAX_CHART_BYTES))];
-        assert!(matches!(Charts::new(&large).show("a"), Shown::Unusable(_)));
+        assert!(matches!(Charts::new(&large).show("a"), ChartView::Unusable(_)));
         let other = [chart("a", b"GIF89a".to_vec())];
-        assert!(matches!(Charts::new(&other).show("a"), Shown::Unusable(_)));
+        assert!(matches!(Charts::new(&other).show("a"), ChartView::Unusable(_)));
     }
 
     #[test]
@@ -236,10 +237,10 @@ mod tests {
         let all = [chart("a", b"GIF89a".to_vec())];
         let good = chart("a", png(1, 0));
         let mut charts = Charts::new(&all);
-        assert_eq!(charts.show("a"), Shown::Unusable(NO_PICTURE));
+        assert_eq!(charts.show("a"), ChartView::Unusable(NO_PICTURE));
         // Another reading would find a picture.
         charts.by_name.get_mut("a").unwrap().chart = &good;
-        assert_eq!(charts.show("a"), Shown::Unusable(NO_PICTURE));
+        assert_eq!(charts.show("a"), ChartView::Unusable(NO_PICTURE));
         assert_eq!(charts.left(), ["a"]);
     }
 
@@ -249,16 +250,16 @@ mod tests {
         // Each bracket becomes four letters.
         let growing = svg(">", 2 << 20).into_bytes();
         let all: Vec<_> = (0..6).map(|n| chart(&n.to_string(), growing.clone())).collect();
-        assert_eq!(Charts::new(&all).show("0"), Shown::Unusable(TOO_LARGE));
+        assert_eq!(Charts::new(&all).show("0"), ChartView::Unusable(TOO_LARGE));
         let growing = svg(">", 1_000_000).into_bytes();
         let all: Vec<_> = (0..6).map(|n| chart(&n.to_string(), growing.clone())).collect();
         let mut charts = Charts::new(&all);
         let shown: Vec<_> = all.iter().map(|it| charts.show(&it.name)).collect();
-        assert!(matches!(shown[3], Shown::Picture { number: 4, .. }), "{:?}", charts.shown);
-        assert_eq!(shown[4], Shown::Unusable(TOO_LARGE_TOGETHER));
+        assert!(matches!(shown[3], ChartView::Picture { number: 4, .. }), "{:?}", charts.shown);
+        assert_eq!(shown[4], ChartView::Unusable(TOO_LARGE_TOGETHER));
         // Quotes of a text stay as they are.
         let quotes = [chart("a", svg("\"", 300_000).into_bytes())];
-        let Shown::Picture { uri, .. } = Charts::new(&quotes).show("a") else { panic!() };
+        let ChartView::Picture { uri, .. } = Charts::new(&quotes).show("a") else { panic!() };
         assert!(uri.len() < 500_000, "{}", uri.len());
     }
 }

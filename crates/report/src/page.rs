@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::arrange::Arranged;
+use crate::arrange::ArrangedText;
 use crate::brand::Brand;
 use crate::digest;
 use crate::escape::escape;
@@ -23,7 +23,7 @@ pub(crate) fn styles(brand: &Brand) -> String {
 }
 
 /// Puts a text into the page.
-pub(crate) fn page(report: &Report, brand: &Brand, text: &Arranged) -> String {
+pub(crate) fn page(report: &Report, brand: &Brand, text: &ArrangedText) -> String {
     let origin = &report.provenance;
     let question = origin.question.trim();
     let title = shorten(text.title.as_deref().unwrap_or(question));
@@ -99,7 +99,7 @@ fn facts(out: &mut String, origin: &Provenance) {
     );
 }
 
-fn contents(out: &mut String, text: &Arranged) {
+fn contents(out: &mut String, text: &ArrangedText) {
     out.push_str("<nav aria-label=\"Contents\">\n<p>Contents</p>\n<ol>\n");
     for entry in &text.contents {
         let (id, text, level) = (escape(&entry.id), escape(&entry.text), entry.level);

@@ -46,7 +46,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::signals::SignalRecorder;
 
 pub use belljar_agent::{Larger, MANIFEST, NoRetry, PlanError, TurnError, Words};
-pub use belljar_report::{Brand, Rendered};
+pub use belljar_report::{Brand, RenderedReport};
 pub use bounds::{OverBudget, RunBounds};
 pub use brief::{BriefError, WantedBrief, check_agent};
 pub use create::{CreateRunError, Made, Source, Wanted};

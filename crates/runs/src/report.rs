@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use belljar_journal::{Address, BlobError, ReadError};
-use belljar_report::Rendered;
+use belljar_report::RenderedReport;
 use belljar_telemetry::metrics;
 
 use crate::Runs;
@@ -33,7 +33,7 @@ impl From<belljar_agent::ReportError> for ReportError {
 
 impl Runs {
     /// Renders the report of an ended run. The same run has the same bytes.
-    pub async fn report(&self, run: &Address) -> Result<Rendered, ReportError> {
+    pub async fn report(&self, run: &Address) -> Result<RenderedReport, ReportError> {
         // It may have many megabytes of charts.
         let permit = Arc::clone(&self.0.viewing).acquire_owned().await;
         let report = belljar_agent::report(&**self.journal(), run).await?;

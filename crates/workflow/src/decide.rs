@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::definition::{Step, StepKind};
 use crate::expression::Expression;
-use crate::record::{AttemptKey, Event, Given, StepStarted, WorkflowOutcome};
+use crate::record::{AttemptKey, Event, StepStarted, StepValue, WorkflowOutcome};
 use crate::resolve::{
     Datum, MAX_VALUE_BYTES, check_answers, check_depth, holds, items, resolve, size,
 };
@@ -19,14 +19,14 @@ const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// Reasons to stop that are not in the events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct StopSignals {
     pub is_cancelled: bool,
     /// The time of the workflow is over.
     pub is_late: bool,
 }
 
 /// Decides which events come next. None: the open attempts have to end first.
-pub fn decide(state: &State, signs: Signs) -> Vec<Event> {
+pub fn decide(state: &State, signs: StopSignals) -> Vec<Event> {
     if state.ending.is_some() {
         return Vec::new();
     }
@@ -56,11 +56,11 @@ pub fn decide(state: &State, signs: Signs) -> Vec<Event> {
 }
 
 /// Returns true if open attempts have to be cancelled.
-pub(crate) fn is_stopping(state: &State, signs: Signs) -> bool {
+pub(crate) fn is_stopping(state: &State, signs: StopSignals) -> bool {
     stop(state, signs).is_some()
 }
 
-fn stop(state: &State, signs: Signs) -> Option<(WorkflowOutcome, String)> {
+fn stop(state: &State, signs: StopSignals) -> Option<(WorkflowOutcome, String)> {
     if signs.is_cancelled {
         return Some((WorkflowOutcome::Cancelled, "cancelled by request".to_owned()));
     }
@@ -88,16 +88,16 @@ fn end(state: &State) -> Event {
 
 /// The outputs that can be had. One of a skipped step is left out. An error: they are too large to
 /// be recorded.
-fn outputs(state: &State) -> Result<BTreeMap<String, Given>, String> {
+fn outputs(state: &State) -> Result<BTreeMap<String, StepValue>, String> {
     // Digest and length of a file, and field names.
     const FILE_BYTES: usize = 120;
     let mut outputs = BTreeMap::new();
     let mut bytes = 0;
-    let mut put = |name: String, given: Given| {
+    let mut put = |name: String, given: StepValue| {
         bytes += name.len();
         bytes += match &given {
-            Given::File(_) => FILE_BYTES,
-            Given::Value(value) => {
+            StepValue::File(_) => FILE_BYTES,
+            StepValue::Value(value) => {
                 check_depth(value).map_err(|error| format!("output `{name}`: {error}"))?;
                 size(value)
             }
@@ -113,11 +113,11 @@ fn outputs(state: &State) -> Result<BTreeMap<String, Given>, String> {
         let short = check_answers(state, &expression);
         short.map_err(|error| format!("output `{name}`: {error}"))?;
         match resolve(state, &expression, None) {
-            Ok(Datum::Value(value)) => put(name.clone(), Given::Value(value))?,
-            Ok(Datum::File(file)) => put(name.clone(), Given::File(file))?,
+            Ok(Datum::Value(value)) => put(name.clone(), StepValue::Value(value))?,
+            Ok(Datum::File(file)) => put(name.clone(), StepValue::File(file))?,
             Ok(Datum::Files(files)) => {
                 for (index, file) in files.into_iter().enumerate() {
-                    put(format!("{index}-{name}"), Given::File(file))?;
+                    put(format!("{index}-{name}"), StepValue::File(file))?;
                 }
             }
             Err(_) => {}

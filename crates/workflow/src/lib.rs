@@ -24,15 +24,15 @@ mod step;
 mod validate;
 mod worker;
 
-pub use decide::{Signs, decide};
+pub use decide::{StopSignals, decide};
 pub use definition::{
     Bounds, CallStep, Definition, Factor, InputKind, OnFailure, Retry, Step, StepKind,
 };
 pub use expression::{Condition, Expression, InvalidExpression, Operand, Operator, Part};
 pub use graph::graph;
 pub use record::{
-    AttemptKey, AttemptOutcome, Event, FileRef, Given, Outputs, StepEnded, StepStarted, Used,
-    WorkflowOutcome,
+    AttemptKey, AttemptOutcome, AttemptUsage, Event, FileRef, Outputs, StepEnded, StepStarted,
+    StepValue, WorkflowOutcome,
 };
 pub use service::{
     CreateWorkflowError, FileError, FileStore, MAX_FILE_BYTES, Parts, Settings, Signal,

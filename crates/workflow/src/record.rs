@@ -18,7 +18,7 @@ pub struct FileRef {
 /// An input as its caller gave it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Given {
+pub enum StepValue {
     File(FileRef),
     Value(Value),
 }
@@ -35,7 +35,7 @@ pub struct AttemptKey {
 
 /// Tokens and money.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Used {
+pub struct AttemptUsage {
     #[serde(default)]
     pub tokens: u64,
     #[serde(default)]
@@ -99,7 +99,7 @@ pub struct StepEnded {
     #[serde(default)]
     pub outputs: Outputs,
     #[serde(default)]
-    pub used: Used,
+    pub used: AttemptUsage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ pub enum Event {
         v: u32,
         /// The file, as it came.
         definition: String,
-        inputs: BTreeMap<String, Given>,
+        inputs: BTreeMap<String, StepValue>,
         /// Caps of the API key that created it. They hold for each step.
         #[serde(default)]
         caps: OperationCaps,
@@ -166,6 +166,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         #[serde(default)]
-        outputs: BTreeMap<String, Given>,
+        outputs: BTreeMap<String, StepValue>,
     },
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::expression::{Condition, Expression, Operand, follow};
-use crate::record::{FileRef, Given, Outputs};
+use crate::record::{FileRef, Outputs, StepValue};
 use crate::state::State;
 
 /// The data behind a reference.
@@ -106,8 +106,8 @@ pub(crate) fn resolve(
     let no_item = || "there is no item here".to_owned();
     let value = match expression {
         Expression::Input(name, path) => match state.inputs.get(name) {
-            Some(Given::File(file)) => return Ok(Datum::File(file.clone())),
-            Some(Given::Value(value)) => follow(value, path)?.clone(),
+            Some(StepValue::File(file)) => return Ok(Datum::File(file.clone())),
+            Some(StepValue::Value(value)) => follow(value, path)?.clone(),
             None => return Err(format!("there is no input `{name}`")),
         },
         Expression::Answer(step) => gathered(state, step, |outputs| Ok(answer(outputs)?.into()))?,

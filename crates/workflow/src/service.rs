@@ -22,7 +22,7 @@ use tokio::task::JoinError;
 
 use crate::definition::InputKind;
 use crate::memory;
-use crate::record::{Event, FileRef, Given};
+use crate::record::{Event, FileRef, StepValue};
 use crate::resolve::{MAX_VALUE_BYTES, check_depth};
 use crate::state::{State, StateError};
 use crate::validate::{DefinitionError, check};
@@ -234,7 +234,7 @@ impl Workflows {
         tenant: &str,
         known: &BTreeMap<String, InputKind>,
         wanted: BTreeMap<String, WantedInput>,
-    ) -> Result<BTreeMap<String, Given>, CreateWorkflowError> {
+    ) -> Result<BTreeMap<String, StepValue>, CreateWorkflowError> {
         let refuse = |message: String| Err(CreateWorkflowError::Input(message));
         let mut inputs = BTreeMap::new();
         for (name, input) in wanted {
@@ -244,13 +244,15 @@ impl Workflows {
                     if let Err(error) = check_depth(&value) {
                         return refuse(format!("input `{name}`: {error}"));
                     }
-                    Given::Value(value)
+                    StepValue::Value(value)
                 }
                 (Some(InputKind::File), WantedInput::File(sha256)) => {
                     let _held = memory::hold(MAX_FILE_BYTES as u64).await;
                     let read = self.files().get(tenant, &sha256).await;
                     match read {
-                        Ok(content) => Given::File(FileRef { sha256, bytes: content.len() as u64 }),
+                        Ok(content) => {
+                            StepValue::File(FileRef { sha256, bytes: content.len() as u64 })
+                        }
                         Err(error) => return refuse(format!("input `{name}`: {error}")),
                     }
                 }

@@ -6,7 +6,7 @@ use belljar_model::OperationCaps;
 
 use crate::definition::{Definition, OnFailure, Step};
 use crate::record::{
-    AttemptKey, AttemptOutcome, Event, Given, Outputs, StepEnded, StepStarted, Used,
+    AttemptKey, AttemptOutcome, AttemptUsage, Event, Outputs, StepEnded, StepStarted, StepValue,
     WorkflowOutcome,
 };
 use crate::validate::parse;
@@ -74,14 +74,14 @@ impl StepStatus {
 pub struct Ending {
     pub outcome: WorkflowOutcome,
     pub error: Option<String>,
-    pub outputs: BTreeMap<String, Given>,
+    pub outputs: BTreeMap<String, StepValue>,
 }
 
 /// A workflow, as its events tell it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     pub definition: Definition,
-    pub inputs: BTreeMap<String, Given>,
+    pub inputs: BTreeMap<String, StepValue>,
     pub caps: OperationCaps,
     pub steps: BTreeMap<String, StepState>,
     pub ending: Option<Ending>,
@@ -166,9 +166,9 @@ impl State {
         self.attempts().filter(|attempt| attempt.ended.is_none())
     }
 
-    pub fn used(&self) -> Used {
+    pub fn used(&self) -> AttemptUsage {
         let ended = self.attempts().filter_map(|attempt| attempt.ended.as_ref());
-        ended.fold(Used::default(), |sum, ended| Used {
+        ended.fold(AttemptUsage::default(), |sum, ended| AttemptUsage {
             tokens: sum.tokens.saturating_add(ended.used.tokens),
             nano_dollars: sum.nano_dollars.saturating_add(ended.used.nano_dollars),
         })

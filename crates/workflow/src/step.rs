@@ -20,7 +20,7 @@ use crate::definition::{CallStep, Step, StepKind};
 use crate::expression::Expression;
 use crate::memory;
 use crate::record::{
-    AttemptKey, AttemptOutcome, Event, FileRef, Outputs, StepEnded, StepStarted, Used,
+    AttemptKey, AttemptOutcome, AttemptUsage, Event, FileRef, Outputs, StepEnded, StepStarted,
 };
 use crate::resolve::{Datum, Item, MAX_VALUE_BYTES, items, resolve, size, text};
 use crate::service::{FileStore, MAX_FILE_BYTES};
@@ -60,7 +60,7 @@ pub(crate) struct Work {
 
 /// The reason that an attempt did not succeed.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum StepFailure {
     /// Its sandbox is gone.
     Lost(String),
     Error(String),
@@ -69,7 +69,7 @@ pub(crate) enum Failed {
     Abandoned,
 }
 
-impl Failed {
+impl StepFailure {
     fn of(error: &Error) -> Self {
         let reason = match error {
             Error::Problem(problem) => problem.to_string(),
@@ -83,7 +83,7 @@ impl Failed {
     }
 }
 
-type Made = (Outputs, Used);
+type StepProduct = (Outputs, AttemptUsage);
 
 /// The data of an item's inputs.
 pub(crate) fn inputs(
@@ -122,12 +122,14 @@ pub(crate) fn inputs(
 async fn insist<T, F: Future<Output = Result<T, Error>>>(
     stop: &mut watch::Receiver<bool>,
     ask: impl Fn() -> F,
-) -> Result<T, Failed> {
+) -> Result<T, StepFailure> {
     let mut pause = FIRST_POLL;
     loop {
         match ask().await {
             Ok(value) => return Ok(value),
-            Err(error) if error.outcome() == Outcome::Refused => return Err(Failed::of(&error)),
+            Err(error) if error.outcome() == Outcome::Refused => {
+                return Err(StepFailure::of(&error));
+            }
             Err(error) => tracing::debug!(%error, "workflow step request failed, will be retried"),
         }
         rest(stop, pause).await?;
@@ -135,10 +137,12 @@ async fn insist<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
-async fn rest(stop: &mut watch::Receiver<bool>, pause: Duration) -> Result<(), Failed> {
+async fn rest(stop: &mut watch::Receiver<bool>, pause: Duration) -> Result<(), StepFailure> {
     let stopped = async { stop.wait_for(|is| *is).await.is_ok() };
     tokio::select! {
-        is_told = stopped => Err(if is_told { Failed::Cancelled } else { Failed::Abandoned }),
+        is_told = stopped => {
+            Err(if is_told { StepFailure::Cancelled } else { StepFailure::Abandoned })
+        }
         () = tokio::time::sleep(pause) => Ok(()),
     }
 }
@@ -147,7 +151,7 @@ impl Work {
     /// Executes the attempt and reports its end.
     pub(crate) async fn execute(mut self) {
         let done = match self.inputs.clone() {
-            Err(error) => Err((Failed::Error(error), Made::default())),
+            Err(error) => Err((StepFailure::Error(error), StepProduct::default())),
             Ok(inputs) => match self.step.kind {
                 StepKind::Run => Box::pin(self.run(inputs)).await,
                 StepKind::Call => Box::pin(self.call(inputs)).await,
@@ -155,10 +159,10 @@ impl Work {
         };
         let (outcome, error, (outputs, used)) = match done {
             Ok(made) => (AttemptOutcome::Done, None, made),
-            Err((Failed::Abandoned, _)) => return,
-            Err((Failed::Error(error), made)) => (AttemptOutcome::Failed, Some(error), made),
-            Err((Failed::Lost(error), made)) => (AttemptOutcome::Lost, Some(error), made),
-            Err((Failed::Cancelled, made)) => (AttemptOutcome::Cancelled, None, made),
+            Err((StepFailure::Abandoned, _)) => return,
+            Err((StepFailure::Error(error), made)) => (AttemptOutcome::Failed, Some(error), made),
+            Err((StepFailure::Lost(error), made)) => (AttemptOutcome::Lost, Some(error), made),
+            Err((StepFailure::Cancelled, made)) => (AttemptOutcome::Cancelled, None, made),
         };
         let key = self.attempt.started.key.clone();
         let ended = bounded_end(StepEnded { key, outcome, error, outputs, used });
@@ -170,15 +174,15 @@ impl Work {
         }
     }
 
-    async fn report(&self, event: Event) -> Result<(), Failed> {
+    async fn report(&self, event: Event) -> Result<(), StepFailure> {
         let (recorded, heard) = oneshot::channel();
         let message = Message { event, recorded };
-        self.messages.send(message).await.map_err(|_| Failed::Abandoned)?;
-        heard.await.map_err(|_| Failed::Abandoned)
+        self.messages.send(message).await.map_err(|_| StepFailure::Abandoned)?;
+        heard.await.map_err(|_| StepFailure::Abandoned)
     }
 
     /// Records the run or the sandbox of the attempt.
-    async fn place(&mut self, id: &str) -> Result<(), Failed> {
+    async fn place(&mut self, id: &str) -> Result<(), StepFailure> {
         if self.attempt.id.is_none() {
             let key = self.attempt.started.key.clone();
             self.report(Event::StepPlaced { key, id: id.to_owned() }).await?;
@@ -188,12 +192,14 @@ impl Work {
     }
 
     /// The idempotency key of one request of this attempt.
-    fn key(&self, part: &str) -> Result<Key, Failed> {
+    fn key(&self, part: &str) -> Result<Key, StepFailure> {
         let AttemptKey { step, item, attempt } = &self.attempt.started.key;
         let text = format!("{}\n{step}\n{item}\n{attempt}\n{part}", self.workflow);
         let digest = Sha256::digest(text.as_bytes());
         let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("wf-{digits}").parse().map_err(|_| Failed::Error("no idempotency key".to_owned()))
+        format!("wf-{digits}")
+            .parse()
+            .map_err(|_| StepFailure::Error("no idempotency key".to_owned()))
     }
 
     fn grown_memory(&self, memory: u64) -> u64 {
@@ -201,45 +207,51 @@ impl Work {
         self.step.retry.memory.map_or(memory, |factor| factor.grow(memory, grown))
     }
 
-    async fn kept(&self, name: String, content: Bytes) -> Result<(String, FileRef), Failed> {
+    async fn kept(&self, name: String, content: Bytes) -> Result<(String, FileRef), StepFailure> {
         let bytes = content.len() as u64;
         let sha256 = self.files.put(&self.tenant, content).await;
-        let sha256 = sha256.map_err(|error| Failed::Error(format!("file `{name}`: {error}")))?;
+        let sha256 =
+            sha256.map_err(|error| StepFailure::Error(format!("file `{name}`: {error}")))?;
         Ok((name, FileRef { sha256, bytes }))
     }
 
-    async fn run(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Made, (Failed, Made)> {
-        let nothing = |failed| (failed, Made::default());
+    async fn run(
+        &mut self,
+        inputs: BTreeMap<String, Datum>,
+    ) -> Result<StepProduct, (StepFailure, StepProduct)> {
+        let nothing = |failed| (failed, StepProduct::default());
         let made = self.make_run(inputs).await.map_err(nothing)?;
         self.place(&made.id).await.map_err(nothing)?;
         let run = self.run_ended(&made.id).await.map_err(nothing)?;
-        let used = Used { tokens: run.used.tokens, nano_dollars: run.used.nano_dollars };
+        let used = AttemptUsage { tokens: run.used.tokens, nano_dollars: run.used.nano_dollars };
         let outputs = self.run_outputs(&run).await;
         let outputs = outputs.map_err(|failed| (failed, (Outputs::default(), used)))?;
         let end = run.end.as_ref();
         let failed = match end.map(|end| end.outcome) {
             Some(RunOutcome::Answered) => return Ok((outputs, used)),
-            Some(RunOutcome::Cancelled) => Failed::Cancelled,
-            Some(RunOutcome::Exhausted) => Failed::Error("the run used up its budget".to_owned()),
+            Some(RunOutcome::Cancelled) => StepFailure::Cancelled,
+            Some(RunOutcome::Exhausted) => {
+                StepFailure::Error("the run used up its budget".to_owned())
+            }
             _ => {
                 let error = end.and_then(|end| end.message.clone().or(end.error.clone()));
-                Failed::Error(error.unwrap_or_else(|| "the run failed".to_owned()))
+                StepFailure::Error(error.unwrap_or_else(|| "the run failed".to_owned()))
             }
         };
         // A run that another client cancelled has failed.
         let failed = match failed {
-            Failed::Cancelled if !*self.stop.borrow() => {
-                Failed::Error("the run was cancelled".to_owned())
+            StepFailure::Cancelled if !*self.stop.borrow() => {
+                StepFailure::Error("the run was cancelled".to_owned())
             }
             other => other,
         };
         Err((failed, (outputs, used)))
     }
 
-    async fn make_run(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Run, Failed> {
-        let brief = self.brief(inputs).map_err(Failed::Error)?;
+    async fn make_run(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Run, StepFailure> {
+        let brief = self.brief(inputs).map_err(StepFailure::Error)?;
         let brief = serde_json::from_value(Value::Object(brief));
-        let brief = brief.map_err(|error| Failed::Error(error.to_string()))?;
+        let brief = brief.map_err(|error| StepFailure::Error(error.to_string()))?;
         let (client, key) = (self.client.clone(), self.key("run")?);
         let may_exist = AtomicBool::new(false);
         let create = || async {
@@ -251,10 +263,10 @@ impl Work {
         };
         match insist(&mut self.stop, &create).await {
             // It is found under its key, to be cancelled. Else it would go on unseen.
-            Err(Failed::Cancelled) if may_exist.load(Ordering::Relaxed) => {
+            Err(StepFailure::Cancelled) if may_exist.load(Ordering::Relaxed) => {
                 let (_quiet, mut never) = watch::channel(false);
                 let found = tokio::time::timeout(RECALL_TIME, insist(&mut never, &create)).await;
-                found.unwrap_or(Err(Failed::Cancelled))
+                found.unwrap_or(Err(StepFailure::Cancelled))
             }
             made => made,
         }
@@ -315,7 +327,7 @@ impl Work {
         brief.insert("budget".to_owned(), Value::Object(budget));
     }
 
-    async fn run_ended(&mut self, id: &str) -> Result<Run, Failed> {
+    async fn run_ended(&mut self, id: &str) -> Result<Run, StepFailure> {
         let (client, mut pause, mut is_cancelled) = (self.client.clone(), FIRST_POLL, false);
         loop {
             // Also after a request to cancel: the usage of the run counts.
@@ -325,8 +337,8 @@ impl Work {
                 return Ok(run);
             }
             match rest(&mut self.stop, pause).await {
-                Err(Failed::Cancelled) if is_cancelled => tokio::time::sleep(pause).await,
-                Err(Failed::Cancelled) => {
+                Err(StepFailure::Cancelled) if is_cancelled => tokio::time::sleep(pause).await,
+                Err(StepFailure::Cancelled) => {
                     let asked = client.steer_run(id, &RunWish::Cancel, None).await;
                     match asked {
                         Err(error) if error.outcome() != Outcome::Refused => {
@@ -342,12 +354,12 @@ impl Work {
         }
     }
 
-    async fn run_outputs(&mut self, run: &Run) -> Result<Outputs, Failed> {
+    async fn run_outputs(&mut self, run: &Run) -> Result<Outputs, StepFailure> {
         let mut outputs = Outputs::default();
         let client = self.client.clone();
         for file in &run.files {
             if file.bytes > MAX_FILE_BYTES as u64 {
-                return Err(Failed::Error(format!("file `{}` is too long", file.name)));
+                return Err(StepFailure::Error(format!("file `{}` is too long", file.name)));
             }
             let read = || async {
                 let held = memory::hold(file.bytes).await;
@@ -363,13 +375,20 @@ impl Work {
         Ok(outputs)
     }
 
-    async fn call(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Made, (Failed, Made)> {
+    async fn call(
+        &mut self,
+        inputs: BTreeMap<String, Datum>,
+    ) -> Result<StepProduct, (StepFailure, StepProduct)> {
         let done = self.call_outputs(inputs).await;
-        done.map(|outputs| (outputs, Used::default())).map_err(|it| (it, Made::default()))
+        done.map(|outputs| (outputs, AttemptUsage::default()))
+            .map_err(|it| (it, StepProduct::default()))
     }
 
-    async fn call_outputs(&mut self, inputs: BTreeMap<String, Datum>) -> Result<Outputs, Failed> {
-        let call = self.step.call_step().map_err(|error| Failed::Error(error.to_string()))?;
+    async fn call_outputs(
+        &mut self,
+        inputs: BTreeMap<String, Datum>,
+    ) -> Result<Outputs, StepFailure> {
+        let call = self.step.call_step().map_err(|error| StepFailure::Error(error.to_string()))?;
         let time = call.timeout_ms.map(|time| Duration::from_millis(time.get()));
         let time = time.unwrap_or(DEFAULT_CALL_TIME);
         let id = match self.attempt.id.clone() {
@@ -397,7 +416,7 @@ impl Work {
             ran = insist(&mut self.stop, run) => ran?,
             // Its sandbox ends, and the call with it.
             is_told = async { stop.wait_for(|is| *is).await.is_ok() } => {
-                return Err(if is_told { Failed::Cancelled } else { Failed::Abandoned });
+                return Err(if is_told { StepFailure::Cancelled } else { StepFailure::Abandoned });
             }
         };
         if ran.end.reason != EndReason::Done || ran.end.exit_code != Some(0) {
@@ -422,7 +441,9 @@ impl Work {
             };
             let read = insist(&mut self.stop, read).await;
             let (_held, content) = read.map_err(|failed| match failed {
-                Failed::Error(error) => Failed::Error(format!("output `{name}`: {error}")),
+                StepFailure::Error(error) => {
+                    StepFailure::Error(format!("output `{name}`: {error}"))
+                }
                 other => other,
             })?;
             let (name, file) = self.kept(name, content).await?;
@@ -431,8 +452,12 @@ impl Work {
         Ok(outputs)
     }
 
-    async fn make_sandbox(&mut self, call: &CallStep, time: Duration) -> Result<String, Failed> {
-        let invalid = |error: OutOfBounds| Failed::Error(error.to_string());
+    async fn make_sandbox(
+        &mut self,
+        call: &CallStep,
+        time: Duration,
+    ) -> Result<String, StepFailure> {
+        let invalid = |error: OutOfBounds| StepFailure::Error(error.to_string());
         let base = || Name::try_from("base".to_owned()).map_err(invalid);
         let template = call.template.clone().map_or_else(base, Ok)?;
         let mut wish = CreateSandbox::of(template);
@@ -457,7 +482,7 @@ impl Work {
         &mut self,
         id: &str,
         inputs: BTreeMap<String, Datum>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), StepFailure> {
         for (name, datum) in inputs {
             match datum {
                 Datum::Value(value) => self.put_input(id, &name, text(&value).into()).await?,
@@ -472,7 +497,7 @@ impl Work {
         Ok(())
     }
 
-    async fn put_file(&mut self, id: &str, name: &str, file: &FileRef) -> Result<(), Failed> {
+    async fn put_file(&mut self, id: &str, name: &str, file: &FileRef) -> Result<(), StepFailure> {
         let sandbox = self.client.sandbox(id);
         let (files, tenant) = (self.files.clone(), self.tenant.clone());
         // Each try reads it anew, so that no file is held between two.
@@ -484,10 +509,10 @@ impl Work {
             }
         };
         let put = insist(&mut self.stop, put).await?;
-        put.map_err(|error| Failed::Error(format!("input `{name}`: {error}")))
+        put.map_err(|error| StepFailure::Error(format!("input `{name}`: {error}")))
     }
 
-    async fn put_input(&mut self, id: &str, name: &str, content: Bytes) -> Result<(), Failed> {
+    async fn put_input(&mut self, id: &str, name: &str, content: Bytes) -> Result<(), StepFailure> {
         let sandbox = self.client.sandbox(id);
         insist(&mut self.stop, || sandbox.write_file(name, content.clone())).await.map(drop)
     }
@@ -499,10 +524,10 @@ fn is_maybe_done(error: &Error) -> bool {
 }
 
 /// A call that was lost with its sandbox is no failure of the step.
-fn call_failed(reason: EndReason, error: String) -> Failed {
+fn call_failed(reason: EndReason, error: String) -> StepFailure {
     match reason {
-        EndReason::Lost => Failed::Lost(error),
-        _ => Failed::Error(error),
+        EndReason::Lost => StepFailure::Lost(error),
+        _ => StepFailure::Error(error),
     }
 }
 
@@ -551,9 +576,9 @@ fn bounded_end(ended: StepEnded) -> StepEnded {
     StepEnded { outcome, outputs, error: Some(error), ..ended }
 }
 
-fn bounded_answer(answer: Option<String>) -> Result<Option<String>, Failed> {
+fn bounded_answer(answer: Option<String>) -> Result<Option<String>, StepFailure> {
     match answer {
-        Some(answer) if answer.len() > MAX_ANSWER_BYTES => Err(Failed::Error(format!(
+        Some(answer) if answer.len() > MAX_ANSWER_BYTES => Err(StepFailure::Error(format!(
             "the answer is longer than {MAX_ANSWER_BYTES} bytes; write a file instead"
         ))),
         answer => Ok(answer),
@@ -586,14 +611,14 @@ mod tests {
     #[test]
     fn a_lost_call_is_no_failure() {
         let failed = |reason| call_failed(reason, String::new());
-        assert!(matches!(failed(EndReason::Lost), Failed::Lost(_)));
-        assert!(matches!(failed(EndReason::Exit), Failed::Error(_)));
+        assert!(matches!(failed(EndReason::Lost), StepFailure::Lost(_)));
+        assert!(matches!(failed(EndReason::Exit), StepFailure::Error(_)));
     }
 
     #[test]
     fn an_end_that_is_too_long_has_no_outputs() {
         let key = AttemptKey { step: "s".to_owned(), item: 0, attempt: 0 };
-        let (outcome, used) = (AttemptOutcome::Done, Used { tokens: 7, nano_dollars: 1 });
+        let (outcome, used) = (AttemptOutcome::Done, AttemptUsage { tokens: 7, nano_dollars: 1 });
         let end = |files: usize| {
             let file = FileRef { sha256: "0".repeat(64), bytes: 1 };
             let files = (0..files).map(|number| (number.to_string(), file.clone())).collect();

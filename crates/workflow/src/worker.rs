@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::decide::{Signs, decide, is_stopping};
+use crate::decide::{StopSignals, decide, is_stopping};
 use crate::record::{AttemptKey, Event};
 use crate::service::{Signal, Workflows};
 use crate::state::{State, StateError};
@@ -183,7 +183,7 @@ impl Workflows {
         let mut renewal = tokio::time::interval(self.settings().lease / 3);
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let signs = Signs { is_cancelled, is_late: driver.is_late(made_at) };
+            let signs = StopSignals { is_cancelled, is_late: driver.is_late(made_at) };
             loop {
                 let events = decide(&driver.state, signs);
                 if events.is_empty() {

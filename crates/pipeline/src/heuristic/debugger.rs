@@ -47,10 +47,10 @@ pub fn diagnose(failure: &Failure<'_>) -> Result<Diagnosis, String> {
     Ok(Diagnosis { category, cause, artifact })
 }
 
-type Repaired = Option<(String, CodeArtifact)>;
+type Repair = Option<(String, CodeArtifact)>;
 
 impl Failure<'_> {
-    fn install(&self) -> Repaired {
+    fn install(&self) -> Repair {
         let module = missing_module(&self.result.output)?;
         let is_python = self.artifact.filename.ends_with(".py");
         let known = PACKAGES.iter().find(|(name, _)| is_python && *name == module);
@@ -68,7 +68,7 @@ impl Failure<'_> {
         Some((cause, CodeArtifact { install_command: Some(command), ..self.artifact.clone() }))
     }
 
-    fn correct_syntax(&self) -> Repaired {
+    fn correct_syntax(&self) -> Repair {
         let output = &self.result.output;
         let number = line_number(output, &self.artifact.filename)?;
         let line = self.artifact.code.lines().nth(number.checked_sub(1)?)?;
@@ -97,7 +97,7 @@ impl Failure<'_> {
     }
 
     /// Replaces a column that is not there by the most similar name in the output or the code.
-    fn correct_key(&self) -> Repaired {
+    fn correct_key(&self) -> Repair {
         let error = self.result.error.as_deref()?;
         let at = error.find(['\'', '"'])?;
         let wrong = quoted(&error[at..])?;
@@ -118,7 +118,7 @@ impl Failure<'_> {
             .then(|| (cause, CodeArtifact { code, ..self.artifact.clone() }))
     }
 
-    fn more_time(&self) -> Repaired {
+    fn more_time(&self) -> Repair {
         let before = self.artifact.run_limit();
         let seconds = before.saturating_mul(MORE_TIME).min(CodeArtifact::MAX_SECONDS);
         let cause = format!("{before} seconds are not enough; it gets {seconds}.");
@@ -126,7 +126,7 @@ impl Failure<'_> {
         (seconds > before).then_some((cause, artifact))
     }
 
-    fn more_memory(&self) -> Repaired {
+    fn more_memory(&self) -> Repair {
         let before = self.artifact.memory_bytes.unwrap_or(USUAL_MEMORY_BYTES);
         let bytes = before.saturating_mul(2);
         let cause = format!("The memory is not enough; it gets {} MiB.", bytes >> 20);

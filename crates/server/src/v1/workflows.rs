@@ -9,7 +9,7 @@ use belljar_actions::{Kind, Problem};
 use belljar_api::workflow as api;
 use belljar_journal::{Failure as StoreFailure, WorkflowRecord, WorkflowRow};
 use belljar_workflow::{
-    CreateWorkflowError, FileRef, Given, State, WantedInput, WantedWorkflow, Workflows,
+    CreateWorkflowError, FileRef, State, StepValue, WantedInput, WantedWorkflow, Workflows,
 };
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
@@ -178,7 +178,7 @@ pub(super) async fn read_file(
     let _turn = workflows.reading().await;
     let (_, state) = found(&workflows, tenant.as_str(), &id).await?;
     let outputs = state.ending.map(|ending| ending.outputs).unwrap_or_default();
-    let Some(Given::File(file)) = outputs.get(&name) else {
+    let Some(StepValue::File(file)) = outputs.get(&name) else {
         let message = "the workflow has no such file";
         return Err(Problem::new(Kind::NotFound, "file_not_found", message)
             .hint("`outputs` of the workflow lists its files once it is over")
@@ -237,10 +237,10 @@ fn file(file: &FileRef) -> api::WorkflowFile {
     api::WorkflowFile { sha256: file.sha256.clone(), bytes: file.bytes }
 }
 
-fn output(given: Given) -> api::WorkflowOutput {
+fn output(given: StepValue) -> api::WorkflowOutput {
     match given {
-        Given::File(of) => api::WorkflowOutput { file: Some(file(&of)), value: None },
-        Given::Value(value) => api::WorkflowOutput { file: None, value: Some(value) },
+        StepValue::File(of) => api::WorkflowOutput { file: Some(file(&of)), value: None },
+        StepValue::Value(value) => api::WorkflowOutput { file: None, value: Some(value) },
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::{AttemptOutcome, FileRef, Outputs, StepEnded, Used};
+use crate::record::{AttemptOutcome, AttemptUsage, FileRef, Outputs, StepEnded};
 
 const FLOW: &str = r#"
 name = "five"
@@ -50,7 +50,7 @@ fn executed(started: &StepStarted) -> StepEnded {
         ("each", 0) if key.item == 1 => (AttemptOutcome::Lost, String::new()),
         (step, _) => (AttemptOutcome::Done, format!("{step} {}", key.item)),
     };
-    let used = Used { tokens: 1, nano_dollars: started.nano_dollars.unwrap_or(0) / 2 };
+    let used = AttemptUsage { tokens: 1, nano_dollars: started.nano_dollars.unwrap_or(0) / 2 };
     let files = [("f".to_owned(), FileRef { sha256: "0".repeat(64), bytes: 1 })].into();
     let outputs = Outputs { answer: Some(answer), files };
     StepEnded { key, outcome, error: None, outputs, used }
@@ -60,7 +60,7 @@ fn executed(started: &StepStarted) -> StepEnded {
 fn drive(log: &mut Vec<String>, mut writes: usize) -> bool {
     let mut state = State::of(log).unwrap();
     loop {
-        let mut events = decide(&state, Signs::default());
+        let mut events = decide(&state, StopSignals::default());
         if events.is_empty() {
             let Some(open) = state.open_attempts().next() else { return true };
             events = vec![Event::StepEnded(executed(&open.started))];
@@ -90,7 +90,7 @@ fn a_worker_that_dies_after_any_write_changes_nothing() {
     let ending = state.ending.clone().unwrap();
     assert_eq!(ending.outcome, WorkflowOutcome::Done, "{ending:?}");
     let each = serde_json::json!(["each 0", "each 1", "each 2"]);
-    assert_eq!(ending.outputs["each"], Given::Value(each));
+    assert_eq!(ending.outputs["each"], StepValue::Value(each));
     assert_eq!(state.status("never"), StepStatus::Skipped);
     assert_eq!(state.steps["right"].attempts[&0].len(), 2);
     assert_eq!(state.steps["each"].attempts[&1].len(), 2);
@@ -145,11 +145,11 @@ fn a_workflow_stops_where_it_is_told() {
     drive(&mut log, 2);
     let state = State::of(&log).unwrap();
     assert_eq!(state.open_attempts().count(), 1);
-    let signs = Signs { is_cancelled: true, is_late: false };
+    let signs = StopSignals { is_cancelled: true, is_late: false };
     assert_eq!(decide(&state, signs), []);
     assert!(is_stopping(&state, signs));
     let state = State::of(&first(FLOW)).unwrap();
-    let ended = decide(&state, Signs { is_cancelled: false, is_late: true });
+    let ended = decide(&state, StopSignals { is_cancelled: false, is_late: true });
     let [Event::Ended { outcome, .. }] = &ended[..] else { panic!("{ended:?}") };
     assert_eq!(*outcome, WorkflowOutcome::Exhausted);
 }
@@ -177,7 +177,7 @@ fn a_failure_ends_the_workflow_or_skips_what_needs_it() {
     let end = |flow: &str| {
         let mut state = State::of(&first(flow)).unwrap();
         while state.ending.is_none() {
-            let mut events = decide(&state, Signs::default());
+            let mut events = decide(&state, StopSignals::default());
             if events.is_empty() {
                 let open = state.open_attempts().next().unwrap();
                 let mut ended = executed(&open.started);
@@ -209,12 +209,12 @@ fn items_and_events_of_a_workflow_are_bounded() {
     let steps: String = (0..6).map(step).collect();
     let flow = format!("name = \"n\"\n[inputs]\nlist = \"value\"\n{steps}");
     let mut state = State::of(&first(&flow)).unwrap();
-    state.inputs.insert("list".to_owned(), Given::Value(vec![0; MAX_ITEMS].into()));
-    let events = decide(&state, Signs::default());
+    state.inputs.insert("list".to_owned(), StepValue::Value(vec![0; MAX_ITEMS].into()));
+    let events = decide(&state, StopSignals::default());
     let expanded = events.iter().filter(|event| matches!(event, Event::Expanded { .. }));
     assert_eq!((expanded.count(), events.len()), (5, 6));
     state.bytes = MAX_RECORD_BYTES + 1;
-    let ended = decide(&state, Signs::default());
+    let ended = decide(&state, StopSignals::default());
     let [Event::Ended { outcome, .. }] = &ended[..] else { panic!("{ended:?}") };
     assert_eq!(*outcome, WorkflowOutcome::Failed);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use belljar_eval::{Expect, ReportHead, RunSettings, Suite, Task, TrialKey};
+use belljar_eval::{Expectation, ReportHead, RunSettings, Suite, Task, TrialKey};
 use belljar_model::{Instructions, Question};
 use belljar_objects::Digest;
 use belljar_runs::FixedRules;
@@ -96,10 +96,10 @@ impl Grid {
                 }
             }
             match &task.expect {
-                Expect::Checker(checker) if !self.path(&checker.file).is_file() => {
+                Expectation::Checker(checker) if !self.path(&checker.file).is_file() => {
                     return Err(wrong(format!("there is no checker `{}`", checker.file)));
                 }
-                Expect::Judge(judge) => {
+                Expectation::Judge(judge) => {
                     let model = judge.model.parse::<ModelName>();
                     model.map_err(|error| wrong(format!("judge: {error}")))?;
                     if is_asked && !self.has_model {
@@ -168,7 +168,7 @@ impl Grid {
         let read = |text: Option<&str>| dollars(text).map_err(|error| anyhow!(error));
         let run = read(settings.budget_usd.as_deref())?.unwrap_or(0);
         let judge = match &task.expect {
-            Expect::Judge(judge) => {
+            Expectation::Judge(judge) => {
                 let text = judge.budget_usd.as_deref().unwrap_or(JUDGE_DOLLARS);
                 read(Some(text))?.unwrap_or(0).saturating_mul(JUDGE_ATTEMPTS)
             }
