@@ -47,10 +47,14 @@ pub struct Pipeline {
     fingerprints: BTreeSet<String>,
     /// Answers of the agent whose turn it is that could not be used.
     refused: u32,
+    /// The turn of the last one. An answer with several calls is one answer.
+    refused_turn: u32,
     /// The state of the last installation.
     prepared: Option<Prepared>,
     /// The turn of the attempt that the sandbox was made for, and whether it is a fork.
     sandbox: Option<(u32, bool)>,
+    /// Of that sandbox, if it is known.
+    memory_bytes: Option<u64>,
     /// A human's answers, in order.
     hints: Vec<String>,
     has_given_up: bool,
@@ -115,7 +119,7 @@ impl Pipeline {
             Body::ForkedFrom(_) => {
                 // Sandboxes and checkpoints are the parent's.
                 (self.prepared, self.sandbox) = (None, None);
-                (self.refused, self.has_given_up) = (0, false);
+                (self.refused, self.refused_turn, self.has_given_up) = (0, 0, false);
                 if self.is_interrupted() {
                     self.current = None;
                     self.tried.clear();
@@ -124,10 +128,14 @@ impl Pipeline {
             }
             Body::StageMessage(sent) => self.hear(sent),
             Body::ToolFinished(finished) => self.ended(finished),
-            Body::InjectedMessage(message) if message.kind == Injected::Repair => self.refused += 1,
+            Body::InjectedMessage(message) if message.kind == Injected::Repair => {
+                // It is said before the next request.
+                self.refuse(message.turn.saturating_sub(1));
+            }
             Body::SandboxAttached(attached) => {
                 let turn = self.current.as_ref().map_or(0, |attempt| attempt.turn);
                 self.sandbox = Some((turn, attached.restored.is_some()));
+                self.memory_bytes = attached.environment.and_then(|it| it.limits.memory_bytes);
             }
             Body::SnapshotTaken(taken) => self.prepare(Ok(taken.snapshot.clone())),
             Body::SnapshotRefused(refused) => self.prepare(Err(refused.reason.clone())),
@@ -170,7 +178,16 @@ impl Pipeline {
                 let call = if id == RUN_CALL { &mut current.run } else { &mut current.install };
                 *call = Some(end);
             }
-            _ => self.refused += u32::from(end.fault.is_some() && turn != self.accepted_turn),
+            _ if end.fault.is_some() && turn != self.accepted_turn => self.refuse(turn),
+            _ => {}
+        }
+    }
+
+    /// Counts the answer of this turn, which cannot be used.
+    fn refuse(&mut self, turn: u32) {
+        if self.refused_turn != turn {
+            self.refused_turn = turn;
+            self.refused += 1;
         }
     }
 

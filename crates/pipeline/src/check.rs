@@ -49,8 +49,8 @@ pub fn read_plan(message: &Value, request: &str) -> Result<Plan, Refusal> {
     if let Some(odd) = plan.dependencies.iter().find(|package| !is_package(package)) {
         return refuse(format!("`{odd}` in `dependencies` is not the name of a package."));
     }
-    let request = plain(request);
-    let repeats = |text: &String| plain(text).contains(&request);
+    let request = plain_words(request);
+    let repeats = |text: &String| plain_words(text).contains(&request);
     let is_repeated = repeats(&plan.task) || plan.steps.iter().chain(&plan.inputs).any(repeats);
     if request.len() >= MIN_REPEATED_CHARS && is_repeated {
         return refuse("The plan repeats the request. Specify the program in other words.");
@@ -125,9 +125,11 @@ fn is_package(name: &str) -> bool {
     name.len() <= 100 && name.starts_with(is_begun) && name.chars().all(is_plain)
 }
 
-/// In small letters, with single blanks.
-fn plain(text: &str) -> String {
-    text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
+/// The words in small letters, with single blanks and without punctuation.
+pub(crate) fn plain_words(text: &str) -> String {
+    let text = text.to_lowercase();
+    let words = text.split(|letter: char| !letter.is_alphanumeric());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The first line with a comment that stands for code.
@@ -175,6 +177,10 @@ mod tests {
             let refused = read_plan(&with(plan(), name, value), REQUEST).unwrap_err().to_string();
             assert!(refused.contains("repeats the request"), "{refused}");
         }
+        // The end of a sentence hides nothing.
+        let request = "Compute the mean, of the revenue!";
+        let repeated = with(plan(), "task", json!("Compute the mean of the revenue and print it."));
+        assert!(read_plan(&repeated, request).is_err());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The proof that two attempts differ: a digest of what the machine would do differently.
 //!
 //! Comments, blanks and empty lines are left out, so a new comment is no new attempt. The
-//! indentation stays, because it has a meaning in Python.
+//! indentation stays, because it has a meaning in Python. So does a blank between two signs that
+//! are another one together: `= =` is an error, and `==` its repair.
 
 use belljar_objects::Digest;
 
@@ -12,7 +13,7 @@ pub fn fingerprint(artifact: &CodeArtifact) -> String {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = (
         &artifact.filename,
-        normalized(&artifact.code, artifact.filename.ends_with(".py")),
+        normalized(&artifact.code, Syntax::of(&artifact.filename)),
         artifact.install_command.as_deref().map(words),
         words(&artifact.run_command),
         artifact.install_limit(),
@@ -23,9 +24,36 @@ pub fn fingerprint(artifact: &CodeArtifact) -> String {
     Digest::of(&serde_json::to_vec(&parts).unwrap_or_default()).to_string()
 }
 
+/// The comments that a file may have, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Python,
+    JavaScript,
+    /// Nothing is taken for a comment.
+    Other,
+}
+
+impl Syntax {
+    fn of(filename: &str) -> Self {
+        match filename.rsplit_once('.').map_or("", |(_, extension)| extension) {
+            "py" => Self::Python,
+            "js" | "cjs" | "mjs" | "ts" => Self::JavaScript,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Signs of two characters that mean something else with a blank between them.
+const SIGNS: &[&str] = &[
+    "==", "!=", "<=", ">=", "=>", "->", ":=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "**",
+    "//", "<<", ">>", "++", "--", "&&", "||", "??", "?.", "/*",
+];
+
 /// The code without what has no effect.
-fn normalized(code: &str, is_python: bool) -> String {
-    let mut scan = Scan { rest: code, is_python, lines: Vec::new(), line: String::new() };
+fn normalized(code: &str, syntax: Syntax) -> String {
+    let (is_python, is_javascript) = (syntax == Syntax::Python, syntax == Syntax::JavaScript);
+    let (lines, line) = (Vec::new(), String::new());
+    let mut scan = Scan { rest: code, is_python, is_javascript, lines, line };
     scan.run();
     scan.lines.join("\n")
 }
@@ -33,6 +61,7 @@ fn normalized(code: &str, is_python: bool) -> String {
 struct Scan<'c> {
     rest: &'c str,
     is_python: bool,
+    is_javascript: bool,
     lines: Vec<String>,
     line: String,
 }
@@ -46,10 +75,10 @@ impl Scan<'_> {
                     self.end_line();
                 }
                 '\'' | '"' => self.text(),
-                '`' if !self.is_python => self.text(),
+                '`' if self.is_javascript => self.text(),
                 '#' if self.is_python => self.skip_to("\n"),
-                '/' if !self.is_python && self.rest.starts_with("//") => self.skip_to("\n"),
-                '/' if !self.is_python && self.rest.starts_with("/*") => {
+                '/' if self.is_javascript && self.rest.starts_with("//") => self.skip_to("\n"),
+                '/' if self.is_javascript && self.rest.starts_with("/*") => {
                     self.skip_to("*/");
                     self.rest = self.rest.strip_prefix("*/").unwrap_or(self.rest);
                 }
@@ -76,20 +105,26 @@ impl Scan<'_> {
         self.rest = &self.rest[at..];
     }
 
-    /// Keeps blanks that indent a line, and one where two words would become one.
+    /// Keeps blanks that indent a line, and one where two words or two signs would become one.
     fn blank(&mut self) {
         let blank = self.rest.len() - self.rest.trim_start_matches([' ', '\t', '\r']).len();
         let (blanks, rest) = self.rest.split_at(blank);
         self.rest = rest;
         if self.line.is_empty() {
-            if self.is_python {
+            if !self.is_javascript {
                 self.line.push_str(blanks.trim_end_matches('\r'));
             }
             return;
         }
-        let is_word =
-            |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_');
-        if is_word(self.line.chars().next_back()) && is_word(rest.chars().next()) {
+        let (Some(before), Some(after)) = (self.line.chars().next_back(), rest.chars().next())
+        else {
+            return;
+        };
+        let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+        // `f "a"` is no formatted string.
+        let is_of_words = is_word(before) && (is_word(after) || "'\"`".contains(after));
+        let is_of_signs = SIGNS.iter().any(|sign| sign.chars().eq([before, after]));
+        if is_of_words || is_of_signs {
             self.line.push(' ');
         }
     }
@@ -149,6 +184,38 @@ mod tests {
     }
 
     #[test]
+    fn a_blank_whose_removal_repairs_a_program_makes_a_difference() {
+        for (name, broken, whole) in [
+            ("main.py", "if a = = 1:\n    pass\n", "if a == 1:\n    pass\n"),
+            ("main.py", "print(f \"{a}\")\n", "print(f\"{a}\")\n"),
+            ("main.js", "if (a = = 1) {}\n", "if (a == 1) {}\n"),
+            ("main.js", "f(a - - b)\n", "f(a -- b)\n"),
+        ] {
+            let of = |code: &str| fingerprint(&artifact(name, code));
+            assert_ne!(of(broken), of(whole), "{whole}");
+        }
+        let of = |code: &str| fingerprint(&artifact("main.py", code));
+        assert_eq!(of("x = -1\ny = [1 , 2]\n"), of("x=-1\ny=[1,2]\n"));
+    }
+
+    /// What is a comment in one language is code in another.
+    #[test]
+    fn files_of_other_languages_have_no_comments() {
+        for (name, one, other) in [
+            ("main.sh", "curl http://a\n", "curl http://b\n"),
+            ("main", "print(7 // 2)\n", "print(7 // 3)\n"),
+            ("main.sh", "echo a#1\n", "echo a#2\n"),
+            ("main.yaml", "a:\n  b: 1\n", "a:\nb: 1\n"),
+        ] {
+            assert_ne!(
+                fingerprint(&artifact(name, one)),
+                fingerprint(&artifact(name, other)),
+                "{name} {one}"
+            );
+        }
+    }
+
+    #[test]
     fn commands_and_limits_make_a_difference() {
         let code = artifact("main.py", "print(1)");
         let changed = [
@@ -168,7 +235,7 @@ mod tests {
     #[test]
     fn any_bytes_have_a_fingerprint() {
         for code in ["'", "\"\"\"", "'\\", "'\\ü", "ü 'ü' #ü", "/*", "`"] {
-            for name in ["main.py", "main.js"] {
+            for name in ["main.py", "main.js", "main"] {
                 assert_eq!(fingerprint(&artifact(name, code)).len(), 64);
             }
         }

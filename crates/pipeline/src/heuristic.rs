@@ -108,7 +108,8 @@ mod tests {
         assert_eq!(artifact.install_command, None);
         let result =
             failed("ModuleNotFoundError: No module named 'polars'", Category::MissingModule);
-        let failure = Failure { plan: &plan, artifact: &artifact, result: &result };
+        let failure =
+            Failure { plan: &plan, artifact: &artifact, result: &result, memory_bytes: None };
         let diagnosis = diagnose(&failure).unwrap();
         assert_eq!(diagnosis.artifact.install_command.as_deref(), Some("pip install polars"));
         assert_eq!(
@@ -135,17 +136,25 @@ mod tests {
         let plan = planned("a node script that splits a list into chunks with lodash");
         let artifact = code(&plan).unwrap();
         let result = failed("Error: Cannot find module 'lodash'", Category::MissingModule);
-        let failure = Failure { plan: &plan, artifact: &artifact, result: &result };
+        let failure =
+            Failure { plan: &plan, artifact: &artifact, result: &result, memory_bytes: None };
         let healed = diagnose(&failure).unwrap().artifact;
         assert_eq!(healed.install_command.as_deref(), Some("npm install lodash"));
     }
 
     #[test]
     fn a_request_without_an_opening_is_put_into_other_words() {
-        let question = "compute mean and median of numbers";
-        let plan = planned(question);
-        read_plan(&serde_json::to_value(&plan).unwrap(), question).unwrap();
-        assert!(code(&plan).is_ok());
+        for question in [
+            "compute mean and median of numbers",
+            "Compute mean, median of numbers.",
+            "mean and median of 3, 5.5 and -9",
+        ] {
+            let plan = planned(question);
+            read_plan(&serde_json::to_value(&plan).unwrap(), question).unwrap();
+            let artifact = code(&plan).unwrap();
+            let has_numbers = artifact.code.contains("[3, 5.5, -9]");
+            assert_eq!(has_numbers, question.contains("5.5"), "{}", artifact.code);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use belljar_provider::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::talk::{ARTIFACT, EXECUTION, PLAN, REQUEST};
+use super::talk::{ARTIFACT, EXECUTION, LIMITS, Limits, PLAN, REQUEST};
 
 /// Rules instead of a model, for every kind of agent. They need no key and cost nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,7 +79,9 @@ fn debugged(conversation: &Conversation) -> Result<Input, String> {
     let plan: Plan = part(conversation, PLAN)?;
     let artifact: CodeArtifact = part(conversation, ARTIFACT)?;
     let result: ExecutionResult = part(conversation, EXECUTION)?;
-    let failure = Failure { plan: &plan, artifact: &artifact, result: &result };
+    let limits: Option<Limits> = part(conversation, LIMITS).ok();
+    let memory_bytes = limits.map(|limits| limits.memory_bytes);
+    let failure = Failure { plan: &plan, artifact: &artifact, result: &result, memory_bytes };
     diagnose(&failure).map(|diagnosis| input(&diagnosis))
 }
 

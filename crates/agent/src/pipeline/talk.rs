@@ -6,9 +6,9 @@
 
 use belljar_journal::event::{Body, Event, Injected};
 use belljar_journal::{QUESTION_CALL, RunView};
-use belljar_pipeline::{PlanRequest, Role};
+use belljar_pipeline::{Category, PlanRequest, Role};
 use belljar_provider::{Block, Conversation, Message, Part, Role as Speaker, Tool, ToolResult};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Pipeline;
@@ -20,7 +20,15 @@ pub(super) const REQUEST: &str = "request";
 pub(super) const PLAN: &str = "plan";
 pub(super) const ARTIFACT: &str = "artifact";
 pub(super) const EXECUTION: &str = "execution";
+/// After a failure for want of memory.
+pub(super) const LIMITS: &str = "limits";
 const EARLIER: &str = "earlier attempts";
+
+/// Limits of the sandbox that a program ran in.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Limits {
+    pub(super) memory_bytes: u64,
+}
 
 /// Composes the conversation with the agent whose message is missing; none: the run is no
 /// pipeline.
@@ -74,6 +82,10 @@ fn inputs(role: Role, pipeline: &Pipeline, view: &RunView) -> Vec<Block> {
     {
         blocks.push(named(ARTIFACT, &last.artifact));
         blocks.push(named(EXECUTION, &last.result));
+        let is_of_memory = last.result.category == Some(Category::Memory);
+        if let Some(memory_bytes) = pipeline.memory_bytes.filter(|_| is_of_memory) {
+            blocks.push(named(LIMITS, &Limits { memory_bytes }));
+        }
         let earlier: Vec<_> = earlier
             .iter()
             .map(|tried| {

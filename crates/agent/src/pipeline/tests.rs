@@ -1,9 +1,9 @@
 use belljar_journal::event::{
-    Block, Brief, Budget, LlmRequested, SandboxAttached, SnapshotRefused, SnapshotTaken,
-    ToolFinished, ToolIntended, Used, Wish,
+    Block, Brief, Budget, Environment, LlmRequested, SandboxAttached, SnapshotRefused,
+    SnapshotTaken, ToolFinished, ToolIntended, Used, Wish,
 };
 use belljar_journal::{CallState, RunView};
-use belljar_model::{EndReason, SandboxId, Sequence};
+use belljar_model::{ChosenLimits, EndReason, SandboxId, Sequence};
 use belljar_objects::Digest;
 use belljar_pipeline::{Language, Output, PlanRequest, code, plan};
 use belljar_provider::{Conversation, Heuristic, Options, Provider};
@@ -333,6 +333,28 @@ fn answers_that_cannot_be_used_are_repaired_twice_by_larger_models() {
     }
 }
 
+/// A model may call its tool twice at once. That is one answer, and it may repair it twice.
+#[test]
+fn an_answer_with_two_calls_that_cannot_be_used_is_one_answer() {
+    let mut tale = Tale::new();
+    for refused in 1..=2 {
+        assert!(tale.step().starts_with("Ask"), "{refused}");
+        let turn = tale.story().view.turns + 1;
+        let asked = tale.0.ask(turn, false);
+        let call = |id: String| Block::ToolUse { id, name: "submit_plan".into(), input: json!({}) };
+        let ids = [format!("c{turn}a"), format!("c{turn}b")];
+        tale.0.add(invented::responded(turn, asked, ids.clone().map(call).to_vec()));
+        for id in &ids {
+            tale.end(id, Some(("arguments", "no task")), "no task");
+        }
+    }
+    assert!(tale.step().starts_with("Ask"), "{}", tale.step());
+    tale.answer("submit_plan", json!({}));
+    let turn = tale.story().view.turns;
+    tale.end(&format!("c{turn}"), Some(("arguments", "no task")), "no task");
+    assert!(tale.step().starts_with("Send"), "{}", tale.step());
+}
+
 #[test]
 fn the_executor_alone_runs_what_it_is_given_and_asks_nobody() {
     for (fault, outcome) in [(None, "Answered"), (Some(("exit", "no")), "Failed")] {
@@ -421,4 +443,32 @@ async fn rules_play_each_agent_from_the_conversation() {
     assert_eq!(tool, "submit_diagnosis");
     assert_eq!(input["artifact"]["install_command"], "pip install pyyaml");
     assert_eq!(Rules.name(), Heuristic.name());
+}
+
+/// The template's memory is not known to the rules, but that of the sandbox is told.
+#[tokio::test]
+async fn rules_ask_for_more_memory_than_the_sandbox_had() {
+    let mut tale = Tale::new();
+    tale.hand_in(Message::Plan(planned()));
+    tale.hand_in(Message::Code(program("a", None)));
+    let limits = ChosenLimits { memory_bytes: Some(2 << 30), ..ChosenLimits::default() };
+    tale.0.add(SandboxAttached {
+        sandbox: SandboxId::from_random([1; 16]),
+        number: 1,
+        template: "t".into(),
+        restored: None,
+        data: None,
+        environment: Some(Environment { limits, ..Environment::default() }),
+    });
+    tale.end(RUN_CALL, Some(("memory", "it needed more")), "");
+    tale.settle();
+    let conversation = tale.conversation();
+    assert!(text(&conversation).contains("2147483648"));
+    let options = Options::new("heuristic", 100);
+    let answer = Rules.answer(&conversation, &options, &mut |_| {}).await.unwrap();
+    let [belljar_provider::Block::ToolCall(call)] = &answer.blocks[..] else {
+        panic!("{answer:?}")
+    };
+    let input = call.input.parse::<Value>().unwrap();
+    assert_eq!(input["artifact"]["memory_bytes"], 4_u64 << 30);
 }

@@ -15,7 +15,9 @@ use belljar_journal::event::{
 };
 use belljar_journal::{Call, INSTALL_CALL, NewEvent, QUESTION_CALL, RUN_CALL, STAGE_CALL_PREFIX};
 use belljar_model::{EndReason, SandboxId};
-use belljar_pipeline::{Category, Message, Role, error_line, read_code, read_diagnosis, read_plan};
+use belljar_pipeline::{
+    Category, CodeArtifact, Message, Role, error_line, read_code, read_diagnosis, read_plan,
+};
 
 use super::{Work, WorkError, chain};
 use crate::answer::written;
@@ -25,7 +27,7 @@ use crate::pipeline::Pipeline;
 use crate::room::{self, RoomError};
 use crate::tools::{Asked, Question, Shell, Unfit};
 
-/// Installs where no interpreter is called `python`, as on Debian.
+/// Makes `python` work where no interpreter has this name, as on Debian.
 const PYTHON: &str = "command -v python >/dev/null || python() { python3 \"$@\"; }; ";
 
 /// The code of a refusal of limits that are above the maximum.
@@ -52,20 +54,8 @@ impl Work<'_> {
     /// The request of a call to the sandbox: a tool of the model, or a command of the Executor.
     pub(super) fn asked(&self, call: &Call) -> Result<Asked, Unfit> {
         let current = self.pipeline().and_then(|pipeline| pipeline.current.as_ref());
-        let command = current.and_then(|current| {
-            let artifact = &current.artifact;
-            match call.call.id.as_str() {
-                INSTALL_CALL => Some((artifact.install_command.clone()?, artifact.install_limit())),
-                RUN_CALL => {
-                    Some((format!("{PYTHON}{}", artifact.run_command), artifact.run_limit()))
-                }
-                _ => None,
-            }
-        });
-        match command {
-            Some((command, seconds)) => {
-                Ok(Asked::Shell(Shell { command, timeout_seconds: Some(seconds) }))
-            }
+        match current.and_then(|current| command(&call.call.id, &current.artifact)) {
+            Some(shell) => Ok(Asked::Shell(shell)),
             None => Asked::read(&call.name, &call.input),
         }
     }
@@ -283,6 +273,16 @@ impl Work<'_> {
     }
 }
 
+/// The command of a program for this call; none: the call is another one.
+fn command(call: &str, artifact: &CodeArtifact) -> Option<Shell> {
+    let (command, seconds) = match call {
+        INSTALL_CALL => (artifact.install_command.as_ref()?, artifact.install_limit()),
+        RUN_CALL => (&artifact.run_command, artifact.run_limit()),
+        _ => return None,
+    };
+    Some(Shell { command: format!("{PYTHON}{command}"), timeout_seconds: Some(seconds) })
+}
+
 /// Finds the category of a command that failed, in its output.
 pub(super) fn classify(call: &Call, heard: &mut Heard) {
     let is_stage = call.call.id.starts_with(STAGE_CALL_PREFIX);
@@ -302,4 +302,34 @@ pub(super) fn classify(call: &Call, heard: &mut Heard) {
 
 fn is_stale(error: &Error) -> bool {
     error.code() == Some("stale_generation")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A template of Debian has `python3` alone, for both commands of a program.
+    #[test]
+    fn python_is_found_by_both_commands() {
+        let artifact = CodeArtifact {
+            filename: "main.py".into(),
+            code: "print(1)".into(),
+            install_command: Some("python -m pip install a".into()),
+            run_command: "python main.py".into(),
+            install_seconds: None,
+            run_seconds: Some(7),
+            memory_bytes: None,
+        };
+        for (call, end, seconds) in
+            [(INSTALL_CALL, "; python -m pip install a", 300), (RUN_CALL, "; python main.py", 7)]
+        {
+            let shell = command(call, &artifact).unwrap();
+            assert!(shell.command.starts_with("command -v python "), "{shell:?}");
+            assert!(shell.command.ends_with(end), "{shell:?}");
+            assert_eq!(shell.timeout_seconds, Some(seconds));
+        }
+        assert_eq!(command("call_1", &artifact), None);
+        let plain = CodeArtifact { install_command: None, ..artifact };
+        assert_eq!(command(INSTALL_CALL, &plain), None);
+    }
 }

@@ -1,9 +1,9 @@
 //! Repairs programs by the pattern of their error.
 
 use crate::category::{Category, missing_module, quoted};
-use crate::message::{CodeArtifact, Diagnosis, ExecutionResult, Plan};
+use crate::message::{CodeArtifact, Diagnosis, ExecutionResult, Plan, Preparation};
 
-/// Memory of an artifact that names none, for doubling.
+/// Memory of a sandbox of which nothing is known, for doubling.
 const USUAL_MEMORY_BYTES: u64 = 512 << 20;
 const MAX_MEMORY_BYTES: u64 = 4 << 30;
 /// The factor by which a time limit grows.
@@ -27,6 +27,8 @@ pub struct Failure<'f> {
     pub plan: &'f Plan,
     pub artifact: &'f CodeArtifact,
     pub result: &'f ExecutionResult,
+    /// Memory of the sandbox that the program ran in, if it is known.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Finds the cause of a failure and a program without it.
@@ -119,15 +121,27 @@ impl Failure<'_> {
     }
 
     fn more_time(&self) -> Repair {
-        let before = self.artifact.run_limit();
+        let is_install = self.is_of_the_installation();
+        let before =
+            if is_install { self.artifact.install_limit() } else { self.artifact.run_limit() };
         let seconds = before.saturating_mul(MORE_TIME).min(CodeArtifact::MAX_SECONDS);
         let cause = format!("{before} seconds are not enough; it gets {seconds}.");
-        let artifact = CodeArtifact { run_seconds: Some(seconds), ..self.artifact.clone() };
+        let mut artifact = self.artifact.clone();
+        let limit =
+            if is_install { &mut artifact.install_seconds } else { &mut artifact.run_seconds };
+        *limit = Some(seconds);
         (seconds > before).then_some((cause, artifact))
     }
 
+    /// Returns true if the program was not run: a checkpoint, or the reason that there is none,
+    /// follows each installation that is done.
+    fn is_of_the_installation(&self) -> bool {
+        self.result.sandbox == Preparation::Installed && self.result.no_checkpoint.is_none()
+    }
+
     fn more_memory(&self) -> Repair {
-        let before = self.artifact.memory_bytes.unwrap_or(USUAL_MEMORY_BYTES);
+        let known = self.artifact.memory_bytes.or(self.memory_bytes);
+        let before = known.unwrap_or(USUAL_MEMORY_BYTES);
         let bytes = before.saturating_mul(2);
         let cause = format!("The memory is not enough; it gets {} MiB.", bytes >> 20);
         let artifact = CodeArtifact { memory_bytes: Some(bytes), ..self.artifact.clone() };
@@ -200,11 +214,19 @@ mod tests {
         }
     }
 
+    fn failure<'f>(
+        plan: &'f Plan,
+        artifact: &'f CodeArtifact,
+        result: &'f ExecutionResult,
+    ) -> Failure<'f> {
+        Failure { plan, artifact, result, memory_bytes: None }
+    }
+
     #[track_caller]
     fn healed(code: &str, output: &str) -> CodeArtifact {
         let (plan, artifact) = (plan(), artifact(code));
         let result = failed(output, Category::of_run("exit", output));
-        let failure = Failure { plan: &plan, artifact: &artifact, result: &result };
+        let failure = failure(&plan, &artifact, &result);
         let diagnosis = diagnose(&failure).unwrap();
         assert_ne!(crate::fingerprint(&diagnosis.artifact), crate::fingerprint(&artifact));
         diagnosis.artifact
@@ -229,7 +251,7 @@ mod tests {
         assert!(healed.contains("df['revenue'].sum()"), "{healed}");
         let (plan, artifact) = (plan(), artifact("print(df['colour'])"));
         let result = failed("KeyError: 'colour'", Category::MissingKey);
-        assert!(diagnose(&Failure { plan: &plan, artifact: &artifact, result: &result }).is_err());
+        assert!(diagnose(&failure(&plan, &artifact, &result)).is_err());
     }
 
     #[test]
@@ -238,12 +260,42 @@ mod tests {
         for (category, steps) in [(Category::Timeout, 2), (Category::Memory, 3)] {
             let result = failed("", category);
             for _ in 0..steps {
-                let failure = Failure { plan: &plan, artifact: &artifact, result: &result };
-                artifact = diagnose(&failure).unwrap().artifact;
+                artifact = diagnose(&failure(&plan, &artifact, &result)).unwrap().artifact;
             }
-            let failure = Failure { plan: &plan, artifact: &artifact, result: &result };
-            assert!(diagnose(&failure).is_err(), "{category:?}");
+            assert!(diagnose(&failure(&plan, &artifact, &result)).is_err(), "{category:?}");
         }
+    }
+
+    /// More than the sandbox had, not more than some usual one has.
+    #[test]
+    fn memory_grows_from_that_of_the_sandbox() {
+        let (plan, artifact) = (plan(), artifact("large()"));
+        let result = failed("", Category::Memory);
+        let of = |memory_bytes| Failure { memory_bytes, ..failure(&plan, &artifact, &result) };
+        let grown = |failure: &Failure<'_>| diagnose(failure).unwrap().artifact.memory_bytes;
+        assert_eq!(grown(&of(Some(2 << 30))), Some(4 << 30));
+        assert_eq!(grown(&of(Some(128 << 20))), Some(256 << 20));
+        assert_eq!(grown(&of(None)), Some(1 << 30));
+        assert!(diagnose(&of(Some(4 << 30))).is_err());
+        // The program's own wish counts more.
+        let wished = CodeArtifact { memory_bytes: Some(1 << 30), ..artifact.clone() };
+        let failure = Failure { artifact: &wished, ..of(Some(128 << 20)) };
+        assert_eq!(grown(&failure), Some(2 << 30));
+    }
+
+    #[test]
+    fn a_slow_installation_gets_more_time_and_its_program_does_not() {
+        let plan = plan();
+        let artifact =
+            CodeArtifact { install_command: Some("pip install a".into()), ..artifact("a()") };
+        let slow =
+            ExecutionResult { sandbox: Preparation::Installed, ..failed("", Category::Timeout) };
+        let healed = diagnose(&failure(&plan, &artifact, &slow)).unwrap().artifact;
+        assert_eq!((healed.install_seconds, healed.run_seconds), (Some(600), None));
+        // The installation was done there: the program is slow.
+        let slow = ExecutionResult { no_checkpoint: Some("not here".into()), ..slow };
+        let healed = diagnose(&failure(&plan, &artifact, &slow)).unwrap().artifact;
+        assert_eq!((healed.install_seconds, healed.run_seconds), (None, Some(240)));
     }
 
     #[test]

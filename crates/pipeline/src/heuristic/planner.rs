@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::words::{OPENING, understand, words};
+use super::words::{OPENING, numbers, understand, words};
 use super::{KNOWN, Task};
+use crate::check::plain_words;
 use crate::message::{Language, Output, Plan};
 
 /// The Planner's input.
@@ -57,12 +58,15 @@ fn language(text: &str) -> Language {
 
 /// The task in words that are never the request's own.
 fn described(text: &str, task: Task) -> String {
-    let words = summary(text);
-    let request = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    if words.to_lowercase().contains(request.trim_end_matches(['.', '!', '?'])) {
-        return task.describe().to_owned();
+    let described = summary(text);
+    if plain_words(&described).contains(&plain_words(text)) {
+        let (task, numbers) = (task.describe(), numbers(text));
+        return match numbers.is_empty() {
+            true => task.to_owned(),
+            false => format!("{task}: {}", numbers.join(", ")),
+        };
     }
-    words
+    described
 }
 
 /// The request as an imperative: `computes the mean` becomes `compute mean`.
