@@ -55,7 +55,8 @@ pub(crate) use approvals::{Approvals, ApprovalsAction};
 pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction, parse_moment};
 pub(crate) use bench::{
     Bench, BenchDensity, BenchFirstResult, BenchFork, BenchGateway, BenchKind, BenchOutput,
-    BenchPlatform, BenchRuns, BenchSessions, BenchStart, BenchTiers, BenchTti,
+    BenchPlatform, BenchRuns, BenchSessions, BenchStart, BenchTiers, BenchTti, BenchTurns,
+    TurnAgent,
 };
 pub(crate) use brief::{BriefOptions, InstructionsSource};
 pub(crate) use cassette::{Cassette, CassetteAction};

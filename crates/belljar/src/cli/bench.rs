@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belljar_model::Tier;
 use belljar_model::units::parse_time;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Measure Belljar next to the tools that it is built on
 #[derive(Debug, Args)]
@@ -36,6 +36,8 @@ pub(crate) enum BenchKind {
     Platform(BenchPlatform),
     /// Many agent runs alive at once on a platform, with a replica and a node killed meanwhile
     Runs(BenchRuns),
+    /// Time of a turn outside of model and code: runs of react and pipeline, in turn
+    Turns(BenchTurns),
 }
 
 impl BenchKind {
@@ -51,6 +53,7 @@ impl BenchKind {
             Self::Gateway(gateway) => &gateway.output,
             Self::Platform(platform) => &platform.output,
             Self::Runs(runs) => &runs.output,
+            Self::Turns(turns) => &turns.output,
         }
     }
 }
@@ -314,6 +317,33 @@ pub(crate) struct BenchRuns {
     pub(crate) as_model: bool,
     #[command(flatten)]
     pub(crate) output: BenchOutput,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchTurns {
+    /// Agents to measure, with commas between them; they take turns
+    #[arg(long, value_name = "AGENT", value_delimiter = ',', default_value = "react,pipeline")]
+    pub(crate) agent: Vec<TurnAgent>,
+    /// Number of rounds; each agent has one run per round
+    #[arg(long, short = 'n', default_value_t = 100, value_parser = rounds())]
+    pub(crate) count: u32,
+    /// Minimum number of pre-started sandboxes on the server
+    #[arg(long, default_value_t = 4)]
+    pub(crate) pool: usize,
+    /// Template to use; it needs Python and IPython
+    #[arg(long, short, default_value = "python-data")]
+    pub(crate) template: String,
+    #[command(flatten)]
+    pub(crate) output: BenchOutput,
+}
+
+/// An agent whose turns are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TurnAgent {
+    /// One model that calls tools
+    React,
+    /// Planner, Coder, Executor and Debugger
+    Pipeline,
 }
 
 fn rounds() -> clap::builder::RangedI64ValueParser<u32> {

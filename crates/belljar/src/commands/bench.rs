@@ -13,6 +13,7 @@ mod sessions;
 mod start;
 mod tiers;
 mod tti;
+mod turns;
 
 mod bare;
 mod machine;
@@ -40,5 +41,6 @@ pub(crate) async fn run(options: &Bench, config: &Config, printer: &Printer) -> 
         BenchKind::Gateway(options) => gateway::run(options, printer),
         BenchKind::Platform(options) => Box::pin(platform::run(options, config, printer)).await,
         BenchKind::Runs(options) => Box::pin(runs::run(options, config, printer)).await,
+        BenchKind::Turns(options) => Box::pin(turns::run(options, config, printer)).await,
     }
 }

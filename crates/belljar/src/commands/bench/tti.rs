@@ -8,7 +8,7 @@
 
 mod http;
 mod sdk;
-mod server;
+pub(super) mod server;
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -25,7 +25,8 @@ use crate::output::Printer;
 
 /// The interval of the events that say that an answer is still to come.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+/// The head of an answer; its body is in chunks.
+pub(in crate::commands::bench) const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
     request-id: req_bench\r\ntransfer-encoding: chunked\r\n\r\n";
 const MAX_REQUEST_BYTES: usize = 8 << 20;
 
@@ -191,12 +192,15 @@ async fn answer(stream: &mut TcpStream, server: &Server, run: u32, turn: u32) ->
     stream.write_all(format!("{rest}0\r\n\r\n").as_bytes()).await
 }
 
-fn chunk(text: &str) -> String {
+pub(in crate::commands::bench) fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
 /// Reads the body of the next request; none: the client has closed the connection.
-async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+pub(in crate::commands::bench) async fn request(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Vec<u8>>> {
     loop {
         if let Some((head, length)) = request_length(buffer)?
             && buffer.len() >= head + length

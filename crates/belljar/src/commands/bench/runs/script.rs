@@ -32,40 +32,50 @@ impl Script {
 
     /// The events of an answer, from `message_start` on.
     pub(super) fn events(self, run: u32, turn: u32) -> Vec<String> {
-        let message = json!({
-            "id": format!("msg_{run}_{turn}"), "type": "message", "role": "assistant",
-            "model": super::MODEL, "content": [], "stop_reason": null, "stop_sequence": null,
-            "usage": usage(1),
-        });
-        let mut events = vec![event(&json!({ "type": "message_start", "message": message }))];
-        let (block, delta, stop) = self.content(run, turn);
-        let start = json!({ "type": "content_block_start", "index": 0, "content_block": block });
-        events.push(event(&start));
-        events.push(event(&json!({ "type": "content_block_delta", "index": 0, "delta": delta })));
-        events.push(event(&json!({ "type": "content_block_stop", "index": 0 })));
-        let delta = json!({ "stop_reason": stop, "stop_sequence": null });
-        let last = json!({ "type": "message_delta", "delta": delta, "usage": usage(40) });
-        events.push(event(&last));
-        events.push(event(&json!({ "type": "message_stop" })));
-        events
-    }
-
-    /// The only block of an answer, its content, and why the answer ends.
-    fn content(self, run: u32, turn: u32) -> (Value, Value, &'static str) {
+        let id = format!("{run}_{turn}");
         if turn + 1 >= self.turns {
-            let block = json!({ "type": "text", "text": "" });
-            return (block, json!({ "type": "text_delta", "text": result(run) }), "end_turn");
+            return said(&id, &result(run));
         }
-        let (name, input) = match turn < self.calls {
-            true => ("execute_python", json!({ "code": CODE })),
+        match turn < self.calls {
+            true => called(&id, "execute_python", &json!({ "code": CODE })),
             // There is no such file: the model is told so, and goes on.
-            false => ("finish", json!({ "answer": "not yet", "files": ["missing.csv"] })),
-        };
-        let id = format!("toolu_{run}_{turn}");
-        let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
-        let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
-        (block, delta, "tool_use")
+            false => {
+                called(&id, "finish", &json!({ "answer": "not yet", "files": ["missing.csv"] }))
+            }
+        }
     }
+}
+
+/// The events of an answer that is a text.
+pub(in crate::commands::bench) fn said(id: &str, text: &str) -> Vec<String> {
+    let block = json!({ "type": "text", "text": "" });
+    answer(id, &block, &json!({ "type": "text_delta", "text": text }), "end_turn")
+}
+
+/// The events of an answer that is a call of a tool.
+pub(in crate::commands::bench) fn called(id: &str, tool: &str, input: &Value) -> Vec<String> {
+    let call = format!("toolu_{id}");
+    let block = json!({ "type": "tool_use", "id": call, "name": tool, "input": {} });
+    let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
+    answer(id, &block, &delta, "tool_use")
+}
+
+fn answer(id: &str, block: &Value, delta: &Value, stop: &str) -> Vec<String> {
+    let message = json!({
+        "id": format!("msg_{id}"), "type": "message", "role": "assistant",
+        "model": super::MODEL, "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": usage(1),
+    });
+    let end = json!({ "stop_reason": stop, "stop_sequence": null });
+    let events = [
+        json!({ "type": "message_start", "message": message }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": block }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": delta }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": end, "usage": usage(40) }),
+        json!({ "type": "message_stop" }),
+    ];
+    events.iter().map(event).collect()
 }
 
 /// The text that a run ends with.

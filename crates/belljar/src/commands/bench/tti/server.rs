@@ -1,5 +1,6 @@
 //! The server that is measured: one that runs, or one of our own.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,9 @@ use crate::output::Printer;
 const KEY: &str = "e2b_00000000000000000000000000000000000000aa";
 
 #[derive(Debug)]
-pub(super) struct Served {
-    pub(super) address: String,
-    pub(super) key: String,
+pub(in crate::commands::bench) struct Served {
+    pub(in crate::commands::bench) address: String,
+    pub(in crate::commands::bench) key: String,
     own: Option<Own>,
 }
 
@@ -31,7 +32,7 @@ struct Own {
 const SETTLE: Duration = Duration::from_secs(5);
 
 impl Served {
-    pub(super) async fn find_or_start(
+    pub(in crate::commands::bench) async fn find_or_start(
         options: &BenchTti,
         config: &Config,
         printer: &Printer,
@@ -40,14 +41,27 @@ impl Served {
             let key = options.key.clone().context("--key is needed with --address")?;
             return Ok(Self { address: address.clone(), key, own: None });
         }
+        Self::start(options.pool, None, config, printer).await
+    }
+
+    /// Starts one with a pool of this size, and with the operations of this file.
+    pub(in crate::commands::bench) async fn start(
+        pool: usize,
+        gateway: Option<&Path>,
+        config: &Config,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("cannot create a directory")?;
         let keys = dir.path().join("keys");
         std::fs::write(&keys, format!("{KEY} bench\n"))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--max-sandboxes", "10000"]);
-        command.arg("--pool").arg(options.pool.to_string());
+        command.arg("--pool").arg(pool.to_string());
         command.arg("--keys").arg(keys).arg("--data").arg(dir.path().join("data"));
         command.arg("--store").arg(&config.store);
+        if let Some(gateway) = gateway {
+            command.arg("--gateway").arg(gateway);
+        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -80,11 +94,11 @@ impl Served {
         Ok(served)
     }
 
-    pub(super) async fn settle(&self) {
+    pub(in crate::commands::bench) async fn settle(&self) {
         tokio::time::sleep(SETTLE).await;
     }
 
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(in crate::commands::bench) async fn stop(self) -> anyhow::Result<()> {
         let Some(mut own) = self.own else { return Ok(()) };
         let pid = own.child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
