@@ -175,6 +175,10 @@ temporal: suites
 eval *args: suites
     tests/eval/run "$@"
 
+# Six tasks of the agent `pipeline`: five heal, one asks a human; by `belljar ask`, `belljar serve` and a platform. `--surface local` is brief.
+pipelines *args: suites
+    tests/pipelines/run "$@"
+
 # `belljar eval` against scripted models: 60 questions of DABench with two models, three times; planted mistakes before and after guards.
 eval-grid *args: suites
     tests/eval/grid "$@"
@@ -191,6 +195,10 @@ bench *args:
 bench-warm:
     cargo run --release --locked -p belljar -- bench first-result -n 30
     cargo run --release --locked -p belljar -- bench density --count 50
+
+# Time of a turn outside of model and code, of react and of each stage of a pipeline; `--json-file` and `--svg` keep the figures.
+bench-turns *args:
+    cargo run --release --locked -p belljar -- bench turns "$@"
 
 # 2,400 runs alive at once on a platform, with a replica and a node killed meanwhile: does each end once? `just runs-alive --alive 100` is brief.
 runs-alive *args:

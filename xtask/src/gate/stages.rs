@@ -204,6 +204,17 @@ pub(crate) const GATE: &[Stage] = &[
         &["just agents"],
     ),
     stage("git", When::Changed(&["crates/gateway/", "tests/git/"]), &["just git"]),
+    stage(
+        "pipelines",
+        When::Changed(&[
+            "crates/agent/",
+            "crates/journal/",
+            "crates/pipeline/",
+            "tests/pipelines/",
+            "tests/scripted/",
+        ]),
+        &["just pipelines"],
+    ),
 ];
 
 /// Everything that is too slow for the gate. Each stage can be run alone, and each
@@ -243,6 +254,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("clients", &["just clients", "just crash"]),
     always("eval", &["just eval"]),
     always("eval-grid", &["just eval-grid"]),
+    always("pipelines", &["just pipelines"]),
     always("guards", &["just guards"]),
     always("packages", &["just packages"]),
     always("agents", &["just agents"]),
@@ -272,7 +284,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
         ],
     ),
     always("runs-alive", &["just runs-alive --alive 200 --rate 8 --commits-of-run 16"]),
-    always("bench", &["just bench", "just bench-warm"]),
+    always("bench", &["just bench", "just bench-warm", "just bench-turns -n 30"]),
     always("v2-sdk", &["just v2 --part probe --part sdk --part ask"]),
     always("v2-user", &["just v2 --part user"]),
     always("v2-stages", &["just v2 --part stages"]),
