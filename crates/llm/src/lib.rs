@@ -24,6 +24,7 @@
 )]
 
 pub mod dialect;
+pub mod hold;
 pub mod json;
 mod media;
 pub mod price;
@@ -35,6 +36,7 @@ pub mod tap;
 pub mod usage;
 
 pub use dialect::{CredentialForm, Dialect, Endpoint, Route};
+pub use hold::{Hold, HoldError};
 pub use price::{Reservation, Table};
 pub use request::Request;
 pub use rewrite::{Rewritten, Rules};
