@@ -16,11 +16,12 @@ pub struct Clause {
 }
 
 impl Clause {
-    /// Every bound that a run has. Time is counted from its creation on.
+    /// Every bound that a run has. Time is counted from its creation on, without that of approvals.
     pub fn all(view: &RunView, began: OffsetDateTime, now: OffsetDateTime) -> Vec<Self> {
         let Budget { turns, wall_ms, tokens, nano_dollars, output_bytes, cpu_ms } = view.budget;
         let spent = &view.spent;
-        let passed = u64::try_from((now - began).whole_milliseconds()).unwrap_or(0);
+        let passed = now - began - view.waited;
+        let passed = u64::try_from(passed.whole_milliseconds()).unwrap_or(0);
         let clause =
             |limit, used, allowed: Option<u64>| Some(Self { limit, used, allowed: allowed? });
         [

@@ -12,10 +12,12 @@ use std::fmt;
 use std::time::Duration;
 
 use belljar_journal::event::{
-    Body, DeviationCause, ErrorCategory, Event, LlmTrouble, Outcome, Tokens, ToolFinished,
+    Body, CallDecision, DeviationCause, ErrorCategory, Event, LlmTrouble, Outcome, Tokens,
+    ToolFinished,
 };
 use belljar_journal::{Address, CRASHES, RunView, State};
 use belljar_model::ModelParameters;
+use belljar_model::approval::ApprovalResult;
 use time::OffsetDateTime;
 
 use crate::answer::REFUSAL;
@@ -51,6 +53,7 @@ const PARAMETERS: &[&str] =
 /// Categories of faults of calls: every one that this version writes.
 pub(crate) const FAULTS: &[&str] = &[
     "arguments",
+    "denied",
     "disk",
     "ended",
     "exception",
@@ -107,6 +110,8 @@ pub enum Signal {
         reason: &'static str,
         count: u64,
     },
+    /// A tool call waits for a human no more.
+    Approved(ApprovalResult),
     /// A parameter that the run chose was not in force.
     Deviated {
         parameter: &'static str,
@@ -251,6 +256,14 @@ impl Signals {
             Body::NetworkUsed(used) => signals.extend(used.refusals.iter().map(|refusal| {
                 Signal::Refused { reason: word(REASONS, &refusal.reason), count: refusal.count }
             })),
+            Body::Resumed(resumed) => {
+                let decision = resumed.decision.as_ref();
+                let is_its = |decision: &&CallDecision| {
+                    before.approval.as_ref().is_some_and(|it| it.call == decision.call)
+                };
+                let result = decision.filter(is_its).map(|it| it.verdict.result());
+                signals.extend(result.map(Signal::Approved));
+            }
             Body::ParameterDeviated(deviated) => {
                 let parameter = word(PARAMETERS, &deviated.parameter);
                 signals.push(Signal::Deviated { parameter, cause: deviated.cause });

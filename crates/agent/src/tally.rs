@@ -221,6 +221,7 @@ impl Run {
             }
             Signal::Started { .. }
             | Signal::Refused { .. }
+            | Signal::Approved(_)
             | Signal::Deviated { .. }
             | Signal::SandboxUsed(_)
             | Signal::Attempted(_) => {}

@@ -9,6 +9,7 @@
 //! Nothing is remembered between two rounds but what the journal says, so whoever
 //! takes over after a crash does the same.
 
+mod approve;
 mod ask;
 mod attach;
 mod call;

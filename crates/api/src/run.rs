@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::{ApprovalPolicy, ApprovalSeconds};
 use crate::bounds::{Count, DateTime, Name, Number, PageSize, Text};
 use crate::data::Sha256;
 use crate::network::{Network, OperationName};
@@ -78,6 +79,12 @@ pub struct CreateRun {
     /// Guards that are on. Switch them off only to compare runs with and without them.
     #[serde(default, skip_serializing_if = "RunGuards::is_default")]
     pub guards: RunGuards,
+    /// Tool calls that wait until a human has decided, at `/v1/approvals`. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<ApprovalPolicy>,
+    /// Seconds until a tool call without a decision is denied. Default: 3600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_seconds: Option<ApprovalSeconds>,
     /// Current time, as the run sees it. Default: its creation time.
     #[serde(default)]
     pub now: Option<DateTime>,
@@ -292,6 +299,9 @@ pub struct Run {
     /// Guards that are on. Absent: all of them.
     #[serde(default, skip_serializing_if = "RunGuards::is_default")]
     pub guards: RunGuards,
+    /// Tool calls that wait for a human; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<ApprovalPolicy>,
     /// Current time, as the run sees it.
     pub now: DateTime,
     pub made_at: DateTime,
@@ -307,6 +317,9 @@ pub struct Run {
     /// The question that the run waits for an answer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question_asked: Option<String>,
+    /// Id of the approval that the run waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_asked: Option<String>,
     /// The run that this one is another attempt of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 
-use belljar_model::approval::{ApprovalAction, ApprovalAnswer, ApprovalRequest};
+use belljar_model::approval::{ApprovalAction, ApprovalAnswer, ApprovalRequest, ToolCall};
 use belljar_node::Gateway;
 use rustix::termios::{QueueSelector, tcflush};
 
@@ -39,10 +39,7 @@ pub(crate) fn ask(gateway: &Gateway) -> Asking {
                 let (request, id) = (pending.request, pending.id.clone());
                 let asking = move || on_terminal(&request, &id);
                 let answer = tokio::task::spawn_blocking(asking).await;
-                let answer = answer.ok().and_then(Result::ok).unwrap_or_else(|| ApprovalAnswer {
-                    is_approved: false,
-                    message: Some("no terminal to ask on".to_owned()),
-                });
+                let answer = answer.ok().and_then(Result::ok).unwrap_or_else(no_terminal);
                 gateway.decide(&pending.id, answer);
             }
             if changes.changed().await.is_err() {
@@ -52,16 +49,36 @@ pub(crate) fn ask(gateway: &Gateway) -> Asking {
     }))
 }
 
+/// Asks for the approval of a tool call of a run of this process.
+pub(crate) async fn ask_for_call(tool: ToolCall) -> ApprovalAnswer {
+    let asking = move || {
+        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        let id = tool.sha256.clone();
+        put(&call_prompt("", &tool, digits(&id)), digits(&id), &terminal)
+    };
+    let answer = tokio::task::spawn_blocking(asking).await;
+    answer.ok().and_then(Result::ok).unwrap_or_else(no_terminal)
+}
+
+fn no_terminal() -> ApprovalAnswer {
+    ApprovalAnswer { is_approved: false, message: Some("no terminal to ask on".to_owned()) }
+}
+
 fn on_terminal(request: &ApprovalRequest, id: &str) -> io::Result<ApprovalAnswer> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     decide(request, id, &terminal)
 }
 
-fn decide(request: &ApprovalRequest, id: &str, mut terminal: &File) -> io::Result<ApprovalAnswer> {
+fn decide(request: &ApprovalRequest, id: &str, terminal: &File) -> io::Result<ApprovalAnswer> {
+    let code = code(request, id);
+    put(&prompt(request, code), code, terminal)
+}
+
+/// Shows a question and reads the answer.
+fn put(prompt: &str, code: &str, mut terminal: &File) -> io::Result<ApprovalAnswer> {
     // Keys that were pressed before the question are no answer to it.
     tcflush(terminal, QueueSelector::IFlush)?;
-    let code = code(request, id);
-    terminal.write_all(prompt(request, code).as_bytes())?;
+    terminal.write_all(prompt.as_bytes())?;
     terminal.flush()?;
     let mut line = String::new();
     BufReader::new(terminal).read_line(&mut line)?;
@@ -69,7 +86,10 @@ fn decide(request: &ApprovalRequest, id: &str, mut terminal: &File) -> io::Resul
 }
 
 fn prompt(request: &ApprovalRequest, code: &str) -> String {
-    let ApprovalRequest { operation, repository, changes, .. } = request;
+    let ApprovalRequest { operation, repository, changes, tool, .. } = request;
+    if let Some(tool) = tool {
+        return call_prompt(operation, tool, code);
+    }
     let mut prompt = format!("\n{}: {} wants approval:\n", shown(operation), shown(repository));
     for change in changes {
         prompt.push_str(&format!("  {}\n", shown(change)));
@@ -78,14 +98,28 @@ fn prompt(request: &ApprovalRequest, code: &str) -> String {
     prompt
 }
 
+fn call_prompt(operation: &str, tool: &ToolCall, code: &str) -> String {
+    let from = if operation.is_empty() { String::new() } else { format!("{}: ", shown(operation)) };
+    let mut prompt = format!("\n{from}a call of {} wants approval:\n", shown(&tool.tool));
+    prompt.push_str(&format!("  {}\n", shown(&tool.input)));
+    if tool.bytes > tool.input.len() as u64 {
+        prompt.push_str(&format!("  (the beginning of {} bytes)\n", tool.bytes));
+    }
+    prompt.push_str(&format!("type {code} to approve, anything else to deny: "));
+    prompt
+}
+
+fn digits(text: &str) -> &str {
+    text.get(..CODE_DIGITS).unwrap_or(text)
+}
+
 /// The text that approves a request: the first digits of the new commit, or of the request's id.
 fn code<'a>(request: &'a ApprovalRequest, id: &'a str) -> &'a str {
     let is_commit =
         |word: &&str| word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mut changes = request.changes.iter().filter(|_| request.action == ApprovalAction::Push);
     let commit = changes.find_map(|change| change.rsplit(' ').next().filter(is_commit));
-    let digits = commit.unwrap_or(id);
-    digits.get(..CODE_DIGITS).unwrap_or(digits)
+    digits(commit.unwrap_or(id))
 }
 
 /// Returns true if the answer is the code, which is never empty.
@@ -139,7 +173,7 @@ mod tests {
         };
         let (operation, repository) = ("code".to_owned(), "a/b".to_owned());
         let changes = vec![change.to_owned()];
-        ApprovalRequest { subject, operation, action, repository, changes, seconds: 60 }
+        ApprovalRequest { subject, operation, action, repository, changes, seconds: 60, tool: None }
     }
 
     #[test]
@@ -162,6 +196,17 @@ mod tests {
         let title = format!("a into main: {}", "b".repeat(40));
         assert_eq!(code(&request(ApprovalAction::MergeRequest, &title), ID), "0123");
         assert!(!is_approval("\n", ""));
+    }
+
+    #[test]
+    fn a_tool_call_is_shown_with_its_input() {
+        let input = "{\"command\":\"rm -r data\u{1b}[2K\"}";
+        let mut call = request(ApprovalAction::ToolCall, "");
+        call.tool = Some(ToolCall::new("Bash", Some("toolu_1"), input, "00".repeat(32)));
+        let shown = prompt(&call, code(&call, ID));
+        assert!(shown.contains("code: a call of Bash wants approval:\n"), "{shown}");
+        assert!(shown.contains("rm -r data\\u{1b}[2K"), "{shown}");
+        assert!(shown.ends_with("type 0123 to approve, anything else to deny: "), "{shown}");
     }
 
     #[test]

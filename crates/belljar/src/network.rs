@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use belljar_bus::gateway::{Budget, Grant, Session};
+use belljar_model::approval::ToolApprovals;
 use belljar_model::network::{Charge, Decision, Host, Kind, Reason, Row, Subject};
 use belljar_node::{Gateway, GatewayError, GatewayOptions, Sandbox};
 use belljar_packages::{Indexes, Told, configured};
@@ -75,6 +76,7 @@ struct Access {
 pub(crate) struct Terms {
     pub(crate) agent: Option<String>,
     pub(crate) budget: Option<Budget>,
+    pub(crate) approvals: Option<ToolApprovals>,
 }
 
 /// All that was asked for, in numbers.
@@ -148,8 +150,8 @@ impl Network {
             Session { subject, policy, operations: options.operation.clone(), charged: None };
         let grant = (!options.operation.is_empty()).then(|| {
             let operations = options.operation.clone();
-            let Terms { agent, budget } = options.terms.clone();
-            Grant { operations, agent, seconds: TOKEN_SECONDS, budget }
+            let Terms { agent, budget, approvals } = options.terms.clone();
+            Grant { operations, agent, seconds: TOKEN_SECONDS, budget, approvals }
         });
         let access = Access { session, files: told.files.into_iter().collect(), grant };
         let mut env = told.variables;

@@ -28,7 +28,7 @@
 use std::collections::BTreeMap;
 
 use belljar_model::SandboxId;
-use belljar_model::approval::{ApprovalAnswer, ApprovalRequest};
+use belljar_model::approval::{ApprovalAnswer, ApprovalRequest, ToolApprovals};
 use belljar_model::budget::{BudgetAnswer, BudgetRequest};
 use belljar_model::network::{CallRef, CassetteId, Policy, Process, Row, Subject};
 use serde::{Deserialize, Serialize};
@@ -206,6 +206,9 @@ pub struct Grant {
     pub agent: Option<String>,
     pub seconds: u32,
     pub budget: Option<Budget>,
+    /// The tool calls in answers of models that wait for a human; none: no call waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<ToolApprovals>,
 }
 
 /// What may be spent, in all, by one token. Absent: not bounded by this.
@@ -278,6 +281,7 @@ pub const OWN_NAME: &str = "gateway.belljar.internal";
 #[cfg(test)]
 mod tests {
     use belljar_model::SandboxId;
+    use belljar_model::approval::{ApprovalAction, ToolCall};
     use belljar_model::network::{Bytes, Decision, Kind, Reason, Row, Subject};
 
     use super::*;
@@ -317,6 +321,32 @@ mod tests {
         let sent = FromGateway::Rows { rows: vec![row] };
         assert_eq!(decode::<FromGateway>(&encode(&sent).unwrap()), Ok(sent));
         assert_eq!(decode::<FromGateway>(b"{}"), Err(Unfit));
+    }
+
+    /// The longest that a model can write, in the letters that take most room.
+    #[test]
+    fn every_tool_call_fits_a_packet() {
+        let text = "\u{1}".repeat(1 << 20);
+        let tool = ToolCall::new(&text, Some(&text), &text, "0".repeat(64));
+        let subject = Subject {
+            tenant: "t".into(),
+            sandbox: SandboxId::from_random([7; 16]),
+            run: None,
+            turn: None,
+            call: None,
+            process: None,
+        };
+        let request = ApprovalRequest {
+            subject,
+            operation: "llm".into(),
+            action: ApprovalAction::ToolCall,
+            repository: String::new(),
+            changes: Vec::new(),
+            seconds: 3600,
+            tool: Some(tool),
+        };
+        let asked = FromGateway::Approval { question: 1, request: Box::new(request) };
+        assert!(encode(&asked).is_ok());
     }
 
     #[test]

@@ -140,6 +140,7 @@ fn wants<'a>(method: &Method, path: &'a str) -> Wants<'a> {
         ["workflows", ..] => Wants::Workflows,
         ["ended"] => Wants::Ended,
         ["approvals"] => Wants::Approvals,
+        ["approvals", id] if id.starts_with("run.") => Wants::Runs,
         // Its id begins with that of its sandbox.
         ["approvals", id] => Wants::Sandbox(id.split_once('.').map_or(id, |(sandbox, _)| sandbox)),
         ["events"] => Wants::Events,
@@ -429,6 +430,7 @@ mod tests {
         assert_eq!(wants(post, "/templates/tags"), Wants::Home);
         assert_eq!(wants(get, "/v1/approvals"), Wants::Approvals);
         assert_eq!(wants(post, "/v1/approvals/x.y"), Wants::Sandbox("x"));
+        assert_eq!(wants(post, "/v1/approvals/run.x.y"), Wants::Runs);
         assert_eq!(wants(get, "/v1/templates"), Wants::Templates);
         assert_eq!(wants(get, "/templates"), Wants::Templates);
         assert_eq!(wants(post, "/templates"), Wants::Home);

@@ -113,7 +113,7 @@ impl Control {
         Ok(response)
     }
 
-    /// Requests that wait for an approval, on all nodes, the oldest first.
+    /// Requests that wait for an approval, on all nodes and of runs, the oldest first.
     pub(crate) async fn approvals(&self, caller: &Caller, held: Held) -> Result<Response, Refusal> {
         let (answers, silent) = self.ask_all(caller, &held).await;
         if let Some((parts, body)) =
@@ -124,6 +124,18 @@ impl Control {
         let mut items = Vec::new();
         for (_, mut body) in answers {
             if let Value::Array(some) = body["items"].take() {
+                items.extend(some);
+            }
+        }
+        if self.runs().is_some() {
+            let response = self.answer_runs(caller, held.request()).await?;
+            if !response.status().is_success() {
+                return Ok(response);
+            }
+            let (_, body) = whole(response).await.ok_or_else(Refusal::unknown_outcome)?;
+            if let Ok(Value::Array(some)) =
+                serde_json::from_slice(&body).map(|mut body: Value| body["items"].take())
+            {
                 items.extend(some);
             }
         }

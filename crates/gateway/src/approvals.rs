@@ -117,7 +117,15 @@ mod tests {
         };
         let action = ApprovalAction::Push;
         let (operation, repository) = ("code".to_owned(), "a/b".to_owned());
-        ApprovalRequest { subject, operation, action, repository, changes: Vec::new(), seconds }
+        ApprovalRequest {
+            subject,
+            operation,
+            action,
+            repository,
+            changes: Vec::new(),
+            seconds,
+            tool: None,
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,8 @@
 //!                                          │
 //!              stream: search, meter ◄─────┘
 //!                │
-//!                └─► settle, row
+//!                ├─► settle, row
+//!                └─► hold: tool calls that wait for a human
 //! ```
 
 mod config;
@@ -24,6 +25,7 @@ mod desk;
 mod echo;
 mod git;
 mod headers;
+mod hold;
 mod http;
 mod metering;
 mod mint;
@@ -44,6 +46,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use config::Table;
 pub(crate) use desk::Desk;
+pub(crate) use hold::Holder;
 pub use mint::MintError;
 pub(crate) use mint::mint;
 pub(crate) use otlp::accepted;

@@ -1,6 +1,6 @@
 //! One sandbox, as the gateway knows it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_bus::gateway as bus;
@@ -40,6 +40,8 @@ pub(crate) struct Session {
     deck: AsyncMutex<Option<Arc<Deck>>>,
     state: watch::Sender<State>,
     connections: AtomicU64,
+    /// A token was made whose tool calls wait for a human.
+    holds_calls: AtomicBool,
     /// The next row's number. Rows are queued under this lock, so that their
     /// order is that of their numbers.
     sequence: Mutex<u64>,
@@ -79,6 +81,7 @@ impl Session {
             deck: AsyncMutex::default(),
             state: watch::Sender::new(state),
             connections: AtomicU64::new(0),
+            holds_calls: AtomicBool::new(false),
             sequence: Mutex::new(0),
         })
     }
@@ -145,6 +148,16 @@ impl Session {
 
     pub(crate) fn next_connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Answers of models may be held from now on.
+    pub(crate) fn hold_calls(&self) {
+        self.holds_calls.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns false if no token of this sandbox has tool calls that wait.
+    pub(crate) fn holds_calls(&self) -> bool {
+        self.holds_calls.load(Ordering::Relaxed)
     }
 
     pub(crate) fn log(&self) -> &Log {

@@ -30,6 +30,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use belljar_model::SandboxId;
+use belljar_model::approval::ToolApprovals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -76,6 +77,8 @@ pub(crate) struct Scope {
     pub(crate) operations: Vec<String>,
     /// The account in the ledger that its requests draw on.
     pub(crate) account: Option<Arc<Account>>,
+    /// The tool calls in answers to it that wait for a human.
+    pub(crate) approvals: Option<Arc<ToolApprovals>>,
 }
 
 /// A token that is known. Never the token itself.
@@ -189,6 +192,14 @@ impl Tokens {
         }
         store.forget(&hash);
         Err(Refusal::Expired)
+    }
+
+    /// The living token that was shown on its owner's listener. Other than [`Self::check`], this
+    /// judges nothing.
+    pub(crate) fn find(&self, shown: &str, owner: &Owner) -> Option<Arc<Token>> {
+        let hash = is_one(shown).then(|| hash(shown))?;
+        let found = self.lock().known.get(&hash).cloned();
+        found.filter(|token| token.owner == *owner && token.is_alive())
     }
 
     /// Lets everything of this owner that is alive live for so long from now.

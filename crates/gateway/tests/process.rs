@@ -5,6 +5,8 @@
 
 #[path = "process/charges.rs"]
 mod charges;
+#[path = "process/holds.rs"]
+mod holds;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -250,6 +252,10 @@ fn main() -> ExitCode {
         trial("says_every_row_before_it_is_done", says_every_row_before_it_is_done),
         Trial::test("charges_what_a_killed_gateway_left", || {
             charges::of_a_killed_gateway();
+            Ok(())
+        }),
+        Trial::test("tool_calls_wait_until_the_node_answers", || {
+            holds::until_the_node_answers();
             Ok(())
         }),
     ];

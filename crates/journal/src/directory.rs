@@ -33,7 +33,8 @@ use crate::error::{
 };
 use crate::event::{ControlRequested, Event};
 use crate::journal::{
-    Address, Appended, Created, Journal, Lease, ListQuery, Listed, NewEvent, NewRun, RunRow,
+    Address, Appended, ApprovalQuery, Created, Journal, Lease, ListQuery, Listed, NewEvent, NewRun,
+    RunRow,
 };
 use crate::key::Key;
 use crate::watch::Bells;
@@ -115,6 +116,17 @@ impl Journal for Directory {
 
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
         self.blocking(move |shelf| shelf.claimable(most))
+    }
+
+    fn awaiting_approval<'a>(
+        &'a self,
+        query: ApprovalQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
+        let tenant = query.tenant.map(str::to_owned);
+        let (due, most) = (query.due, query.most);
+        self.blocking(move |shelf| {
+            shelf.awaiting_approval(&ApprovalQuery { tenant: tenant.as_deref(), due, most })
+        })
     }
 
     fn claim<'a>(

@@ -26,8 +26,8 @@ use crate::key::Key;
 
 pub use brief::{Brief, DeviationCause, Guards, ParameterDeviated, RecordingMade, Replay, Skill};
 pub use control::{
-    Breakpoints, BudgetChanged, BudgetPatch, Cancelled, ControlRequested, Injected,
-    InjectedMessage, PausePoint, Paused, Request, Resumed,
+    Breakpoints, BudgetChanged, BudgetPatch, CallDecision, Cancelled, ControlRequested, Injected,
+    InjectedMessage, PausePoint, Paused, Request, Resumed, Verdict,
 };
 pub use life::{
     Artifact, ArtifactAdded, Budget, Dataset, Environment, ErrorCategory, Finished, ForkedFrom,
@@ -47,8 +47,9 @@ pub use tool::{
 /// 3 brought its network access, the brief of its model, recordings, deviations, steps, breakpoints
 /// and questions to humans: an older worker would give it no network, not follow its brief, or go on
 /// where it has to wait. 4 brought agents other than the model with its tools: an older worker would
-/// take a pipeline for such a run.
-pub const FORMAT: u32 = 4;
+/// take a pipeline for such a run. 5 brought approvals of tool calls: an older worker would make the
+/// calls without asking.
+pub const FORMAT: u32 = 5;
 
 /// One line of a transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,6 +108,7 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
+                    Self::RunCreated(created) if created.has_approvals() => 5,
                     Self::RunCreated(created) if !created.agent().is_react() => 4,
                     Self::RunCreated(created)
                         if created.has_network() || created.has_brief() || created.can_ask() =>
@@ -118,7 +120,9 @@ macro_rules! kinds {
                     Self::ControlRequested(asked) if asked.request.version() > 1 => {
                         asked.request.version()
                     }
+                    Self::Paused(Paused { at: Some(PausePoint::Approval { .. }), .. }) => 5,
                     Self::Paused(paused) if paused.at.is_some() => 3,
+                    Self::Resumed(it) if it.decision.is_some() => 5,
                     Self::Resumed(it) if it.until.is_some() || it.reply.is_some() => 3,
                     $(Self::$name(_) => $version,)*
                     Self::Unknown(unknown) => unknown.version,

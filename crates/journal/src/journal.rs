@@ -179,6 +179,16 @@ pub struct ClaimQuery<'a> {
     pub expired: bool,
 }
 
+/// Selects runs whose tool calls wait for an approval.
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalQuery<'a> {
+    /// None: of all tenants.
+    pub tenant: Option<&'a str>,
+    /// Only those whose time is over by then.
+    pub due: Option<OffsetDateTime>,
+    pub most: usize,
+}
+
 /// Money that unfinished runs may still spend.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReservedMoney {
@@ -372,6 +382,13 @@ pub trait Journal: fmt::Debug + Send + Sync {
             Ok(found)
         })
     }
+
+    /// Paused runs whose tool calls wait for an approval. The decision may have come: only the
+    /// transcript says that.
+    fn awaiting_approval<'a>(
+        &'a self,
+        query: ApprovalQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>>;
 
     /// Takes a run that nobody has, or whose lease has ended, for so long. The
     /// generation grows, and [`LeaseTaken`](crate::event::LeaseTaken) is written.

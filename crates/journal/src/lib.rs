@@ -41,8 +41,9 @@ pub use essence::essence;
 pub use event::{Body, Event, FORMAT};
 pub use figures::{FigureFile, FigureStore, SpanSums, Sums, span_of};
 pub use journal::{
-    Address, Appended, AppendedAll, Batch, ClaimQuery, Created, First, Journal, Lease, ListQuery,
-    Listed, NewEvent, NewRun, Page, Parent, ReservedMoney, RunRow, State, read_all,
+    Address, Appended, AppendedAll, ApprovalQuery, Batch, ClaimQuery, Created, First, Journal,
+    Lease, ListQuery, Listed, NewEvent, NewRun, Page, Parent, ReservedMoney, RunRow, State,
+    read_all,
 };
 pub use key::Key;
 pub use ledger::{
@@ -51,9 +52,9 @@ pub use ledger::{
 };
 pub use row_store::{Charged, FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
 pub use view::{
-    Asked, CRASHES, Call, CallState, Ending, ForkPoint, HumanQuestion, HumanReply, INSTALL_CALL,
-    Next, Pending, Progress, QUESTION_CALL, RUN_CALL, RunView, STAGE_CALL_PREFIX, Spent,
-    fork_points, stage_calls,
+    Asked, CRASHES, Call, CallApproval, CallState, Ending, ForkPoint, HumanQuestion, HumanReply,
+    INSTALL_CALL, Next, Pending, Progress, QUESTION_CALL, RUN_CALL, RunView, STAGE_CALL_PREFIX,
+    Spent, fork_points, stage_calls,
 };
 pub use watch::{Bells, Watch};
 pub use workflows::{

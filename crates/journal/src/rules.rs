@@ -38,7 +38,12 @@ pub fn store(body: &Body) -> Result<Option<Stored>, Failure> {
 pub fn ready_after(body: &Body) -> Option<bool> {
     match body {
         Body::ControlRequested(ControlRequested {
-            request: Request::Resume | Request::Cancel | Request::Step | Request::Answer { .. },
+            request:
+                Request::Resume
+                | Request::Cancel
+                | Request::Step
+                | Request::Answer { .. }
+                | Request::Decide { .. },
             ..
         }) => Some(true),
         _ => {

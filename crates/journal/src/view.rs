@@ -10,19 +10,20 @@ mod spent;
 mod stage;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use belljar_model::{ExecId, Generation, SandboxId, Sequence};
 
 use crate::blob::BlobRef;
 use crate::event::{
-    Artifact, Block, Body, Breakpoints, Budget, CallRef, ControlRequested, DeviationCause,
-    Environment, Event, Finished, ForkedFrom, Injected, Limit, NetworkAccess, PausePoint, Prompt,
-    Request, Retry, RunCreated, SnapshotTaken, StageChanged,
+    Artifact, Block, Body, Breakpoints, Budget, CallDecision, CallRef, ControlRequested,
+    DeviationCause, Environment, Event, Finished, ForkedFrom, Injected, Limit, NetworkAccess,
+    PausePoint, Prompt, Request, Retry, RunCreated, SnapshotTaken, StageChanged,
 };
 use crate::journal::State;
 
 pub use fork::{ForkPoint, fork_points};
-pub use hold::{HumanQuestion, HumanReply};
+pub use hold::{CallApproval, HumanQuestion, HumanReply};
 pub use next::{CRASHES, Ending, Next};
 pub use spent::Spent;
 pub use stage::{INSTALL_CALL, QUESTION_CALL, RUN_CALL, STAGE_CALL_PREFIX, stage_calls};
@@ -90,6 +91,11 @@ pub struct RunView {
     /// The open question to a human, and the answer that the model has not heard.
     pub question: Option<HumanQuestion>,
     pub reply: Option<HumanReply>,
+    /// The tool call that waits for an approval, and the decision that its worker has not acted on.
+    pub approval: Option<CallApproval>,
+    pub decision: Option<CallDecision>,
+    /// Time that the run waited for approvals. Its budget of time does not count it.
+    pub waited: Duration,
     pub finished: Option<Finished>,
     /// The first event that only a newer version knows: what is here is not all.
     pub unknown: Option<Sequence>,
@@ -246,11 +252,11 @@ impl RunView {
             Body::ControlRequested(asked) => self.want(event.seq, asked),
             Body::Paused(paused) => {
                 self.answered(paused.answers);
-                self.hold(paused.at.as_ref());
+                self.hold(paused.at.as_ref(), event.at);
             }
             Body::Resumed(resumed) => {
                 self.answered(Some(resumed.answers));
-                self.go_on(resumed);
+                self.go_on(resumed, event.at);
             }
             Body::Cancelled(cancelled) => {
                 self.is_cancelled = true;
@@ -312,6 +318,7 @@ impl RunView {
         self.owner = None;
         self.is_cancelled = false;
         self.clear_holds();
+        self.waited = Duration::ZERO;
         self.finished = None;
         for call in &mut self.calls {
             if call.state != CallState::Finished {
@@ -352,7 +359,10 @@ impl RunView {
                 self.breakpoints = breakpoints;
                 false
             }
-            Request::Tell { .. } | Request::Budget { .. } | Request::Answer { .. } => true,
+            Request::Tell { .. }
+            | Request::Budget { .. }
+            | Request::Answer { .. }
+            | Request::Decide { .. } => true,
         };
         if is_needed {
             self.pending.push(Pending { seq, asked: asked.clone() });

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use belljar_bus::gateway::{FromGateway, Grant, Minted, Opened, PORT, Session, ToGateway, Unfit};
 use belljar_model::SandboxId;
-use belljar_model::approval::ApprovalAnswer;
+use belljar_model::approval::{ApprovalAction, ApprovalAnswer, ApprovalResult};
 use belljar_model::network::{CassetteId, Policy, Row};
 use belljar_sandbox::{Door, ListenError, Machine};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -322,9 +322,19 @@ impl Gateway {
 
     /// Decides about a request; false: it does not wait any more.
     pub fn decide(&self, approval: &str, answer: ApprovalAnswer) -> bool {
-        let Some(question) = self.shared.approvals.take(approval) else { return false };
+        let Some((question, action)) = self.shared.approvals.take(approval) else { return false };
+        let result = match answer.is_approved {
+            true => ApprovalResult::Approved,
+            false => ApprovalResult::Denied,
+        };
+        self.shared.approvals.ended(action, result);
         self.shared.say(&ToGateway::Approval { question, answer });
         true
+    }
+
+    /// Follows the results of requests that waited, from now on.
+    pub fn approval_results(&self) -> broadcast::Receiver<(ApprovalAction, ApprovalResult)> {
+        self.shared.approvals.results()
     }
 
     /// Writes a cassette of a tenant to a file.

@@ -7,6 +7,7 @@ use belljar_agent::{
 };
 use belljar_journal::event::{Brief, Budget, Guards, Prompt, Replay, Skill};
 use belljar_journal::{Address, BlobRef, Journal, ReadError, RunView, read_all};
+use belljar_model::approval::ToolApprovals;
 use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::{Digest, Expected, Objects, ObjectsError};
 use belljar_pipeline::{AgentKind, CodeArtifact, Refusal, RoleModels, check_code};
@@ -32,6 +33,8 @@ pub struct WantedBrief {
     /// The program of a run whose agent is the Executor.
     pub artifact: Option<CodeArtifact>,
     pub guards: Guards,
+    /// Tool calls that wait for a human.
+    pub approvals: ToolApprovals,
 }
 
 /// A brief that no run can have.
@@ -164,6 +167,7 @@ pub(crate) async fn checked(
         record: wanted.record.as_ref().map(ToString::to_string),
         replay: replayed.map(|replayed| replayed.replay.clone()),
         guards: wanted.guards,
+        approvals: wanted.approvals.clone(),
     };
     check_agent(&brief)?;
     Ok(brief)

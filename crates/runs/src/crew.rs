@@ -97,6 +97,7 @@ impl Runs {
         tokio::select! {
             () = self.crew(stop) => {}
             () = self.0.signals.keep_on() => {}
+            () = self.expire_approvals() => {}
         }
         if let Err(error) = self.0.signals.keep().await {
             let error = &error as &dyn std::error::Error;

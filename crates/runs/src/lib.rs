@@ -13,6 +13,7 @@
 //! and worked on through its journal alone, so whoever answers a request need not be
 //! who works on the run.
 
+mod approvals;
 mod bounds;
 mod brief;
 mod create;
@@ -45,6 +46,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::signals::SignalRecorder;
 
+pub use approvals::{RunApproval, approval_id};
 pub use belljar_agent::{Larger, MANIFEST, NoRetry, PlanError, TurnError, Words};
 pub use belljar_report::{Brand, RenderedReport};
 pub use bounds::{OverBudget, RunBounds};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use belljar_agent::{Observer, RunSpan, Signal};
 use belljar_journal::{Address, Failure, FigureStore};
+use belljar_model::approval::ApprovalAction;
 use belljar_telemetry::{Spent, metrics, record_known};
 use time::OffsetDateTime;
 
@@ -124,6 +125,8 @@ fn count(signal: &Signal) {
         Signal::Called { fault } => metrics.called(fault.unwrap_or("none")),
         Signal::Guarded { kind, guard } => metrics.guarded(kind.as_str(), guard),
         Signal::Refused { reason, count } => metrics.refused(reason, count),
+        Signal::Approved(result) => belljar_telemetry::metrics()
+            .approval_ended(ApprovalAction::ToolCall.as_str(), result.as_str()),
         Signal::Deviated { parameter, cause } => metrics.deviated(parameter, cause.as_str()),
         Signal::SandboxUsed(time) => metrics.sandbox_used(time),
         Signal::Ended { outcome, error, attempt, time } => {

@@ -28,6 +28,10 @@ pub enum SteerError {
     Question,
     #[error("the run has asked no question")]
     NoQuestion,
+    #[error("the run waits for an approval of a tool call")]
+    Approval,
+    #[error("the tool call does not wait any more: it was decided, or its time is over")]
+    NoApproval,
     #[error("{MOST_PENDING} requests wait already")]
     TooMany,
     #[error("the run has had {MOST_REQUESTS} requests; it can only be cancelled")]
@@ -151,6 +155,11 @@ fn check(view: &RunView, request: &Request) -> Result<(), SteerError> {
     match request {
         Request::Answer { .. } if view.question.is_none() => Err(SteerError::NoQuestion),
         Request::Resume | Request::Step if view.question.is_some() => Err(SteerError::Question),
+        Request::Resume | Request::Step if view.undecided().is_some() => Err(SteerError::Approval),
+        Request::Decide { decision } => match view.undecided() {
+            Some(asked) if asked.call == decision.call => Ok(()),
+            _ => Err(SteerError::NoApproval),
+        },
         _ => Ok(()),
     }
 }

@@ -31,6 +31,7 @@ const ALL: &[(i64, &str, &str)] = &[
     (20, "runs alive", include_str!("../migrations/0020_runs_alive.sql")),
     (21, "stored bytes", include_str!("../migrations/0021_stored_bytes.sql")),
     (22, "run indexes", include_str!("../migrations/0022_run_indexes.sql")),
+    (24, "run approvals", include_str!("../migrations/0024_run_approvals.sql")),
     (25, "stored templates", include_str!("../migrations/0025_stored_templates.sql")),
     (26, "kept answers", include_str!("../migrations/0026_kept_answers.sql")),
 ];

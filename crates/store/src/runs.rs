@@ -11,6 +11,7 @@
 
 mod answers;
 mod append;
+mod approvals;
 mod blobs;
 mod claimable;
 mod create;
@@ -25,10 +26,10 @@ use std::time::Duration;
 
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
-    Address, AnswerFolder, AppendError, Appended, AppendedAll, Batch, Bells, BlobError, BlobRef,
-    Body, ClaimError, ClaimQuery, CreateError, Created, Event, Failure, Journal, Key, Lease,
-    LeaseError, ListQuery, Listed, NewEvent, NewRun, ReadError, RequestError, ReservedMoney,
-    RunRow, State, rules,
+    Address, AnswerFolder, AppendError, Appended, AppendedAll, ApprovalQuery, Batch, Bells,
+    BlobError, BlobRef, Body, ClaimError, ClaimQuery, CreateError, Created, Event, Failure,
+    Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun, ReadError, RequestError,
+    ReservedMoney, RunRow, State, rules,
 };
 use belljar_model::{RunId, Sequence};
 use futures_util::future::BoxFuture;
@@ -124,6 +125,13 @@ impl Journal for Runs {
         query: ClaimQuery<'a>,
     ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
         Box::pin(self.wanted(query))
+    }
+
+    fn awaiting_approval<'a>(
+        &'a self,
+        query: ApprovalQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
+        Box::pin(self.with_approvals(query))
     }
 
     fn claim<'a>(

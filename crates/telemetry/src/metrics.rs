@@ -68,6 +68,7 @@ pub struct Metrics {
     charged_nano_dollars: Metric<1, Counter>,
     budget_leases: Metric<1, Counter>,
     budget_slices_forfeited: Metric<0, Counter>,
+    approvals: Metric<2, Counter>,
     charge_log: ChargeLogMetrics,
     records_unreadable: Metric<1, Counter>,
     tokens: Metric<1, Counter>,
@@ -269,6 +270,11 @@ impl Metrics {
                 "Slices of budgets that a gateway held when it died",
                 &[],
             ),
+            approvals: Metric::new(
+                "approvals",
+                "Requests and tool calls that waited for a human, by action and result",
+                &["action", "result"],
+            ),
             charge_log: ChargeLogMetrics::new(),
             records_unreadable: Metric::new(
                 "records_unreadable",
@@ -338,6 +344,7 @@ impl Metrics {
             charged_nano_dollars,
             budget_leases,
             budget_slices_forfeited,
+            approvals,
             charge_log,
             records_unreadable,
             tokens,
@@ -386,6 +393,7 @@ impl Metrics {
             charged_nano_dollars.enter(registry),
             budget_leases.enter(registry),
             budget_slices_forfeited.enter(registry),
+            approvals.enter(registry),
             records_unreadable.enter(registry),
             tokens.enter(registry),
             spent_dollars.enter(registry),
@@ -401,6 +409,11 @@ impl Metrics {
         all.extend(webhooks.enter(registry));
         all.extend(workflows.enter(registry));
         all
+    }
+
+    /// A request or a tool call waits for a human no more.
+    pub fn approval_ended(&self, action: &'static str, result: &'static str) {
+        self.approvals.at([action.into(), result.into()]).inc();
     }
 
     /// Those of runs.

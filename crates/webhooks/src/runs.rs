@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use belljar_journal::event::{ControlRequested, PausePoint};
 use belljar_journal::{
-    Address, AppendError, Appended, Bells, BlobError, BlobRef, Body, ClaimError, CreateError,
-    Created, Event, Failure, First, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent,
-    NewRun, ReadError, RequestError, RunRow, State,
+    Address, AppendError, Appended, ApprovalQuery, Bells, BlobError, BlobRef, Body, ClaimError,
+    CreateError, Created, Event, Failure, First, Journal, Key, Lease, LeaseError, ListQuery,
+    Listed, NewEvent, NewRun, ReadError, RequestError, RunRow, State,
 };
 use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
@@ -37,7 +37,9 @@ fn announcement(body: &Body) -> Option<(EventKind, Option<&'static str>)> {
     match body {
         Body::RunCreated(_) | Body::ForkedFrom(_) => Some((EventKind::RunCreated, None)),
         Body::Paused(paused) => match paused.at {
-            Some(PausePoint::Question { .. }) => Some((EventKind::RunWaiting, None)),
+            Some(PausePoint::Question { .. } | PausePoint::Approval { .. }) => {
+                Some((EventKind::RunWaiting, None))
+            }
             _ => Some((EventKind::RunPaused, None)),
         },
         Body::Resumed(_) => Some((EventKind::RunResumed, None)),
@@ -132,6 +134,13 @@ impl Journal for AnnouncedJournal {
 
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
         self.journal.claimable(most)
+    }
+
+    fn awaiting_approval<'a>(
+        &'a self,
+        query: ApprovalQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
+        self.journal.awaiting_approval(query)
     }
 
     fn claim<'a>(

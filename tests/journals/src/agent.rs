@@ -228,11 +228,17 @@ fn obey(view: &RunView, pending: &Pending) -> Body {
     match &pending.asked.request {
         Request::Pause => Paused { answers: Some(answers), at: None }.into(),
         Request::Resume | Request::Breakpoints { .. } => {
-            Resumed { answers, until: None, reply: None }.into()
+            Resumed { answers, until: None, reply: None, decision: None }.into()
         }
-        Request::Step => Resumed { answers, until: Some(view.step_end()), reply: None }.into(),
+        Request::Step => {
+            Resumed { answers, until: Some(view.step_end()), reply: None, decision: None }.into()
+        }
         Request::Answer { text } => {
-            Resumed { answers, until: None, reply: Some(text.clone()) }.into()
+            Resumed { answers, until: None, reply: Some(text.clone()), decision: None }.into()
+        }
+        Request::Decide { decision } => {
+            let decision = Some(decision.clone());
+            Resumed { answers, until: None, reply: None, decision }.into()
         }
         Request::Cancel => Cancelled { answers }.into(),
         Request::Budget { change } => {

@@ -1,5 +1,6 @@
 //! The attacks.
 
+mod approvals;
 pub(crate) mod authorization;
 mod bodies;
 mod books;
@@ -183,6 +184,12 @@ pub(crate) const ALL: &[Case] = &[
         "API-04/pipelines/platform",
         "the same, by control and on a node",
         pipelines::are_ones_own_by_control
+    ),
+    case!("API-04/approvals", "approvals of another tenant", approvals::are_ones_own),
+    case!(
+        "API-04/approvals/platform",
+        "the same, by control and on a node",
+        approvals::are_ones_own_by_control
     ),
     case!("GW-22", "secrets in the database", secrets::no_secret_at_rest),
     case!("GW-23", "secrets in responses", secrets::no_secret_in_answers),

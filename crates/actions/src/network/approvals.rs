@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use belljar_model::approval::{ApprovalAnswer, ApprovalRequest};
-use belljar_node::PendingApproval;
+use belljar_node::{Gateway, PendingApproval};
+use belljar_telemetry::metrics;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::clock::Moment;
 use crate::keys::Tenant;
@@ -72,6 +74,20 @@ impl Actions {
         Err(Problem::new(Kind::Conflict, "approval_over", message)
             .hint("GET /v1/approvals lists the requests that wait"))
     }
+}
+
+/// Counts the results of requests that waited in a gateway.
+pub(super) fn count_approvals(gateway: &Gateway) {
+    let mut results = gateway.approval_results();
+    tokio::spawn(async move {
+        loop {
+            match results.recv().await {
+                Ok((action, result)) => metrics().approval_ended(action.as_str(), result.as_str()),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    });
 }
 
 fn approval(sandbox: &Arc<Sandbox>, pending: PendingApproval) -> Approval {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_bus::gateway::{Budget, Grant, Minted};
+use belljar_model::approval::ToolApprovals;
 use belljar_model::network::Row;
 use tokio::sync::watch;
 
@@ -25,6 +26,8 @@ pub struct TokenWish {
     /// Who acts, for the log.
     pub agent: Option<String>,
     pub budget: Option<Budget>,
+    /// The tool calls in answers of models that wait for a human.
+    pub approvals: Option<ToolApprovals>,
 }
 
 /// How long a token lives when nobody says.
@@ -101,12 +104,12 @@ impl Actions {
     ) -> Result<Minted, Problem> {
         let sandbox = self.registry().find(tenant, id)?;
         let live = sandbox.live()?;
-        let TokenWish { mut operations, seconds, agent, budget } = wish;
+        let TokenWish { mut operations, seconds, agent, budget, approvals } = wish;
         if operations.is_empty() {
             operations.clone_from(&sandbox.network().operations);
         }
         let seconds = seconds.unwrap_or(TOKEN_LIFE);
-        let grant = Grant { operations, agent, seconds, budget };
+        let grant = Grant { operations, agent, seconds, budget, approvals };
         let minted = live.machine.mint(grant).await;
         minted.map_err(|error| unserved("create a token", &error))
     }

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::approvals::count_approvals;
 use super::{Network, Rows};
 use crate::budgets::{BudgetFile, counted_budgets};
 use crate::charges::{CHARGE_LOG_FOLDER, settle_charges};
@@ -95,6 +96,7 @@ impl Actions {
         if let Some(queue) = &config.rows {
             settle_charges(&gateway, queue);
         }
+        count_approvals(&gateway);
         Ok(gateway)
     }
 

@@ -311,7 +311,7 @@ fn hold(log: &mut Log) -> PausePoint {
 fn resume(log: &mut Log, request: Request) {
     let answers = control(log, request.clone());
     let until = (request == Request::Step).then(|| log.story.view.step_end());
-    log.add(Resumed { answers, until, reply: None });
+    log.add(Resumed { answers, until, reply: None, decision: None });
 }
 
 #[test]

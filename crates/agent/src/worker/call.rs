@@ -52,8 +52,14 @@ impl Work<'_> {
             return self.ask_human(call, question).await;
         }
         if let Asked::Finish(finish) = &asked {
+            if !self.may_make(call).await? {
+                return Ok(());
+            }
             let heard = self.deliver(call, finish).await?;
             return self.finish(call, None, heard).await;
+        }
+        if !self.may_make(call).await? {
+            return Ok(());
         }
         let Some(sandbox) = self.sandbox().await? else { return self.attach().await };
         self.record_start(call, sandbox, &asked).await

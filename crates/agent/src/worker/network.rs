@@ -87,6 +87,8 @@ impl Work<'_> {
             seconds: TOKEN_SECONDS.try_into().ok(),
             agent: "run".to_owned().try_into().ok(),
             budget: None,
+            approvals: None,
+            approval_seconds: None,
         };
         let token = sandbox.create_token(&wish).await?;
         sandbox.write_file(TOKEN_FILE, token.token).await?;

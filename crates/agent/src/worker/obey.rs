@@ -12,15 +12,19 @@ impl Work<'_> {
         let answers = pending.seq;
         let body: Body = match &pending.asked.request {
             Request::Pause => Paused { answers: Some(answers), at: None }.into(),
-            Request::Resume => Resumed { answers, until: None, reply: None }.into(),
+            Request::Resume => Resumed { answers, until: None, reply: None, decision: None }.into(),
             Request::Step => {
                 let until = Some(self.story.view.step_end());
-                Resumed { answers, until, reply: None }.into()
+                Resumed { answers, until, reply: None, decision: None }.into()
             }
             Request::Answer { text } => {
                 // A step that was interrupted by the question ends where it was to end.
                 let (until, reply) = (self.story.view.until, Some(text.clone()));
-                Resumed { answers, until, reply }.into()
+                Resumed { answers, until, reply, decision: None }.into()
+            }
+            Request::Decide { decision } => {
+                let (until, decision) = (self.story.view.until, Some(decision.clone()));
+                Resumed { answers, until, reply: None, decision }.into()
             }
             // The view never has it pending: it holds from the request on.
             Request::Breakpoints { .. } => return Ok(()),

@@ -142,6 +142,9 @@ impl Work<'_> {
         if is_run && pipeline.lacks_checkpoint() {
             return self.checkpoint().await;
         }
+        if !self.may_make(call).await? {
+            return Ok(());
+        }
         let is_fork = is_run && pipeline.checkpoint().is_some();
         let found = if pipeline.has_sandbox(is_fork) { self.sandbox().await? } else { None };
         let Some(sandbox) = found else {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::OperationName;
+use crate::approval::{ApprovalPolicy, ApprovalSeconds};
 use crate::bounds::{DateTime, Number, Text};
 
 /// A token to create. It works only inside its sandbox. It expires when the sandbox ends or
@@ -26,6 +27,12 @@ pub struct CreateToken {
     /// Budget of the token.
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Tool calls in answers of models that wait until a human has decided. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals: Option<ApprovalPolicy>,
+    /// Seconds until a tool call without a decision is denied. Default: 3600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_seconds: Option<ApprovalSeconds>,
 }
 
 /// Budget of one token, in total. An absent field is not bounded.

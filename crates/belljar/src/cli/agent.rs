@@ -1,5 +1,6 @@
 //! The command line of `belljar agent`.
 
+use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Sandbox;
@@ -57,6 +58,14 @@ pub(crate) struct AgentRun {
     /// Budget for all model requests in dollars, such as 0.50
     #[arg(long = "budget-usd", value_name = "DOLLARS", value_parser = parse_dollars)]
     pub(crate) budget_nano_dollars: Option<u64>,
+    /// Tool calls that wait until you approve them on the terminal: never, always, or names of the
+    /// program's tools with commas, such as Bash,Write
+    #[arg(long, value_name = "POLICY", default_value = "never")]
+    pub(crate) approve: ApprovalPolicy,
+    /// Seconds until a tool call without a decision is denied
+    #[arg(long, value_name = "SECONDS", default_value_t = APPROVAL_SECONDS,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_APPROVAL_SECONDS))]
+    pub(crate) approval_seconds: u64,
     /// Print events as JSON lines; the last one is the result
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Approve or deny requests of code that wait: pushes and merge requests
+/// Approve or deny what waits: pushes and merge requests of code, and tool calls of runs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Approvals {
@@ -44,6 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   belljar approvals list
   belljar approvals approve i0123456789abcdefghij.0123456789abcdef
+  belljar approvals approve run.aaaaaaaaaaaaaaaaaaaaaaaaaa.0123456789abcdef
   belljar approvals deny i0123456789abcdefghij.0123456789abcdef --message 'add a test first'
 
-docs/git.md describes operations that ask for approvals.";
+docs/git.md and docs/approvals.md describe what waits.";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use belljar_journal::event::Guards;
+use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
 use belljar_model::{Effort, Instructions, RecordingName, Temperature};
 use clap::{Args, ValueEnum};
 
@@ -32,6 +33,14 @@ pub(crate) struct BriefOptions {
     /// Guards to switch off, with commas between them, to compare runs with and without them
     #[arg(long, value_enum, value_name = "GUARDS", value_delimiter = ',', help_heading = "Model")]
     pub(crate) without_guards: Vec<Guard>,
+    /// Tool calls that wait until you approve them on the terminal: never, always, or names of tools
+    /// with commas, such as shell,execute_python
+    #[arg(long, value_name = "POLICY", default_value = "never", help_heading = "Model")]
+    pub(crate) approve: ApprovalPolicy,
+    /// Seconds until a tool call without a decision is denied
+    #[arg(long, value_name = "SECONDS", default_value_t = APPROVAL_SECONDS, help_heading = "Model")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_APPROVAL_SECONDS))]
+    pub(crate) approval_seconds: u64,
 }
 
 impl BriefOptions {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use belljar_model::Question;
+use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
 use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels};
 use clap::{Args, Subcommand};
 
@@ -77,6 +78,14 @@ pub(crate) struct PipelineExec {
     /// Print only the result
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Commands that wait until you approve them on the terminal: never, always, or install and run
+    /// with a comma
+    #[arg(long, value_name = "POLICY", default_value = "never")]
+    pub(crate) approve: ApprovalPolicy,
+    /// Seconds until a command without a decision is denied
+    #[arg(long, value_name = "SECONDS", default_value_t = APPROVAL_SECONDS,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_APPROVAL_SECONDS))]
+    pub(crate) approval_seconds: u64,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]
@@ -135,6 +144,8 @@ impl PipelineExec {
             record: None,
             replay: None,
             without_guards: Vec::new(),
+            approve: self.approve.clone(),
+            approval_seconds: self.approval_seconds,
         };
         Ok(Ask {
             question: Some(question),

@@ -22,6 +22,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use belljar_bus::gateway::{Budget, PORT};
 use belljar_model::Limits;
+use belljar_model::approval::ToolApprovals;
 use belljar_node::{Input, Tag};
 
 use self::choose::Choice;
@@ -53,8 +54,11 @@ async fn give(options: &AgentRun, config: &Config, printer: &Printer) -> anyhow:
         program.template.clone_into(&mut sandbox.template);
     }
     sandbox.network.operation.clone_from(&choice.operations);
-    sandbox.network.terms =
-        Terms { agent: Some(program.name.to_owned()), budget: budget(program, options) };
+    sandbox.network.terms = Terms {
+        agent: Some(program.name.to_owned()),
+        budget: budget(program, options),
+        approvals: approvals(options),
+    };
     if options.turns.is_some() && program.task == Task::Argument {
         printer.note(format_args!(
             "note: {} supports no turn warnings; the gateway ends it after the last turn",
@@ -88,6 +92,13 @@ fn budget(program: &Description, options: &AgentRun) -> Option<Budget> {
     let nano_dollars = options.budget_nano_dollars;
     let budget = Budget { requests, nano_dollars, ..Budget::default() };
     (budget != Budget::default()).then_some(budget)
+}
+
+/// The tool calls that wait for the human at the terminal.
+fn approvals(options: &AgentRun) -> Option<ToolApprovals> {
+    let approvals =
+        ToolApprovals { policy: options.approve.clone(), seconds: options.approval_seconds };
+    (!approvals.is_never()).then_some(approvals)
 }
 
 /// Runs the program as one call.

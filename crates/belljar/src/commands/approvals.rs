@@ -63,6 +63,11 @@ async fn list(client: &Client, config: &Config, printer: &Printer) -> anyhow::Re
         page.map_or((None, false), |page| (Some(page.width), page.has_colour));
     printer.data(grid.to_text(width, has_colour).trim_end())?;
     for approval in &found.items {
+        if let Some(tool) = &approval.tool {
+            let cut = if tool.bytes > tool.input.len() as u64 { " (cut)" } else { "" };
+            let (name, input) = (printable(&tool.tool), printable(&tool.input));
+            printer.data(format_args!("{}: {name} {input}{cut}", approval.id))?;
+        }
         for change in &approval.changes {
             printer.data(format_args!("{}: {}", approval.id, printable(change)))?;
         }

@@ -19,8 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, anyhow};
 use belljar_actions::RowQueue;
 use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
-use belljar_journal::event::{Body, Brief, Environment, Finished, NetworkAccess, Outcome};
-use belljar_journal::{Address, ClaimError, Event, Journal, ReadError, Watch, read_all};
+use belljar_journal::event::{
+    Body, Brief, CallDecision, ControlRequested, Environment, Finished, NetworkAccess, Outcome,
+    Request, Verdict,
+};
+use belljar_journal::{
+    Address, CallApproval, ClaimError, Event, Journal, ReadError, Watch, read_all,
+};
 use belljar_model::{RunId, Sequence};
 use belljar_node::Gateway;
 use belljar_objects::Shelf;
@@ -28,6 +33,7 @@ use belljar_pipeline::AgentKind;
 use belljar_runs::TraceRecorder;
 use belljar_server::{KEEP_ROWS, RowKeeper};
 use belljar_telemetry::Role;
+use time::OffsetDateTime;
 
 use self::begun::Begun;
 use self::brief::Replayed;
@@ -35,6 +41,7 @@ use self::model::Chosen;
 use self::place::Sandboxes;
 use super::dataset;
 use super::runs::{self, Detail, Teller};
+use crate::approvals;
 use crate::cli::{Ask, trace_command};
 use crate::config::Config;
 use crate::output::{Hint as _, Printer, hinted, printable};
@@ -314,6 +321,10 @@ async fn work(
             }
             Ok(Left::Paused) => {
                 let view = belljar_journal::RunView::of(&read_all(&**journal, address).await?);
+                if let Some(asked) = view.undecided() {
+                    decide(journal, address, asked).await?;
+                    continue;
+                }
                 let (what, verb) = match view.question {
                     Some(_) => ("waiting for an answer", "answer"),
                     None => ("paused", "resume"),
@@ -335,6 +346,26 @@ async fn work(
             }
         }
     }
+}
+
+/// Asks on the terminal for the approval of a call, and writes the decision down.
+async fn decide(
+    journal: &Arc<dyn Journal>,
+    address: &Address,
+    asked: &CallApproval,
+) -> anyhow::Result<()> {
+    let left = asked.until - OffsetDateTime::now_utc();
+    let left = std::time::Duration::try_from(left).unwrap_or_default();
+    let answering = approvals::ask_for_call(asked.tool.clone());
+    let (verdict, message) = match tokio::time::timeout(left, answering).await {
+        Err(_) => (Verdict::Expired, None),
+        Ok(answer) if answer.is_approved => (Verdict::Approved, None),
+        Ok(answer) => (Verdict::Denied, answer.message),
+    };
+    let decision = CallDecision { call: asked.call.clone(), verdict, message };
+    let request = ControlRequested { request: Request::Decide { decision }, by: "terminal".into() };
+    let asked = journal.request(address, request, None).await;
+    asked.context("cannot write the decision down").map(drop)
 }
 
 /// Waits until somebody wants a paused run to go on, or to end.

@@ -299,7 +299,9 @@ impl Counter {
         let desk = self.gateway.desk(session).await?;
         let agent = Some("run".to_owned());
         let budget = Some(allowed(view));
-        let grant = Grant { operations, agent, seconds: TOKEN_SECONDS, budget };
+        // The worker itself asks before it makes a call.
+        let seconds = TOKEN_SECONDS;
+        let grant = Grant { operations, agent, seconds, budget, approvals: None };
         let minted = desk.mint(grant).await;
         let minted = minted.hint("use the name of an operation in the gateway configuration")?;
         let (_, before) = self.dialect.usual_credential().header();

@@ -126,7 +126,8 @@ impl Git {
 
     fn asks_before(&self, action: ApprovalAction) -> bool {
         match (self.approve, action) {
-            (Approve::Never, _) | (Approve::Push, ApprovalAction::MergeRequest) => false,
+            (Approve::Never, _)
+            | (Approve::Push, ApprovalAction::MergeRequest | ApprovalAction::ToolCall) => false,
             (Approve::Push, ApprovalAction::Push) | (Approve::Always, _) => true,
         }
     }
@@ -278,6 +279,7 @@ async fn approve(
         repository: route.repository.clone(),
         changes,
         seconds: git.approval_seconds,
+        tool: None,
     };
     match asked.session.shared.approvals.ask(request).await {
         Ok(answer) if answer.is_approved => {

@@ -46,7 +46,11 @@ pub(crate) fn mint(session: &Arc<Session>, grant: Grant) -> Result<Minted, MintE
     let paths = grant.operations.iter().map(path).collect();
     let limit = grant.budget.map(Limit::from);
     let account = limit.map(|limit| desk.ledger.open(budget::Scope::Token, limit));
-    let scope = Scope { operations: grant.operations, account };
+    let approvals = grant.approvals.filter(|approvals| !approvals.is_never()).map(Arc::new);
+    if approvals.is_some() {
+        session.hold_calls();
+    }
+    let scope = Scope { operations: grant.operations, account, approvals };
     let lifetime = Duration::from_secs(u64::from(grant.seconds));
     let fresh = desk
         .tokens

@@ -95,7 +95,7 @@ impl Model {
         self.dialects.iter().any(|&one| (one == Dialect::AnthropicMessages) == is_anthropic)
     }
 
-    fn route(&self, path: &str, is_anthropic: bool) -> Option<Route> {
+    pub(super) fn route(&self, path: &str, is_anthropic: bool) -> Option<Route> {
         let route = Route::find(path, is_anthropic)?;
         let is_served = match route.endpoint {
             Endpoint::Models => self.lists_models_for(is_anthropic),

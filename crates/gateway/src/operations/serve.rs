@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ::http::StatusCode;
 use ::http::header::{self, HeaderMap};
 use belljar_bus::gateway::OWN_NAME;
-use belljar_llm::dialect::{Endpoint, Route};
+use belljar_llm::dialect::{Dialect, Endpoint, Route};
 use belljar_model::network::{Decision, Kind, Reason};
 
 use super::PREFIX;
@@ -89,6 +89,26 @@ pub(crate) fn takes_telemetry(session: &Arc<Session>, request: &::http::Request<
     let found = authorise(session, request.headers());
     let found = found.and_then(|token| find(session, &token, request));
     found.is_ok_and(|(operation, _)| matches!(operation.does, Does::Otlp(_)))
+}
+
+/// The token, the operation and the dialect of a request whose answer may have tool calls that wait
+/// for a human. It judges nothing: [`handle`] does.
+pub(super) fn held(
+    session: &Session,
+    request: &::http::Request<Inner>,
+) -> Option<(Arc<Token>, Arc<Operation>, Dialect)> {
+    if !session.holds_calls() {
+        return None;
+    }
+    let Presented::One(shown) = presented(request.headers()) else { return None };
+    let token = session.shared.desk.tokens.find(&shown, &session.owner)?;
+    token.scope().approvals.as_ref()?;
+    let (operation, rest) = find(session, &token, request).ok()?;
+    let is_anthropic = request.headers().contains_key("anthropic-version");
+    let Does::Model(model) = &operation.does else { return None };
+    let route = model.route(&rest, is_anthropic)?;
+    let dialect = (route.endpoint == Endpoint::Generate).then_some(route.dialect)?;
+    Some((token, operation, dialect))
 }
 
 /// The first questions of [`handle`], and for an operation that is no model its last one.
@@ -197,7 +217,7 @@ fn is_for_us(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// Which operation is meant, and what is asked of it.
 fn find(
-    session: &Arc<Session>,
+    session: &Session,
     token: &Token,
     request: &::http::Request<Inner>,
 ) -> Result<(Arc<Operation>, String), Refusal> {

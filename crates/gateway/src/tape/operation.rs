@@ -19,11 +19,21 @@ use super::{Found, not_recorded, played, room, unfit, unusable, whole};
 use crate::body::{Answer, FromUpstream, Inner};
 use crate::connection::Connection;
 use crate::log::Entry;
-use crate::operations;
+use crate::operations::{self, Holder};
 use crate::upstream::Place;
 
-/// Answers a request that is for the gateway itself.
+/// Answers a request that is for the gateway itself. Tool calls wait for a human in every answer, also
+/// in one that is played; a cassette has the answer as the model gave it.
 pub(crate) async fn operate(connection: &Arc<Connection>, request: Request<Inner>) -> Answer {
+    let holder = Holder::of(connection, &request);
+    let answer = answer(connection, request).await;
+    match holder {
+        Some(holder) => holder.hold(answer),
+        None => answer,
+    }
+}
+
+async fn answer(connection: &Arc<Connection>, request: Request<Inner>) -> Answer {
     let session = &connection.session;
     let tape = session.policy().tape.clone();
     if tape == Tape::Off || !operations::is_authorised(session, request.headers()) {

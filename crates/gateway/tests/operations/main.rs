@@ -5,6 +5,7 @@
 mod budgets;
 mod echoes;
 mod git;
+mod holds;
 mod models;
 mod plain;
 mod tapes;

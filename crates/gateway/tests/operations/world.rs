@@ -7,7 +7,7 @@ use std::time::Duration;
 use belljar_bus::gateway::{Budget, FromGateway, Grant, Session};
 use belljar_gateway::{Config, Gateway};
 use belljar_model::SandboxId;
-use belljar_model::approval::ApprovalRequest;
+use belljar_model::approval::{ApprovalRequest, ToolApprovals};
 use belljar_model::network::{Policy, Row, Subject, Throttle};
 use belljar_scripted::{Model, Options, Script};
 use bytes::Bytes;
@@ -123,8 +123,21 @@ impl World {
         budget: Option<Budget>,
     ) -> String {
         let operations = operations.iter().map(|&name| name.to_owned()).collect();
-        let grant = Grant { operations, agent: None, seconds, budget };
+        let grant = Grant { operations, agent: None, seconds, budget, approvals: None };
         self.gateway.mint(&sandbox.id, grant).unwrap().token
+    }
+
+    /// A token for the model whose tool calls wait for a human.
+    pub(crate) fn held_token(&self, sandbox: &Sandbox, policy: &str, seconds: u64) -> String {
+        let approvals = Some(ToolApprovals { policy: policy.parse().unwrap(), seconds });
+        let operations = vec!["llm".to_owned()];
+        let grant = Grant { operations, agent: None, seconds: 300, budget: None, approvals };
+        self.gateway.mint(&sandbox.id, grant).unwrap().token
+    }
+
+    /// The number of questions so far.
+    pub(crate) fn asked(&self) -> usize {
+        self.approvals.borrow().len()
     }
 
     /// Takes over other settings.

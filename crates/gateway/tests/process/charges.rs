@@ -115,7 +115,7 @@ impl Gateway {
         let open = ToGateway::Open { sequence: 1, session };
         assert!(matches!(self.ask(&open, &[]), FromGateway::Opened { .. }));
         let operations = vec!["llm".to_owned()];
-        let grant = Grant { operations, agent: None, seconds: 300, budget: None };
+        let grant = Grant { operations, agent: None, seconds: 300, budget: None, approvals: None };
         let mint = ToGateway::Mint { sequence: 2, sandbox: sandbox(2), grant };
         match self.ask(&mint, &[]) {
             FromGateway::Minted { minted, .. } => minted.token,

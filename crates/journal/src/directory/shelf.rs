@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use belljar_model::{Generation, RunId, Sequence};
 use belljar_objects::Digest;
+use time::OffsetDateTime;
 
 use super::blobs;
 use super::log::{self, Content, Record};
@@ -20,10 +21,10 @@ use crate::blob::{BlobRef, MOST_BLOB_BYTES, Stored};
 use crate::error::{
     AppendError, BlobError, ClaimError, CreateError, Failure, LeaseError, ReadError, RequestError,
 };
-use crate::event::{Body, ControlRequested, Event};
+use crate::event::{Body, ControlRequested, Event, PausePoint};
 use crate::journal::{
-    Address, Appended, Created, First, Lease, ListQuery, Listed, NewEvent, NewRun, Page, Parent,
-    RunRow, State,
+    Address, Appended, ApprovalQuery, Created, First, Lease, ListQuery, Listed, NewEvent, NewRun,
+    Page, Parent, RunRow, State,
 };
 use crate::key::Key;
 use crate::rules;
@@ -33,6 +34,8 @@ use crate::watch::Bells;
 const OPEN: usize = 64;
 /// After this long nobody is still making it.
 const RUBBISH: Duration = Duration::from_secs(24 * 3600);
+/// Events that are read at once to find the last pause of a run.
+const PAUSE_SEARCH: u64 = 31;
 /// What a run is called before it is one.
 const UNFINISHED: &str = ".new-";
 
@@ -256,6 +259,51 @@ impl Shelf {
         // Tenants take turns.
         found.sort_by_key(|(turn, row)| (*turn, row.made_at, row.address.run.clone()));
         Ok(found.into_iter().take(most).map(|(_, row)| row.address).collect())
+    }
+
+    /// Paused runs that wait for an approval, of a tenant, or of all.
+    pub(super) fn awaiting_approval(
+        &self,
+        query: &ApprovalQuery<'_>,
+    ) -> Result<Vec<Address>, ReadError> {
+        let tenants = match query.tenant {
+            Some(tenant) => vec![self.tenant(tenant)],
+            None => names(&self.root)?.iter().map(|name| self.root.join(name)).collect(),
+        };
+        let mut found = Vec::new();
+        for tenant in tenants {
+            for (row, _) in self.glances(&tenant)? {
+                let until = self.approval_of(&row)?;
+                let is_due = |until: OffsetDateTime| query.due.is_none_or(|due| until <= due);
+                if until.is_some_and(is_due) && found.len() < query.most {
+                    found.push(row.address);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The end of the time of the call that a run waits with.
+    fn approval_of(&self, row: &RunRow) -> Result<Option<OffsetDateTime>, ReadError> {
+        // Requests may have come after the pause.
+        let mut head = row.head;
+        while row.state == State::Paused && head > Sequence::ZERO {
+            let from = Sequence(head.0.saturating_sub(PAUSE_SEARCH).max(1));
+            let most = usize::try_from(PAUSE_SEARCH).unwrap_or(0) + 1;
+            let events = self.read(&row.address, from, most)?;
+            let pause = events.iter().rev().find_map(|event| match &event.body {
+                Body::Paused(paused) => Some(paused),
+                _ => None,
+            });
+            if let Some(paused) = pause {
+                return Ok(match paused.at {
+                    Some(PausePoint::Approval { until, .. }) => Some(until),
+                    _ => None,
+                });
+            }
+            head = Sequence(from.0 - 1);
+        }
+        Ok(None)
     }
 
     pub(super) fn claim(

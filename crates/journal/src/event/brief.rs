@@ -1,5 +1,6 @@
 //! The choices of a run that are about its model: parameters, instructions, skills, recordings.
 
+use belljar_model::approval::ToolApprovals;
 use belljar_model::{ModelParameters, RunId};
 use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub struct Brief {
     /// Guards that are on. Logs of older versions have all of them.
     #[serde(skip_serializing_if = "Guards::is_default")]
     pub guards: Guards,
+    /// Tool calls that wait for a human. Logs of older versions have none.
+    #[serde(skip_serializing_if = "ToolApprovals::is_never")]
+    pub approvals: ToolApprovals,
 }
 
 /// The guards of a run. All are on unless its owner compares runs with and without them.

@@ -4,7 +4,9 @@
 //! lease sees it, acts, and says so with an event that names the request.
 
 use belljar_model::Sequence;
+use belljar_model::approval::{ApprovalResult, ToolCall};
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
 use crate::event::{Budget, CallRef};
 
@@ -39,6 +41,39 @@ pub enum Request {
     Answer {
         text: String,
     },
+    /// The decision about the tool call that the run waits with.
+    Decide {
+        decision: CallDecision,
+    },
+}
+
+/// The decision about a tool call that waited for an approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallDecision {
+    pub call: CallRef,
+    pub verdict: Verdict,
+    /// A sentence of the human for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Approved,
+    Denied,
+    /// No human decided in time.
+    Expired,
+}
+
+impl Verdict {
+    pub fn result(self) -> ApprovalResult {
+        match self {
+            Self::Approved => ApprovalResult::Approved,
+            Self::Denied => ApprovalResult::Denied,
+            Self::Expired => ApprovalResult::Expired,
+        }
+    }
 }
 
 impl Request {
@@ -49,6 +84,7 @@ impl Request {
                 1
             }
             Self::Step | Self::Breakpoints { .. } | Self::Answer { .. } => 3,
+            Self::Decide { .. } => 5,
         }
     }
 
@@ -84,6 +120,14 @@ pub enum PausePoint {
     Question {
         call: CallRef,
         text: String,
+    },
+    /// The run's policy names the tool of a call, and the call waits for a human.
+    Approval {
+        call: CallRef,
+        tool: ToolCall,
+        /// From then on, the call is denied.
+        #[serde(with = "time::serde::rfc3339")]
+        until: OffsetDateTime,
     },
 }
 
@@ -126,6 +170,9 @@ pub struct Resumed {
     /// A human's answer to the open question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
+    /// The decision about the call that waited for an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<CallDecision>,
 }
 
 /// It is being ended; [`Finished`](crate::event::Finished) follows.

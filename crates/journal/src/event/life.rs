@@ -43,6 +43,11 @@ impl RunCreated {
         self.wish.as_ref().is_some_and(|wish| !wish.brief.is_default())
     }
 
+    /// Returns true if tool calls of the run wait for a human.
+    pub(super) fn has_approvals(&self) -> bool {
+        self.wish.as_ref().is_some_and(|wish| !wish.brief.approvals.is_never())
+    }
+
     /// The kind of agent that answers.
     pub fn agent(&self) -> AgentKind {
         self.wish.as_ref().map(|wish| wish.brief.agent).unwrap_or_default()

@@ -1,4 +1,5 @@
 use belljar_model::ModelParameters;
+use belljar_model::approval::{ApprovalPolicy, ToolApprovals, ToolCall};
 use belljar_objects::Digest;
 use belljar_pipeline::{AgentKind, CodeArtifact, Message};
 use expect_test::expect;
@@ -42,7 +43,7 @@ fn fields_that_are_new_are_passed_over() {
     let read = event(json!({"kind": "resumed", "v": 1, "answers": 3, "mood": "good"})).unwrap();
     assert_eq!(
         read.body,
-        Body::Resumed(Resumed { answers: Sequence(3), until: None, reply: None })
+        Body::Resumed(Resumed { answers: Sequence(3), until: None, reply: None, decision: None })
     );
 }
 
@@ -224,13 +225,33 @@ fn a_run_of_another_agent_is_of_format_4() {
     assert_eq!(event(written).unwrap().body, Body::from(created));
 }
 
+/// An older worker would make the calls without asking.
+#[test]
+fn a_run_whose_calls_wait_for_approval_is_of_format_5() {
+    let wish: Wish = serde_json::from_value(json!({"template": "t"})).unwrap();
+    let policy = ApprovalPolicy::Tools(vec!["shell".to_owned()]);
+    let approvals = ToolApprovals { policy, seconds: 60 };
+    let brief = Box::new(Brief { approvals, ..Brief::default() });
+    let created = RunCreated { wish: Some(Wish { brief, ..wish }), ..created_without_wish() };
+    let written = serde_json::to_value(Body::from(created.clone())).unwrap();
+    assert_eq!(written["v"], 5);
+    let brief = json!({"approvals": {"policy": {"tools": ["shell"]}, "seconds": 60}});
+    assert_eq!(written["wish"]["brief"], brief);
+    assert_eq!(event(written).unwrap().body, Body::from(created));
+}
+
 /// An older worker leaves a run alone that has to wait where it would go on.
 #[test]
 fn what_only_this_version_waits_for_is_of_its_format() {
     let call = CallRef { turn: 2, id: "c1".into() };
     let asked = |request| Body::from(ControlRequested { request, by: "t".into() });
-    let resumed = Resumed { answers: Sequence(3), until: None, reply: None };
+    let resumed = Resumed { answers: Sequence(3), until: None, reply: None, decision: None };
     let paused = Paused { answers: None, at: None };
+    let (verdict, message) = (Verdict::Denied, Some("no".to_owned()));
+    let decision = CallDecision { call: call.clone(), verdict, message };
+    let tool = ToolCall::new("shell", Some("c1"), "{}", "00".to_owned());
+    let until = OffsetDateTime::UNIX_EPOCH;
+    let approval = PausePoint::Approval { call: call.clone(), tool, until };
     for (body, version) in [
         (asked(Request::Pause), 1),
         (asked(Request::Tell { text: "a".into() }), 1),
@@ -242,7 +263,10 @@ fn what_only_this_version_waits_for_is_of_its_format() {
         (Paused { at: Some(PausePoint::Question { call, text: "?".into() }), ..paused }.into(), 3),
         (resumed.clone().into(), 1),
         (Resumed { until: Some(2), ..resumed.clone() }.into(), 3),
-        (Resumed { reply: Some("a".into()), ..resumed }.into(), 3),
+        (Resumed { reply: Some("a".into()), ..resumed.clone() }.into(), 3),
+        (asked(Request::Decide { decision: decision.clone() }), 5),
+        (Paused { at: Some(approval), answers: None }.into(), 5),
+        (Resumed { decision: Some(decision), ..resumed }.into(), 5),
     ] {
         let written = serde_json::to_value(&body).unwrap();
         assert_eq!(written["v"], version, "{written}");

@@ -111,7 +111,8 @@ impl RunView {
             | Request::Budget { .. }
             | Request::Step
             | Request::Breakpoints { .. }
-            | Request::Answer { .. } => true,
+            | Request::Answer { .. }
+            | Request::Decide { .. } => true,
         };
         self.pending.iter().find(is_cancel).or_else(|| self.pending.iter().find(is_due))
     }

@@ -222,7 +222,7 @@ fn of_wishes_to_pause_and_to_go_on_the_last_one_counts() {
     assert_eq!(tale.view.next(), Next::Rest);
     let resume = tale.want(Request::Resume);
     assert!(matches!(tale.view.next(), Next::Obey(it) if it.seq == resume));
-    tale.add(Resumed { answers: resume, until: None, reply: None });
+    tale.add(Resumed { answers: resume, until: None, reply: None, decision: None });
     assert_eq!(tale.view.next(), Next::Ask { turn: 1, attempt: 1 });
 }
 

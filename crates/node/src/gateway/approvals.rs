@@ -7,14 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use belljar_bus::gateway::ToGateway;
-use belljar_model::approval::{ApprovalAnswer, ApprovalRequest};
-use tokio::sync::watch;
+use belljar_model::approval::{
+    ApprovalAction, ApprovalAnswer, ApprovalRequest, ApprovalResult, MAX_PENDING_APPROVALS,
+};
+use tokio::sync::{broadcast, watch};
 
 use super::Shared;
 use crate::random;
 
 /// Requests of one sandbox that wait at the same time: what is more would hide the rest.
 const MAX_OF_ONE: usize = 16;
+/// The time by which a request can expire earlier in the gateway than here.
+const EXPIRY_SLACK: Duration = Duration::from_secs(1);
+/// Results that wait for a slow subscriber before it misses some.
+const RESULTS_KEPT: usize = 256;
 
 /// A request that waits.
 #[derive(Debug, Clone)]
@@ -32,11 +38,39 @@ impl PendingApproval {
     }
 }
 
+/// The bound that a request would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoRoom {
+    Sandbox,
+    Tenant,
+}
+
+impl NoRoom {
+    fn message(self) -> String {
+        match self {
+            Self::Sandbox => {
+                format!("{MAX_OF_ONE} requests of this sandbox wait for approval already")
+            }
+            Self::Tenant => {
+                format!("{MAX_PENDING_APPROVALS} requests of this tenant wait for approval already")
+            }
+        }
+    }
+}
+
 /// All that wait, by the question of the gateway that runs now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Waiting {
     pending: Mutex<BTreeMap<u64, PendingApproval>>,
     changes: watch::Sender<u64>,
+    results: broadcast::Sender<(ApprovalAction, ApprovalResult)>,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        let results = broadcast::Sender::new(RESULTS_KEPT);
+        Self { pending: Mutex::default(), changes: watch::Sender::default(), results }
+    }
 }
 
 impl Waiting {
@@ -57,33 +91,59 @@ impl Waiting {
             return refuse("the node has no random numbers");
         };
         let id = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        if !self.insert(question, PendingApproval { id, request, asked_at: SystemTime::now() }) {
-            refuse("too many requests of this sandbox wait for approval");
+        let action = request.action;
+        let new = PendingApproval { id, request, asked_at: SystemTime::now() };
+        if let Err(full) = self.insert(question, new) {
+            self.ended(action, ApprovalResult::Refused);
+            refuse(&full.message());
         }
     }
 
-    fn insert(&self, question: u64, new: PendingApproval) -> bool {
-        let sandbox = &new.request.subject.sandbox;
+    fn insert(&self, question: u64, new: PendingApproval) -> Result<(), NoRoom> {
+        let subject = &new.request.subject;
         let mut pending = self.pending();
-        let is_its = |one: &&PendingApproval| &one.request.subject.sandbox == sandbox;
-        let has_room = pending.values().filter(is_its).count() < MAX_OF_ONE;
-        if has_room {
-            pending.insert(question, new);
+        let is_its = |one: &&PendingApproval| one.request.subject.sandbox == subject.sandbox;
+        if pending.values().filter(is_its).count() >= MAX_OF_ONE {
+            return Err(NoRoom::Sandbox);
         }
+        let is_theirs = |one: &&PendingApproval| one.request.subject.tenant == subject.tenant;
+        if pending.values().filter(is_theirs).count() >= MAX_PENDING_APPROVALS {
+            return Err(NoRoom::Tenant);
+        }
+        pending.insert(question, new);
         drop(pending);
         self.changed();
-        has_room
+        Ok(())
+    }
+
+    /// Tells the result of a request to all that follow.
+    pub(super) fn ended(&self, action: ApprovalAction, result: ApprovalResult) {
+        // Without a subscriber, nothing is counted.
+        let _ = self.results.send((action, result));
+    }
+
+    pub(super) fn results(&self) -> broadcast::Receiver<(ApprovalAction, ApprovalResult)> {
+        self.results.subscribe()
     }
 
     /// The request was given up, or its time is over.
     pub(super) fn forget(&self, question: u64) {
-        self.pending().remove(&question);
+        let gone = self.pending().remove(&question);
+        if let Some(gone) = gone {
+            // The clock of the gateway began a moment before ours.
+            let is_over = gone.expires_at() <= SystemTime::now() + EXPIRY_SLACK;
+            let result = if is_over { ApprovalResult::Expired } else { ApprovalResult::Withdrawn };
+            self.ended(gone.request.action, result);
+        }
         self.changed();
     }
 
     /// The gateway that asked is gone.
     pub(super) fn clear(&self) {
-        self.pending().clear();
+        let gone = std::mem::take(&mut *self.pending());
+        for one in gone.values() {
+            self.ended(one.request.action, ApprovalResult::Withdrawn);
+        }
         self.changed();
     }
 
@@ -96,20 +156,19 @@ impl Waiting {
     }
 
     /// Takes a request out, to be decided; none: it does not wait any more.
-    pub(super) fn take(&self, id: &str) -> Option<u64> {
+    pub(super) fn take(&self, id: &str) -> Option<(u64, ApprovalAction)> {
         let mut pending = self.pending();
         let found = pending.iter().find(|(_, one)| one.id == id).map(|(question, _)| *question)?;
-        pending.remove(&found);
+        let action = pending.remove(&found)?.request.action;
         drop(pending);
         self.changed();
-        Some(found)
+        Some((found, action))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use belljar_model::SandboxId;
-    use belljar_model::approval::ApprovalAction;
     use belljar_model::network::Subject;
 
     use super::*;
@@ -130,6 +189,7 @@ mod tests {
             repository: "a/b".into(),
             changes: Vec::new(),
             seconds: 60,
+            tool: None,
         };
         PendingApproval { id: id.into(), request, asked_at: SystemTime::UNIX_EPOCH }
     }
@@ -137,8 +197,9 @@ mod tests {
     #[test]
     fn a_request_is_decided_once() {
         let waiting = Waiting::default();
-        assert!(waiting.insert(7, pending("a", 1)) && waiting.insert(8, pending("b", 1)));
-        assert_eq!(waiting.take("a"), Some(7));
+        assert_eq!(waiting.insert(7, pending("a", 1)), Ok(()));
+        assert_eq!(waiting.insert(8, pending("b", 1)), Ok(()));
+        assert_eq!(waiting.take("a"), Some((7, ApprovalAction::Push)));
         assert_eq!(waiting.take("a"), None);
         waiting.forget(8);
         assert_eq!(waiting.take("b"), None);
@@ -149,8 +210,40 @@ mod tests {
     #[test]
     fn one_sandbox_does_not_hide_the_others() {
         let waiting = Waiting::default();
-        let count = (0..100).filter(|n| waiting.insert(*n, pending(&n.to_string(), 1))).count();
-        assert_eq!(count, MAX_OF_ONE);
-        assert!(waiting.insert(200, pending("other", 2)));
+        let inserted: Vec<_> =
+            (0..100).map(|n| waiting.insert(n, pending(&n.to_string(), 1))).collect();
+        assert_eq!(inserted.iter().filter(|result| result.is_ok()).count(), MAX_OF_ONE);
+        assert_eq!(inserted[99], Err(NoRoom::Sandbox));
+        assert_eq!(waiting.insert(200, pending("other", 2)), Ok(()));
+    }
+
+    #[test]
+    fn one_tenant_does_not_hide_the_others() {
+        let waiting = Waiting::default();
+        for n in 0..MAX_PENDING_APPROVALS as u64 {
+            let sandbox = u8::try_from(n / MAX_OF_ONE as u64).unwrap();
+            assert_eq!(waiting.insert(n, pending(&n.to_string(), sandbox)), Ok(()));
+        }
+        assert_eq!(waiting.insert(900, pending("more", 200)), Err(NoRoom::Tenant));
+        let mut other = pending("other", 201);
+        other.request.subject.tenant = "u".into();
+        assert_eq!(waiting.insert(901, other), Ok(()));
+    }
+
+    #[test]
+    fn every_request_has_one_result() {
+        let waiting = Waiting::default();
+        let mut results = waiting.results();
+        let mut late = pending("late", 1);
+        late.asked_at = SystemTime::now();
+        assert_eq!(waiting.insert(1, pending("expired", 1)), Ok(()));
+        assert_eq!(waiting.insert(2, late), Ok(()));
+        for question in [1, 2, 2] {
+            waiting.forget(question);
+        }
+        let push = ApprovalAction::Push;
+        assert_eq!(results.try_recv(), Ok((push, ApprovalResult::Expired)));
+        assert_eq!(results.try_recv(), Ok((push, ApprovalResult::Withdrawn)));
+        assert!(results.try_recv().is_err());
     }
 }

@@ -280,7 +280,8 @@ impl Stage {
         let sandbox = self.connected().await;
         let twice = sandbox.connect_gateway(&self.gateway, session()).await;
         assert!(matches!(twice, Err(GatewayError::Connected)), "{twice:?}");
-        let grant = Grant { operations: vec![], agent: None, seconds: 60, budget: None };
+        let operations = vec![];
+        let grant = Grant { operations, agent: None, seconds: 60, budget: None, approvals: None };
         let minted = sandbox.mint(grant).await.unwrap();
         assert_eq!(minted.token, format!("token of {}", sandbox.id()));
         let mut rows = self.gateway.rows();

@@ -2,33 +2,57 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use belljar_actions::{Actions, Approval, PageKeys};
+use belljar_actions::{Actions, Approval, PageKeys, Tenant};
 use belljar_api::approval as api;
+use belljar_journal::event::Verdict;
+use belljar_model::OperationCaps;
 use belljar_model::approval::ApprovalAnswer;
+use belljar_runs::{RunApproval, Runs};
 use http::StatusCode;
 
-use super::authenticate::Caller;
+use super::authenticate::{Caller, Capped};
 use super::failure::Failure;
 use super::read::{At, Body};
+use super::runs::{Offered, Offering, moment, refused, unread};
 use super::sandboxes::date_time;
+
+type Listed = (Extension<PageKeys>, Json<api::ApprovalList>);
+/// An approval, and its place in a list.
+type Placed = ((i128, String), api::Approval);
 
 pub(super) async fn list(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
-) -> (Extension<PageKeys>, Json<api::ApprovalList>) {
-    let all = actions.approvals(&tenant);
-    let key = |one: &Approval| format!("{}.{}", one.asked_at.unix_micros(), one.id);
-    let keys = PageKeys(all.iter().map(key).collect());
-    let items = all.into_iter().map(view).collect();
-    (Extension(keys), Json(api::ApprovalList { items }))
+    Extension(Offered(runs)): Extension<Offered>,
+) -> Result<Listed, Failure> {
+    let mut all: Vec<Placed> = actions.approvals(&tenant).into_iter().map(of_gateway).collect();
+    if let Some(runs) = runs {
+        all.extend(of_runs(&runs, &tenant).await?);
+    }
+    Ok(listed(all))
+}
+
+/// Those of runs alone, for a process that has no sandboxes itself.
+pub(super) async fn list_of_runs(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+) -> Result<Listed, Failure> {
+    Ok(listed(of_runs(&runs, &tenant).await?))
 }
 
 pub(super) async fn decide(
     State(actions): State<Actions>,
     Caller(tenant): Caller,
+    Capped(caps): Capped,
+    Extension(Offered(runs)): Extension<Offered>,
     At(id): At<String>,
     Body(decided): Body<api::DecideApproval>,
 ) -> Result<StatusCode, Failure> {
+    if let Some(runs) = runs
+        && decide_run(&runs, &tenant, &id, &decided, &caps).await?
+    {
+        return Ok(StatusCode::NO_CONTENT);
+    }
     let answer = ApprovalAnswer {
         is_approved: decided.decision == api::ApprovalDecision::Approve,
         message: decided.message.map(String::from),
@@ -37,9 +61,72 @@ pub(super) async fn decide(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn view(approval: Approval) -> api::Approval {
+/// Those of runs alone, likewise.
+pub(super) async fn decide_of_run(
+    Offering(runs): Offering,
+    Caller(tenant): Caller,
+    Capped(caps): Capped,
+    At(id): At<String>,
+    Body(decided): Body<api::DecideApproval>,
+) -> Result<StatusCode, Failure> {
+    match decide_run(&runs, &tenant, &id, &decided, &caps).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(refused(&belljar_runs::SteerError::NoApproval)),
+    }
+}
+
+/// Returns false if the id is not that of a run's call.
+async fn decide_run(
+    runs: &Runs,
+    tenant: &Tenant,
+    id: &str,
+    decided: &api::DecideApproval,
+    caps: &OperationCaps,
+) -> Result<bool, Failure> {
+    let verdict = match decided.decision {
+        api::ApprovalDecision::Approve => Verdict::Approved,
+        api::ApprovalDecision::Deny => Verdict::Denied,
+    };
+    let decision = (verdict, decided.message.clone().map(String::from));
+    let done = runs.decide_approval(tenant.as_str(), id, decision, caps).await;
+    done.map_err(|error| refused(&error))
+}
+
+fn listed(mut all: Vec<Placed>) -> Listed {
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let keys = all.iter().map(|((micros, id), _)| format!("{micros}.{id}")).collect();
+    let items = all.into_iter().map(|(_, item)| item).collect();
+    (Extension(PageKeys(keys)), Json(api::ApprovalList { items }))
+}
+
+async fn of_runs(runs: &Runs, tenant: &Tenant) -> Result<Vec<Placed>, Failure> {
+    let found = runs.approvals(tenant.as_str()).await.map_err(|error| unread(&error))?;
+    Ok(found.into_iter().map(of_run).collect())
+}
+
+fn of_run(approval: RunApproval) -> Placed {
+    let RunApproval { id, run, sandbox, asked } = approval;
+    let micros = asked.asked_at.unix_timestamp_nanos() / 1000;
+    let item = api::Approval {
+        id: id.clone(),
+        sandbox: sandbox.map(|id| id.to_string()).unwrap_or_default(),
+        run: Some(run.to_string()),
+        turn: Some(asked.call.turn),
+        operation: String::new(),
+        action: api::ApprovalAction::ToolCall,
+        repository: String::new(),
+        changes: Vec::new(),
+        asked_at: moment(asked.asked_at),
+        expires_at: moment(asked.until),
+        tool: Some(asked.tool.into()),
+    };
+    ((micros, id), item)
+}
+
+fn of_gateway(approval: Approval) -> Placed {
     let Approval { id, sandbox, request, asked_at, expires_at } = approval;
-    api::Approval {
+    let place = (asked_at.unix_micros(), id.clone());
+    let item = api::Approval {
         id,
         sandbox,
         run: request.subject.run,
@@ -50,5 +137,7 @@ fn view(approval: Approval) -> api::Approval {
         changes: request.changes,
         asked_at: date_time(asked_at),
         expires_at: date_time(expires_at),
-    }
+        tool: request.tool.map(Into::into),
+    };
+    (place, item)
 }

@@ -3,7 +3,7 @@
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::response::Redirect;
-use axum::routing::{MethodFilter, MethodRouter, get, on};
+use axum::routing::{MethodFilter, MethodRouter, get, on, post};
 use axum::{Extension, Router};
 use belljar_actions::Actions;
 use belljar_api::{Access, Method, Operation};
@@ -67,6 +67,13 @@ pub fn runs_alone(offered: Runs) -> Router {
         if let Some(served) = of_runs(operation) {
             router = router.route(operation.route().path, served.route_layer(proven.clone()));
         }
+    }
+    // Sandboxes have approvals as well, elsewhere.
+    for (operation, served) in [
+        (Operation::ListApprovals, get(approvals::list_of_runs)),
+        (Operation::DecideApproval, post(approvals::decide_of_run)),
+    ] {
+        router = router.route(operation.route().path, served.route_layer(proven.clone()));
     }
     finished(router, Offers { runs: Some(offered), ..Offers::default() })
 }

@@ -37,7 +37,7 @@ pub(super) use report::report;
 pub(super) use retry::retry;
 pub(super) use show::get;
 pub(super) use stats::stats;
-pub(super) use steer::{answer, breakpoints, cancel, change, pause, resume, step, tell};
+pub(super) use steer::{answer, breakpoints, cancel, change, pause, refused, resume, step, tell};
 pub(super) use turn::turn;
 pub(super) use usage::usage;
 
@@ -72,7 +72,7 @@ fn unknown() -> Failure {
     Problem::new(Kind::NotFound, "run_not_found", message).into()
 }
 
-fn unread(error: &ReadError) -> Failure {
+pub(super) fn unread(error: &ReadError) -> Failure {
     match error {
         ReadError::NoRun => unknown(),
         error => failed(error),

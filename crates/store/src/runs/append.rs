@@ -5,6 +5,7 @@ use belljar_journal::{Address, AppendError, Appended, Body, NewEvent, State, Sto
 use belljar_model::{Generation, Sequence};
 use sqlx::Row as _;
 
+use super::approvals::ApprovalChange;
 use super::money::MoneyChange;
 use super::{Runs, failed, unreadable};
 use crate::error::StoreError;
@@ -64,6 +65,7 @@ impl Runs {
         let columns = Columns::of(stored);
         let state = State::after(event.body.kind()).map(State::as_str);
         let money = MoneyChange::of([&event.body]);
+        let approval = ApprovalChange::of([&event.body].into_iter());
         let written = sqlx::query_scalar::<_, i64>(
             "with moved as (
                update run set head_seq = head_seq + 1,
@@ -82,7 +84,13 @@ impl Runs {
              kept as (
                insert into run_blob (run_id, sha256, content)
                select $2, $11, $12 from moved where $11::bytea is not null
-               on conflict do nothing)
+               on conflict do nothing),
+             waiting as (
+               insert into run_approval (run_id, tenant, until)
+               select $2, $1, $17 from moved where $17::timestamptz is not null
+               on conflict (run_id) do update set until = excluded.until),
+             decided as (
+               delete from run_approval using moved where $18 and run_id = $2)
              insert into run_event (run_id, seq, kind, v, gen, idem_key, body, blob_ref, fact)
              select $2, head_seq, $8, $9, $3, $4, $10::json, $11, $13 from moved
              returning seq",
@@ -103,6 +111,8 @@ impl Runs {
         .bind(money.spent)
         .bind(money.allowed)
         .bind(money.asked)
+        .bind(approval.until)
+        .bind(approval.is_over)
         .fetch_optional(&self.store.pool)
         .await;
         match written {
@@ -157,7 +167,10 @@ pub(super) fn fact(body: &Body) -> Option<&'static str> {
     match body {
         Body::Finished(finished) => Some(finished.outcome.as_str()),
         Body::Paused(paused) => {
-            matches!(paused.at, Some(PausePoint::Question { .. })).then_some("question")
+            let human = |at: &PausePoint| {
+                matches!(at, PausePoint::Question { .. } | PausePoint::Approval { .. })
+            };
+            paused.at.as_ref().is_some_and(human).then_some("question")
         }
         _ => None,
     }

@@ -11,6 +11,7 @@ use belljar_model::Sequence;
 use time::OffsetDateTime;
 
 use super::append::{Columns, fact, is_repetition};
+use super::approvals::ApprovalChange;
 use super::money::MoneyChange;
 use super::{Runs, failed};
 use crate::read;
@@ -102,6 +103,7 @@ impl Runs {
         let ready = bodies().find_map(rules::ready_after);
         let needs = arrays.versions.iter().max().copied();
         let money = MoneyChange::of(events.iter().map(|event| &event.body));
+        let approval = ApprovalChange::of(events.iter().map(|event| &event.body));
         let written = sqlx::query_as::<_, (i64, OffsetDateTime)>(
             "with moved as (
                update run set head_seq = head_seq + $4,
@@ -120,7 +122,13 @@ impl Runs {
                insert into run_blob (run_id, sha256, content)
                select $2, b.sha256, b.content
                from moved, unnest($14::bytea[], $15::bytea[]) as b (sha256, content)
-               on conflict do nothing)
+               on conflict do nothing),
+             waiting as (
+               insert into run_approval (run_id, tenant, until)
+               select $2, $1, $20 from moved where $20::timestamptz is not null
+               on conflict (run_id) do update set until = excluded.until),
+             decided as (
+               delete from run_approval using moved where $21 and run_id = $2)
              insert into run_event (run_id, seq, kind, v, gen, idem_key, body, blob_ref, fact)
              select $2, moved.head_seq - $4 + e.place, e.kind, e.v, $3, e.idem_key, e.body::json,
                     e.blob, e.fact
@@ -150,6 +158,8 @@ impl Runs {
         .bind(money.spent)
         .bind(money.allowed)
         .bind(money.asked)
+        .bind(approval.until)
+        .bind(approval.is_over)
         .fetch_all(&self.store.pool)
         .await;
         let mut written = match written {

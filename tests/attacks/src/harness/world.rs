@@ -320,7 +320,7 @@ pub(crate) async fn mint_for(
     seconds: u32,
 ) -> anyhow::Result<Minted> {
     let operations = operations.iter().map(|&name| name.to_owned()).collect();
-    let grant = Grant { operations, agent: None, seconds, budget: None };
+    let grant = Grant { operations, agent: None, seconds, budget: None, approvals: None };
     sandbox.mint(grant).await.context("no token")
 }
 

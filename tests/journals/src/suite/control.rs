@@ -1,9 +1,13 @@
 //! Pause, resume, cancel, tell: from outside, at any time.
 
-use belljar_journal::event::{Injected, Outcome, Paused, Request, Resumed};
-use belljar_journal::{Body, NewEvent, RunView, State, Watch};
+use belljar_journal::event::{
+    CallDecision, CallRef, Injected, Outcome, PausePoint, Paused, Request, Resumed, Verdict,
+};
+use belljar_journal::{ApprovalQuery, Body, NewEvent, RunView, State, Watch};
 use belljar_model::Sequence;
+use belljar_model::approval::ToolCall;
 use tempfile::TempDir;
+use time::OffsetDateTime;
 
 use super::crash::Process;
 use super::{LONG, all, leased, run};
@@ -29,10 +33,53 @@ pub async fn a_paused_run_waits_until_somebody_wants_it(place: &impl Place) -> a
     let lease = journal.claim(address, "second", LONG).await?;
     assert_eq!(journal.find(address).await?.state, State::Paused);
     journal
-        .append(&lease, NewEvent::new(Resumed { answers: resume, until: None, reply: None }))
+        .append(
+            &lease,
+            NewEvent::new(Resumed { answers: resume, until: None, reply: None, decision: None }),
+        )
         .await?;
     let view = RunView::of(&all(&journal, address).await?);
     assert_eq!((view.state(), view.pending.len()), (Some(State::Running), 1));
+    Ok(())
+}
+
+pub async fn a_run_that_waits_for_an_approval_is_found(place: &impl Place) -> anyhow::Result<()> {
+    let journal = place.open().await?;
+    let lease = leased(&journal).await?;
+    let address = &lease.address;
+    let until = OffsetDateTime::UNIX_EPOCH + time::Duration::days(365_000);
+    let found = async |tenant: Option<&str>, due: Option<OffsetDateTime>| {
+        let query = ApprovalQuery { tenant, due, most: 1000 };
+        let found = journal.awaiting_approval(query).await?;
+        anyhow::Ok(found.contains(address))
+    };
+    let tenant = Some(address.tenant.as_str());
+    assert!(!found(tenant, None).await?);
+    let call = CallRef { turn: 1, id: "c1".into() };
+    let tool = ToolCall::new("shell", Some("c1"), "{}", "00".to_owned());
+    let at = Some(PausePoint::Approval { call: call.clone(), tool, until });
+    let head = journal.find(address).await?.head;
+    let paused = NewEvent::new(Paused { answers: None, at }).seen(head);
+    journal.append_all(&lease, vec![paused].into(), None).await?;
+    journal.release(&lease).await?;
+    let tell = build::want(Request::Tell { text: "later".into() });
+    journal.request(address, tell, None).await?;
+    assert!(found(tenant, None).await? && found(None, None).await?);
+    assert!(!found(Some("another tenant"), None).await?);
+    assert!(found(tenant, Some(until)).await?);
+    assert!(!found(tenant, Some(until - time::Duration::seconds(1))).await?);
+    assert!(!journal.claimable(9).await?.contains(address));
+
+    let decision = CallDecision { call, verdict: Verdict::Approved, message: None };
+    let decide = build::want(Request::Decide { decision: decision.clone() });
+    let answers = journal.request(address, decide, None).await?.seq();
+    assert!(journal.claimable(9).await?.contains(address));
+    let lease = journal.claim(address, "second", LONG).await?;
+    let resumed = Resumed { answers, until: None, reply: None, decision: Some(decision) };
+    journal.append(&lease, NewEvent::new(resumed)).await?;
+    assert!(!found(tenant, None).await? && !found(None, None).await?);
+    let view = RunView::of(&all(&journal, address).await?);
+    assert!(view.decision.is_some() && view.approval.is_none());
     Ok(())
 }
 

@@ -55,6 +55,7 @@ on_every_journal! {
     nothing_follows_the_end
     who_has_not_seen_all_cannot_end_it
     a_paused_run_waits_until_somebody_wants_it
+    a_run_that_waits_for_an_approval_is_found
     a_run_that_nobody_has_can_be_cancelled
     another_process_is_controlled
     a_fork_reads_what_was_before_it

@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow};
 use belljar_agent::{MAX_SKILLS, Recording, SkillFolder, shelve_bytes};
 use belljar_journal::event::{Brief, Replay, Skill};
 use belljar_journal::{BlobRef, Journal, RunView, read_all};
+use belljar_model::approval::ToolApprovals;
 use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::Shelf;
 use belljar_runs::check_agent;
@@ -79,6 +80,10 @@ pub(super) fn read(
         record: record.as_ref().map(ToString::to_string),
         replay: replayed.map(|replayed| replayed.replay.clone()),
         guards: options.brief.guards(),
+        approvals: ToolApprovals {
+            policy: options.brief.approve.clone(),
+            seconds: options.brief.approval_seconds,
+        },
     };
     check_agent(&brief)?;
     Ok(brief)

@@ -2,7 +2,7 @@
 
 use belljar_journal::event::{
     Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit,
-    NetworkUsed, PausePoint, Request, StageMessage, ToolFinished,
+    NetworkUsed, PausePoint, Request, StageMessage, ToolFinished, Verdict,
 };
 use belljar_journal::{Call, RunView};
 use belljar_model::units::format_size;
@@ -319,6 +319,9 @@ fn paused_at(at: Option<&PausePoint>) -> String {
         Some(PausePoint::Turn { turn }) => format!("paused before turn {turn}"),
         Some(PausePoint::Call { call }) => format!("paused before a call of turn {}", call.turn),
         Some(PausePoint::Question { text, .. }) => format!("question: {text}"),
+        Some(PausePoint::Approval { tool, .. }) => {
+            format!("waiting for an approval of {}: {}", tool.tool, tool.input)
+        }
     }
 }
 
@@ -332,6 +335,11 @@ fn wish(request: &Request) -> String {
         Request::Step => "one step".to_owned(),
         Request::Breakpoints { .. } => "change the breakpoints".to_owned(),
         Request::Answer { text } => format!("answer {text:?}"),
+        Request::Decide { decision } => match decision.verdict {
+            Verdict::Approved => "approve the call".to_owned(),
+            Verdict::Denied => "deny the call".to_owned(),
+            Verdict::Expired => "deny the call: its time is over".to_owned(),
+        },
     }
 }
 

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Budget, GATEWAY_PORT, Minted, Moment, TokenWish};
+use belljar_actions::{Actions, Budget, GATEWAY_PORT, Minted, Moment, Problem, TokenWish};
+use belljar_api::approval::tool_approvals;
 use belljar_api::network as api;
 use http::StatusCode;
 
@@ -18,6 +19,8 @@ pub(in crate::v1) async fn token(
     At(id): At<String>,
     Body(asked): Body<api::CreateToken>,
 ) -> Result<(StatusCode, Json<api::Token>), Failure> {
+    let approvals = tool_approvals(asked.approvals, asked.approval_seconds)
+        .map_err(|error| Problem::invalid(error.to_string()))?;
     let wish = TokenWish {
         operations: asked.operations.into_iter().map(String::from).collect(),
         seconds: asked.seconds.map(|seconds| small(seconds.get())),
@@ -28,6 +31,7 @@ pub(in crate::v1) async fn token(
             nano_dollars: budget.nano_dollars.map(Into::into),
             requests_per_minute: budget.requests_per_minute.map(|most| small(most.get())),
         }),
+        approvals,
     };
     actions.allow_token(&tenant, &id, &caps, &wish.operations)?;
     let Minted { token, expires, paths } = actions.mint_token(&tenant, &id, wish).await?;

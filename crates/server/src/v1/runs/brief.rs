@@ -1,6 +1,7 @@
 //! The brief of a run's model, in requests and answers.
 
 use belljar_actions::{Kind, Problem};
+use belljar_api::approval::tool_approvals;
 use belljar_api::run as api;
 use belljar_journal::BlobRef;
 use belljar_journal::event::{Brief, Guards};
@@ -24,6 +25,8 @@ pub(super) fn wanted(wish: &api::CreateRun) -> Result<WantedBrief, Problem> {
         let digest = skill.sha256.as_str().parse();
         digest.map_err(|_| Problem::invalid("a skill is named by the SHA-256 of its archive"))
     };
+    let approvals = tool_approvals(wish.approvals.clone(), wish.approval_seconds)
+        .map_err(|error| Problem::invalid(error.to_string()))?;
     Ok(WantedBrief {
         parameters: wish.parameters.into(),
         instructions: instructions.transpose()?,
@@ -38,6 +41,7 @@ pub(super) fn wanted(wish: &api::CreateRun) -> Result<WantedBrief, Problem> {
             dates: wish.guards.dates,
             turns: wish.guards.turns,
         },
+        approvals: approvals.unwrap_or_default(),
     })
 }
 
@@ -139,6 +143,7 @@ pub(super) fn show(run: &mut api::Run, brief: Brief, made: ShownRecording) {
         record,
         replay,
         guards,
+        approvals,
     } = brief;
     run.agent = (!agent.is_react()).then(|| agent.to_string());
     run.models = shown_models(&models);
@@ -156,4 +161,6 @@ pub(super) fn show(run: &mut api::Run, brief: Brief, made: ShownRecording) {
     run.replay = replay.map(|replay| replay.run.to_string());
     let Guards { joins, dates, turns } = guards;
     run.guards = api::RunGuards { joins, dates, turns };
+    // They come from a request, so they fit.
+    run.approvals = (!approvals.is_never()).then(|| approvals.policy.try_into().ok()).flatten();
 }

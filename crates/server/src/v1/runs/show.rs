@@ -7,7 +7,7 @@ use belljar_journal::event::{
     Artifact, Budget, Dataset, Finished, NetworkAccess, Outcome, Request,
 };
 use belljar_journal::{Address, RunRow, RunView, State, read_all};
-use belljar_runs::{MANIFEST, Runs};
+use belljar_runs::{MANIFEST, Runs, approval_id};
 
 use super::{Offering, address, brief, moment, unknown, unread};
 use crate::v1::authenticate::Caller;
@@ -30,6 +30,7 @@ pub(super) async fn shown(runs: &Runs, run: &Address) -> Result<api::Run, Failur
 }
 
 fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
+    let approval_asked = view.undecided().map(|asked| approval_id(&row.address.run, &asked.call));
     let environment = view.given.unwrap_or(view.environment);
     let created = view.created.ok_or_else(unknown)?;
     let wish = created.wish;
@@ -57,6 +58,7 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
         recording: None,
         replay: None,
         guards: api::RunGuards::default(),
+        approvals: None,
         now: moment(created.now),
         made_at: moment(row.made_at),
         events: view.head.0,
@@ -76,6 +78,7 @@ fn view(row: &RunRow, view: RunView) -> Result<api::Run, Failure> {
             turns: view.breakpoints.turns,
             calls: view.breakpoints.calls,
         },
+        approval_asked,
         question_asked: view.question.filter(|_| view.finished.is_none()).map(|it| it.text),
         retry_of: view.retry.and(row.parent.as_ref()).map(|parent| parent.run.to_string()),
         sandbox: view.sandbox.filter(|_| view.finished.is_none()).map(|id| id.to_string()),
@@ -115,6 +118,7 @@ fn word(request: &Request) -> &'static str {
         Request::Step => "step",
         Request::Breakpoints { .. } => "breakpoints",
         Request::Answer { .. } => "answer",
+        Request::Decide { .. } => "decide",
     }
 }
 

@@ -116,7 +116,7 @@ async fn steer(
     Ok((StatusCode::ACCEPTED, Json(shown(runs, &run).await?)))
 }
 
-fn refused(error: &SteerError) -> Failure {
+pub(in crate::v1) fn refused(error: &SteerError) -> Failure {
     let message = error.to_string();
     match error {
         SteerError::NoRun => unknown(),
@@ -126,6 +126,12 @@ fn refused(error: &SteerError) -> Failure {
             .into(),
         SteerError::NoQuestion => Problem::new(Kind::Conflict, "no_question", message)
             .hint("send a message with POST /v1/runs/{run}/tell")
+            .into(),
+        SteerError::Approval => Problem::new(Kind::Conflict, "run_waits_for_approval", message)
+            .hint("`approval_asked` of the run has the id; POST /v1/approvals/{approval}")
+            .into(),
+        SteerError::NoApproval => Problem::new(Kind::Conflict, "approval_over", message)
+            .hint("GET /v1/approvals lists the requests that wait")
             .into(),
         SteerError::TooMany => Problem::new(Kind::TooMany, "too_many_wishes", message)
             .hint("`asked` of the run lists pending requests")

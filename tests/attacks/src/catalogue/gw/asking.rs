@@ -223,6 +223,7 @@ pub(super) async fn budget(stage: Stage, control: bool) -> anyhow::Result<Seen> 
         agent: None,
         seconds: 300,
         budget: (!control).then_some(budget),
+        approvals: None,
     };
     // The least that lets one request out: two of them are more.
     let mut money = Budget::default();

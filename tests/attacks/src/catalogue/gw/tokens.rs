@@ -224,6 +224,7 @@ pub(super) async fn scope(stage: Stage, control: bool) -> anyhow::Result<Seen> {
         agent: None,
         seconds: 60,
         budget: None,
+        approvals: None,
     });
     findings.expect(grant.await.is_err(), "no token for what is not configured", "there is one");
     Ok(findings.seen())

@@ -132,6 +132,7 @@ impl Gateway {
             agent: None,
             seconds: LIFETIME,
             budget: Some(budget),
+            approvals: None,
         };
         self.say(&ToGateway::Mint { sequence: 2, sandbox: sandbox(), grant }, &[])?;
         match answer()? {
