@@ -7,11 +7,12 @@
 //! the next attempt has what is left of them, and there is none if nothing is.
 
 use belljar_journal::event::{
-    Body, Budget, BudgetPatch, ErrorCategory, Event, Finished, ForkedFrom, Lack, Limit, LlmTrouble,
-    Outcome, Retry,
+    Body, Budget, BudgetPatch, CallRef, ErrorCategory, Event, Finished, ForkedFrom, Lack, Limit,
+    LlmTrouble, Outcome, Retry,
 };
 use belljar_journal::{
-    Address, CreateError, First, Journal, NewRun, ReadError, RunView, fork_points, read_all,
+    Address, CreateError, First, Journal, NewRun, PROGRAM_CALL, ReadError, RunView, fork_points,
+    read_all,
 };
 use belljar_model::{EndReason, RunId, Sequence};
 use belljar_objects::Digest;
@@ -151,11 +152,15 @@ pub(crate) fn last_act(events: &[Event]) -> Option<Sequence> {
     acts.map(|point| point.after)
 }
 
-/// Whether something was called in a turn, and is over.
+/// Whether something was called in a turn, and is over. A program's end is the end of its last turn.
 fn acted(events: &[Event], turn: u32) -> bool {
     events
         .iter()
-        .any(|event| matches!(&event.body, Body::ToolFinished(call) if call.call.turn == turn))
+        .any(|event| matches!(&event.body, Body::ToolFinished(it) if is_of(&it.call, turn)))
+}
+
+fn is_of(call: &CallRef, turn: u32) -> bool {
+    call.turn == turn || call.id.starts_with(PROGRAM_CALL)
 }
 
 /// The id of the attempt after a run, which follows from it: so there is only one.

@@ -28,6 +28,7 @@ use time::OffsetDateTime;
 use crate::answer::{CONTEXT_FULL, MAX_OUTPUT, NO_ANSWER, REFUSAL};
 use crate::budget::{Clause, turns_left};
 use crate::pipeline;
+use crate::program;
 use crate::story::Story;
 
 /// A model that says nothing is told so this often.
@@ -70,6 +71,8 @@ pub enum Step<'a> {
         exec: &'a ExecId,
         sandbox: &'a SandboxId,
     },
+    /// Have the program of the run go on with its work.
+    Continue,
     /// Write a message of a pipeline down.
     Send(Box<Message>),
     Close(Closing),
@@ -127,6 +130,9 @@ fn between(story: &Story, now: OffsetDateTime, turn: u32, attempt: u32) -> Step<
     let view = &story.view;
     if let Some(pipeline) = &story.pipeline {
         return pipeline::between(story, pipeline, now, turn, attempt);
+    }
+    if let Some(run) = &story.program {
+        return program::between(story, run, now, turn);
     }
     if let Some(answer) = &story.answer {
         return Step::Close(Closing {

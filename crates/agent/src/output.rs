@@ -161,7 +161,7 @@ impl Heard {
         self.line(&format!("[... {bytes} bytes were said here and are not kept ...]\n"));
     }
 
-    fn end(&mut self, reason: EndReason, exit_code: Option<i32>, usage: &Usage) {
+    pub(crate) fn end(&mut self, reason: EndReason, exit_code: Option<i32>, usage: &Usage) {
         self.reason = Some(reason);
         self.exit_code = exit_code;
         self.used = Used {

@@ -135,7 +135,7 @@ impl Texts {
 
     /// The newest for runs of this agent.
     pub fn newest_of(agent: AgentKind, access: &NetworkAccess) -> Self {
-        if agent.is_react() { Self::newest_for(access) } else { PIPELINE_1 }
+        if agent.is_pipeline() { PIPELINE_1 } else { Self::newest_for(access) }
     }
 
     /// The rules of the agents of a pipeline; none: there is one model.

@@ -39,6 +39,8 @@ pub(crate) const TOOLS: &[&str] = &[
     "submit_diagnosis",
     "install",
     "run",
+    "claude-code",
+    "codex",
 ];
 
 /// What guards call a date that was counted from the machine's clock. All else that
@@ -53,6 +55,7 @@ const PARAMETERS: &[&str] =
 /// Categories of faults of calls: every one that this version writes.
 pub(crate) const FAULTS: &[&str] = &[
     "arguments",
+    "budget",
     "denied",
     "disk",
     "ended",
@@ -68,10 +71,12 @@ pub(crate) const FAULTS: &[&str] = &[
     "name",
     "no_interpreter",
     "output",
+    "program",
     "same_code",
     "sandbox",
     "syntax",
     "timeout",
+    "turns",
     "type",
 ];
 

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use crate::output::NO_INTERPRETER;
 use crate::pipeline::Pipeline;
+use crate::program::ProgramRun;
 use crate::tools::{self, FINISH, PYTHON};
 
 /// A run's events, folded.
@@ -41,6 +42,8 @@ pub struct Story {
     pub unstarted: Vec<String>,
     /// None: one model calls tools.
     pub pipeline: Option<Pipeline>,
+    /// None: no published program does the work.
+    pub program: Option<ProgramRun>,
 }
 
 impl Story {
@@ -54,7 +57,8 @@ impl Story {
         match &event.body {
             Body::RunCreated(created) => {
                 self.began = Some(event.at);
-                self.pipeline = (!created.agent().is_react()).then(Pipeline::default);
+                self.pipeline = created.agent().is_pipeline().then(Pipeline::default);
+                self.program = ProgramRun::begin(created);
             }
             Body::ForkedFrom(_) => self.begin_anew(event.at),
             Body::LlmRequested(asked) => self.is_last = asked.last,
@@ -98,6 +102,9 @@ impl Story {
         }
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.apply(event);
+        }
+        if let Some(program) = &mut self.program {
+            program.apply(event);
         }
         self.view.apply(event);
     }

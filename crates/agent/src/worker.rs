@@ -19,6 +19,8 @@ mod keeper;
 mod network;
 mod obey;
 mod outbox;
+mod program;
+mod recorder;
 mod recover;
 mod replay;
 mod stage;
@@ -56,6 +58,7 @@ use crate::words::WordListener;
 use keeper::Keeper;
 use network::GivenToken;
 use outbox::Outbox;
+pub use recorder::{ProgramOutcome, ProgramRecorder, RecordError};
 
 /// What is read of a log at once.
 const PART: usize = 200;
@@ -426,7 +429,11 @@ impl<'w> Work<'w> {
             Step::Hold(point) => self.hold(point).await?,
             Step::Intend(call) => self.intend(call).await?,
             Step::Start(call) => self.start(call).await?,
+            Step::Collect { call, exec, sandbox } if self.program().is_some() => {
+                Box::pin(self.collect_program(call, exec, sandbox)).await?;
+            }
             Step::Collect { call, exec, sandbox } => self.collect(call, exec, sandbox).await?,
+            Step::Continue => self.continue_program().await?,
             Step::Send(message) => self.send(*message).await?,
             Step::Close(closing) => self.close(closing).await?,
         }

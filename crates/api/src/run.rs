@@ -92,7 +92,8 @@ pub struct CreateRun {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub questions: bool,
     /// Agent of the run: `react` (default: one model that calls tools), `pipeline` (Planner, Coder,
-    /// Executor and Debugger) or `executor` (runs `artifact`, without a model).
+    /// Executor and Debugger), `executor` (runs `artifact`, without a model), or a published program
+    /// in the sandbox: `claude-code` or `codex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Text<1, 64>>,
     /// Models by role, for the agent `pipeline`. Default: the run's model.

@@ -25,8 +25,10 @@ pub struct Command {
     pub env: BTreeMap<String, String>,
     pub cwd: Option<String>,
     pub user: Option<User>,
-    /// What it reads from its standard input, which then ends.
+    /// Content of its standard input, which then ends, unless it stays open.
     pub stdin: Option<String>,
+    /// Keeps its standard input open for [`Sandbox::write_stdin`].
+    pub stdin_open: bool,
     pub timeout: Option<Duration>,
     /// CPU time that it may use.
     pub cpu: Option<Duration>,
@@ -80,7 +82,7 @@ impl Command {
             cwd: self.cwd.clone().map(TryInto::try_into).transpose()?,
             user: self.user,
             stdin: self.stdin.clone(),
-            stdin_open: false,
+            stdin_open: self.stdin_open,
             timeout_ms: self.timeout.map(millis).transpose()?,
             cpu_ms: self.cpu.map(millis).transpose()?,
             background,
@@ -120,6 +122,13 @@ impl Sandbox {
     /// One call that runs, or ended within the last half minute.
     pub async fn call(&self, id: u32) -> Result<api::Call, Error> {
         self.client.value(self.ask_of(Operation::GetCall, &id.to_string())).await
+    }
+
+    /// Writes to the open standard input of a call, and closes it if nothing more is to come.
+    pub async fn write_stdin(&self, id: u32, data: String, close: bool) -> Result<(), Error> {
+        let wish = api::WriteStdin { data, encoding: Encoding::Text, close };
+        let asking = self.ask_of(Operation::WriteStdin, &id.to_string()).json(&wish)?;
+        self.client.nothing(asking).await
     }
 
     /// Ends a call and every process of it.

@@ -15,6 +15,7 @@ mod life;
 mod model;
 mod network;
 mod pipeline;
+mod program;
 mod tool;
 
 use belljar_model::{Generation, Sequence};
@@ -37,6 +38,7 @@ pub use life::{
 pub use model::{Block, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt, Tokens};
 pub use network::{NetworkAccess, NetworkRefusal, NetworkUsed};
 pub use pipeline::{SnapshotRefused, StageMessage};
+pub use program::SessionSaved;
 pub use tool::{
     Brought, CallRef, Cut, Output, SandboxAttached, SnapshotTaken, ToolFault, ToolFinished,
     ToolIntended, ToolStarted, Used,
@@ -48,7 +50,7 @@ pub use tool::{
 /// and questions to humans: an older worker would give it no network, not follow its brief, or go on
 /// where it has to wait. 4 brought agents other than the model with its tools: an older worker would
 /// take a pipeline for such a run. 5 brought approvals of tool calls: an older worker would make the
-/// calls without asking.
+/// calls without asking, and agents that are published programs.
 pub const FORMAT: u32 = 5;
 
 /// One line of a transcript.
@@ -108,7 +110,11 @@ macro_rules! kinds {
             /// The format that brought this shape.
             pub fn version(&self) -> u32 {
                 match self {
-                    Self::RunCreated(created) if created.has_approvals() => 5,
+                    Self::RunCreated(created)
+                        if created.has_approvals() || created.agent().is_program() =>
+                    {
+                        5
+                    }
                     Self::RunCreated(created) if !created.agent().is_react() => 4,
                     Self::RunCreated(created)
                         if created.has_network() || created.has_brief() || created.can_ask() =>
@@ -175,6 +181,7 @@ kinds! {
     "snapshot_taken" v 1 = SnapshotTaken,
     "snapshot_refused" v 4 = SnapshotRefused,
     "stage_message" v 4 = StageMessage,
+    "session_saved" v 5 = SessionSaved,
     "recording_made" v 3 = RecordingMade,
     "parameter_deviated" v 3 = ParameterDeviated,
     "injected_message" v 1 = InjectedMessage,

@@ -66,6 +66,7 @@ impl Key {
             | Body::LeaseTaken(_)
             | Body::GuardReported(_)
             | Body::ArtifactAdded(_)
+            | Body::SessionSaved(_)
             | Body::ControlRequested(_)
             | Body::Unknown(_) => return None,
         };

@@ -6,6 +6,7 @@
 mod fork;
 mod hold;
 mod next;
+mod program;
 mod spent;
 mod stage;
 
@@ -25,6 +26,7 @@ use crate::journal::State;
 pub use fork::{ForkPoint, fork_points};
 pub use hold::{CallApproval, HumanQuestion, HumanReply};
 pub use next::{CRASHES, Ending, Next};
+pub use program::PROGRAM_CALL;
 pub use spent::Spent;
 pub use stage::{INSTALL_CALL, QUESTION_CALL, RUN_CALL, STAGE_CALL_PREFIX, stage_calls};
 
@@ -187,6 +189,7 @@ impl RunView {
                 self.environment = wish.map(|wish| wish.environment).unwrap_or_default();
                 self.network = wish.map(|wish| (*wish.network).clone()).unwrap_or_default();
                 self.created = Some(created.clone());
+                self.begin_program(created);
             }
             Body::ForkedFrom(forked) => {
                 self.begin_anew(forked);
@@ -221,8 +224,11 @@ impl RunView {
                 self.asked = None;
                 self.attempts = 0;
                 self.turns = self.turns.max(answer.turn);
-                self.calls = answer.blocks.iter().filter_map(|b| wanted(answer.turn, b)).collect();
-                self.is_answered = self.calls.is_empty();
+                if !self.is_program() {
+                    let blocks = answer.blocks.iter();
+                    self.calls = blocks.filter_map(|block| wanted(answer.turn, block)).collect();
+                    self.is_answered = self.calls.is_empty();
+                }
             }
             Body::LlmFailed(_) => self.asked = None,
             Body::SandboxAttached(attached) => {
@@ -245,6 +251,7 @@ impl RunView {
                 self.injected.insert(message.kind);
                 self.is_answered = false;
                 self.answered(message.answers);
+                self.continue_program(message.kind, &message.text);
             }
             Body::LimitHit(hit) => {
                 self.limits.insert(hit.limit);
@@ -286,7 +293,8 @@ impl RunView {
             Body::PromptBuilt(_)
             | Body::NetworkUsed(_)
             | Body::GuardReported(_)
-            | Body::SnapshotRefused(_) => {}
+            | Body::SnapshotRefused(_)
+            | Body::SessionSaved(_) => {}
         }
         if let Some(state) = State::after(event.body.kind()) {
             self.progress = Progress::In(state);

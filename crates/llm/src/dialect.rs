@@ -79,6 +79,15 @@ impl Route {
 }
 
 impl Dialect {
+    /// The name in the gateway's configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::OpenAiResponses => "openai-responses",
+            Self::OpenAiChat => "openai-chat",
+        }
+    }
+
     /// The path of the endpoint at the upstream.
     pub fn path(self, endpoint: Endpoint) -> Option<&'static str> {
         Some(match (self, endpoint) {

@@ -24,27 +24,45 @@ pub enum AgentKind {
     Pipeline,
     /// The Executor alone: it runs an artifact that the caller made.
     Executor,
+    /// Claude Code, as it is published.
+    #[serde(rename = "claude-code")]
+    ClaudeCode,
+    /// Codex, as it is published.
+    Codex,
 }
 
 /// A name that no agent has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent `{0}`; there are react, pipeline and executor")]
+#[error("there is no agent `{0}`; there are react, pipeline, executor, claude-code and codex")]
 pub struct UnknownAgent(pub String);
 
 impl AgentKind {
-    pub const ALL: [Self; 3] = [Self::React, Self::Pipeline, Self::Executor];
+    pub const ALL: [Self; 5] =
+        [Self::React, Self::Pipeline, Self::Executor, Self::ClaudeCode, Self::Codex];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::React => "react",
             Self::Pipeline => "pipeline",
             Self::Executor => "executor",
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
         }
     }
 
     /// Returns true for the agent of runs that name none.
     pub fn is_react(&self) -> bool {
         *self == Self::React
+    }
+
+    /// Returns true for a published program that is an agent by itself.
+    pub fn is_program(self) -> bool {
+        matches!(self, Self::ClaudeCode | Self::Codex)
+    }
+
+    /// Returns true for agents whose stages hand typed messages on.
+    pub fn is_pipeline(self) -> bool {
+        matches!(self, Self::Pipeline | Self::Executor)
     }
 }
 

@@ -142,11 +142,27 @@ pub fn check_agent(brief: &Brief) -> Result<(), BriefError> {
     if !brief.skills.is_empty() && !agent.is_react() {
         return Err(BriefError::NotOfAgent { field: "skills", agent });
     }
+    if agent.is_program() {
+        check_program(brief)?;
+    }
     match (&brief.artifact, agent) {
         (Some(artifact), AgentKind::Executor) => Ok(check_code(artifact)?),
         (None, AgentKind::Executor) => Err(BriefError::NoArtifact),
         (Some(_), _) => Err(BriefError::NotOfAgent { field: "artifact", agent }),
         (None, _) => Ok(()),
+    }
+}
+
+/// Refuses options that a published program has in its own files, or not at all.
+fn check_program(brief: &Brief) -> Result<(), BriefError> {
+    let named = [
+        (!brief.parameters.is_default(), "parameters"),
+        (brief.record.is_some(), "record"),
+        (brief.replay.is_some(), "replay"),
+    ];
+    match named.into_iter().find(|(is_named, _)| *is_named) {
+        Some((_, field)) => Err(BriefError::NotOfAgent { field, agent: brief.agent }),
+        None => Ok(()),
     }
 }
 
@@ -347,6 +363,23 @@ mod tests {
         };
         let first = First::Created(created);
         journal.create(&NewRun { address, first, most_unfinished: None }).await.unwrap();
+    }
+
+    #[test]
+    fn a_published_program_has_its_own_options() {
+        let program = Brief { agent: AgentKind::Codex, ..Brief::default() };
+        assert!(check_agent(&program).is_ok());
+        let temperature = Some(belljar_model::Temperature::MAX);
+        let parameters = ModelParameters { temperature, ..ModelParameters::default() };
+        assert!(!parameters.is_default());
+        for refused in [
+            Brief { parameters, ..program.clone() },
+            Brief { record: Some("r".into()), ..program.clone() },
+        ] {
+            assert!(matches!(check_agent(&refused), Err(BriefError::NotOfAgent { .. })));
+        }
+        let told = Brief { instructions: Some("be brief".into()), ..program };
+        assert!(check_agent(&told).is_ok());
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::thread;
 
+use belljar_agent::program::program;
 use belljar_agent::{DataError, Depot as _, Format, Item, MANIFEST, Plan, PlanError, Room, Texts};
 use belljar_dataset::Description;
 use belljar_dataset::worker::describe_those_that_can_be;
@@ -141,6 +142,7 @@ impl Runs {
         let belongings = self.data().of(tenant)?;
         let replayed = self.replayed(tenant, &belongings, &wanted.brief).await?;
         let choice = self.choose(&wanted, replayed.as_ref())?;
+        let wanted = for_program(wanted, &choice);
         let allowance = self.check_quota(tenant, choice.operation.is_some()).await?;
         let bounds = self.settings().bounds;
         let budget = replayed.as_ref().map_or(wanted.budget, |it| it.budget(wanted.budget));
@@ -226,6 +228,9 @@ impl Runs {
     ) -> Result<Choice, CreateRunError> {
         let Some(replayed) = replayed else {
             let (operation, model) = (wanted.operation.as_deref(), wanted.model.as_deref());
+            if let Some(program) = program(wanted.brief.agent) {
+                return Ok(self.models().choose_speaking(program.speaks, operation, model)?);
+            }
             return Ok(self.models().choose(operation, model)?);
         };
         if wanted.operation.is_some() {
@@ -355,6 +360,18 @@ impl Runs {
             }
         }
     }
+}
+
+/// Gives a published program its template, and access to the operation of its model: its requests
+/// come from the sandbox.
+fn for_program(mut wanted: Wanted, choice: &Choice) -> Wanted {
+    let Some(program) = program(wanted.brief.agent) else { return wanted };
+    wanted.template.get_or_insert_with(|| program.template.to_owned());
+    let operations = &mut wanted.network.operations;
+    if let Some(operation) = choice.operation.as_ref().filter(|name| !operations.contains(name)) {
+        operations.push(operation.clone());
+    }
+    wanted
 }
 
 /// The files and what is said of them, kept where the run will look for them.

@@ -46,6 +46,20 @@ pub trait Models: fmt::Debug + Send + Sync {
     /// What a run gets that says this much.
     fn choose(&self, operation: Option<&str>, model: Option<&str>) -> Result<Choice, NoModel>;
 
+    /// The choice for a published program, which speaks this dialect.
+    fn choose_speaking(
+        &self,
+        dialect: &str,
+        operation: Option<&str>,
+        model: Option<&str>,
+    ) -> Result<Choice, NoModel> {
+        let choice = self.choose(operation, model)?;
+        match choice.operation {
+            Some(_) => Ok(choice),
+            None => Err(NoModel(format!("there is no operation for models that speaks {dialect}"))),
+        }
+    }
+
     /// Refuses a brief that the chosen model cannot follow.
     fn check(&self, choice: &Choice, brief: &Brief) -> Result<(), UnsupportedBrief> {
         match choice.operation {

@@ -115,6 +115,21 @@ impl Actions {
     }
 }
 
+impl Actions {
+    /// Extends the living tokens of a sandbox. Those that have expired stay dead.
+    pub async fn renew_tokens(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+        seconds: u32,
+    ) -> Result<(), Problem> {
+        let sandbox = self.registry().find(tenant, id)?;
+        let live = sandbox.live()?;
+        let renewed = live.machine.renew(seconds).await;
+        renewed.map_err(|error| unserved("renew the tokens", &error))
+    }
+}
+
 impl Following {
     /// The next rows; `None` after the last.
     pub async fn next(&mut self) -> Option<Result<Vec<Arc<Row>>, Problem>> {

@@ -53,7 +53,7 @@ impl Work<'_> {
         self.append(NewEvent::new(attached).waiting()).await?;
         self.is_seen = true;
         self.drop_sandbox(old).await?;
-        if number > 1 && self.pipeline().is_none() {
+        if number > 1 && self.pipeline().is_none() && self.program().is_none() {
             let (kind, text) = (Injected::Restored, self.facts.texts.restored());
             let turn = self.story.view.turns + 1;
             let message = InjectedMessage { kind, turn, text, answers: None };

@@ -24,9 +24,9 @@ use crate::tools::{Asked, Finish, LONGEST, Question, Unfit};
 /// Where the code finds what was too long to be shown.
 const OUTPUTS: &str = ".belljar/outputs";
 /// The most CPU time that can be asked for: a day, in milliseconds.
-const MOST_CPU: u64 = 86_400_000;
+pub(super) const MOST_CPU: u64 = 86_400_000;
 /// Files of a result, each at most.
-const MOST_FILE: usize = 64 << 20;
+pub(super) const MOST_FILE: usize = 64 << 20;
 /// What is read of a file that is shown.
 const MOST_READ: usize = 16 << 20;
 
@@ -39,6 +39,9 @@ impl Work<'_> {
 
     /// Finds a sandbox and writes down that it will be asked, or refuses the call.
     pub(super) async fn start(&mut self, call: &Call) -> Result<(), WorkError> {
+        if self.program().is_some() {
+            return Box::pin(self.start_program(call)).await;
+        }
         if let Some(pipeline) = self.pipeline().cloned() {
             return Box::pin(self.start_stage(call, &pipeline)).await;
         }
@@ -183,7 +186,7 @@ impl Work<'_> {
     }
 
     /// What was written down of how much it may take.
-    fn allowance(&self, exec: &ExecId) -> Allowance {
+    pub(super) fn allowance(&self, exec: &ExecId) -> Allowance {
         let mut events = self.events.iter().rev();
         let started = events.find_map(|event| match &event.body {
             Body::ToolStarted(started) if started.exec == *exec => Some(started),
@@ -321,9 +324,9 @@ pub(super) const RESULT: &str = "result.md";
 
 /// What a call may take.
 #[derive(Debug, Clone, Copy, Default)]
-struct Allowance {
-    time: Option<Duration>,
-    cpu: Option<Duration>,
+pub(super) struct Allowance {
+    pub(super) time: Option<Duration>,
+    pub(super) cpu: Option<Duration>,
 }
 
 /// Does a call in the sandbox; again under the same id, it tells what came of it.
@@ -378,7 +381,7 @@ pub(super) async fn read(sandbox: &Sandbox, path: &str, most: usize) -> Result<V
     Ok(sandbox.read_file(path).await?.bytes(most).await?.to_vec())
 }
 
-fn name_of(path: &str) -> String {
+pub(super) fn name_of(path: &str) -> String {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_owned()
 }
 

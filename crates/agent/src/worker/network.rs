@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use belljar_api::bounds::OutOfBounds;
-use belljar_api::network::{Connection, CreateToken, ListConnections};
+use belljar_api::network::{Connection, CreateToken, ListConnections, OperationName};
 use belljar_client::{Error, Sandbox};
 use belljar_journal::NewEvent;
 use belljar_journal::event::{Body, CallRef, NetworkUsed};
@@ -16,8 +16,8 @@ use crate::room::{self, TOKEN_FILE};
 
 /// Lifetime of a token, and the age at which it is replaced. A call that begins just before
 /// that has a valid one all the time.
-const TOKEN_SECONDS: u64 = 600;
-const TOKEN_RENEWAL: Duration = Duration::from_secs(200);
+pub(super) const TOKEN_SECONDS: u64 = 600;
+pub(super) const TOKEN_RENEWAL: Duration = Duration::from_secs(200);
 /// Interval of looks at a token's age while a call runs.
 const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// The gateway hands its rows on within this time; and how often rows are asked for in vain.
@@ -67,7 +67,7 @@ impl Work<'_> {
         }
     }
 
-    fn warn_of_token(&self, error: &Error) {
+    pub(super) fn warn_of_token(&self, error: &Error) {
         let error = error as &dyn std::error::Error;
         tracing::warn!(error, run.id = %self.lease.address.run, "token not renewed");
     }
@@ -80,11 +80,10 @@ impl Work<'_> {
         if given.as_ref().is_some_and(is_young) {
             return Ok(());
         }
-        let names = self.story.view.network.operations.iter().cloned();
-        let names: Result<_, OutOfBounds> = names.map(TryInto::try_into).collect();
         let wish = CreateToken {
-            operations: names?,
+            operations: self.operation_names()?,
             seconds: TOKEN_SECONDS.try_into().ok(),
+            renew_seconds: None,
             agent: "run".to_owned().try_into().ok(),
             budget: None,
             approvals: None,
@@ -94,6 +93,12 @@ impl Work<'_> {
         sandbox.write_file(TOKEN_FILE, token.token).await?;
         *given = Some((sandbox.id().to_owned(), Instant::now()));
         Ok(())
+    }
+
+    /// The run's operations, as a request for a token names them.
+    pub(super) fn operation_names(&self) -> Result<Vec<OperationName>, OutOfBounds> {
+        let names = self.story.view.network.operations.iter().cloned();
+        names.map(TryInto::try_into).collect()
     }
 
     /// Writes down what a call did with the network. Answers lines for the model on what was
@@ -124,7 +129,7 @@ impl Work<'_> {
     }
 
     /// The rows of the run's sandbox that no event counts yet.
-    async fn new_rows(&self) -> Vec<Connection> {
+    pub(super) async fn new_rows(&self) -> Vec<Connection> {
         let Some(id) = &self.story.view.sandbox else { return Vec::new() };
         let sandbox = self.worker.rooms.at(id, self.lease.generation);
         let attached = |body: &Body| matches!(body, Body::SandboxAttached(_));

@@ -71,7 +71,7 @@ impl Outbox {
         inner.head = done.last.max(inner.head);
     }
 
-    fn must_read(&self) {
+    pub(super) fn must_read(&self) {
         self.lock().is_stale = true;
     }
 
@@ -93,6 +93,7 @@ fn is_outcome(body: &Body) -> bool {
         | Body::SnapshotTaken(_)
         | Body::SnapshotRefused(_)
         | Body::StageMessage(_)
+        | Body::SessionSaved(_)
         | Body::ToolFinished(_)
         | Body::GuardReported(_)
         | Body::NetworkUsed(_)
@@ -142,7 +143,7 @@ impl Work<'_> {
     }
 
     /// The event of this run, without those of its parents, that has this key already.
-    fn written_under(&self, key: &Key) -> Option<Sequence> {
+    pub(super) fn written_under(&self, key: &Key) -> Option<Sequence> {
         let own = self.events.iter().rev();
         let mut own = own.take_while(|event| !matches!(event.body, Body::ForkedFrom(_)));
         own.find(|event| event.key.as_ref() == Some(key)).map(|event| event.seq)

@@ -21,6 +21,10 @@ pub struct CreateToken {
     /// Lifetime in seconds. Default: 300.
     #[serde(default)]
     pub seconds: Option<Number<1, 600>>,
+    /// Also lets the valid tokens of the sandbox live for this many seconds from now. The caller
+    /// must be allowed all operations of the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renew_seconds: Option<Number<1, 600>>,
     /// Name of the agent, for the log.
     #[serde(default)]
     pub agent: Option<Text<1, 64>>,

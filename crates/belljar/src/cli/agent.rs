@@ -1,6 +1,9 @@
 //! The command line of `belljar agent`.
 
+use std::path::PathBuf;
+
 use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
+use belljar_pipeline::AgentKind;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Sandbox;
@@ -66,6 +69,13 @@ pub(crate) struct AgentRun {
     #[arg(long, value_name = "SECONDS", default_value_t = APPROVAL_SECONDS,
         value_parser = clap::value_parser!(u64).range(1..=MAX_APPROVAL_SECONDS))]
     pub(crate) approval_seconds: u64,
+    /// URL of a server or a platform that has the run [default: this machine]
+    #[arg(long, value_name = "URL", help_heading = "Sandbox")]
+    #[arg(conflicts_with_all = ["gateway", "connections", "copy_in", "copy_out", "env", "setup"])]
+    pub(crate) server: Option<String>,
+    /// File with the API key for --server [env: E2B_API_KEY]
+    #[arg(long, value_name = "FILE", requires = "server", help_heading = "Sandbox")]
+    pub(crate) server_key: Option<PathBuf>,
     /// Print events as JSON lines; the last one is the result
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
@@ -77,6 +87,16 @@ pub(crate) struct AgentRun {
 pub(crate) enum Program {
     ClaudeCode,
     Codex,
+}
+
+impl Program {
+    /// The agent of a run that the program does.
+    pub(crate) fn kind(self) -> AgentKind {
+        match self {
+            Self::ClaudeCode => AgentKind::ClaudeCode,
+            Self::Codex => AgentKind::Codex,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -115,6 +135,14 @@ mod tests {
         for wrong in ["", ".", "-1", "1e3", "0.0000000001", "99999999999999", "1 "] {
             assert!(parse_dollars(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_server_has_its_own_gateway() {
+        let line = ["belljar", "agent", "run", "--program", "codex", "--server", "http://a", "do"];
+        assert!(Cli::try_parse_from(line).is_ok());
+        let refused = Cli::try_parse_from(line.iter().chain(&["--gateway", "g.toml"]));
+        assert!(refused.is_err());
     }
 
     #[test]

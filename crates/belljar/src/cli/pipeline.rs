@@ -13,8 +13,8 @@ use super::{BriefOptions, Reaches};
 /// The agent of the run. A resumed run keeps its own.
 #[derive(Debug, Default, Args)]
 pub(crate) struct AgentOptions {
-    /// Agent: react (one model that calls tools) or pipeline (Planner, Coder, Executor and
-    /// Debugger) [default: react]
+    /// Agent: react (one model that calls tools), pipeline (Planner, Coder, Executor and Debugger),
+    /// claude-code or codex (the published program, in the sandbox) [default: react]
     #[arg(long, value_name = "AGENT", help_heading = "Model")]
     pub(crate) agent: Option<AgentKind>,
     /// Models of the Planner, from small to large, with commas between them [default: the run's]

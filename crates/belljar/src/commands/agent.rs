@@ -1,9 +1,10 @@
 //! `belljar agent run`: a program that is an agent, in a sandbox of its own.
 //!
 //! ```text
-//!   task ──► program.rs: how it is started ──► sandbox ──► 127.0.0.1:3128 ──► gateway ──► model
-//!                                                │
-//!            report.rs ◄── show.rs ◄── dialect.rs: one form of its events
+//!   task ──► how a program is started ──► sandbox ──► 127.0.0.1:3128 ──► gateway ──► model
+//!                                           │
+//!   report.rs ◄── show.rs ◄── follow.rs: its events
+//!                                  └──► record.rs: a run in the journal of this machine
 //! ```
 //!
 //! The program reaches the operations that its token has, and nothing else. What
@@ -11,22 +12,23 @@
 //! says itself.
 
 mod choose;
-mod dialect;
 mod follow;
-mod program;
+mod record;
+mod remote;
 mod report;
 mod show;
 
 use std::time::Duration;
 
 use anyhow::Context as _;
+use belljar_agent::ProgramRecorder;
+use belljar_agent::program::{Known, Program, Task, Turns, program};
 use belljar_bus::gateway::{Budget, PORT};
 use belljar_model::Limits;
 use belljar_model::approval::ToolApprovals;
 use belljar_node::{Input, Tag};
 
 use self::choose::Choice;
-use self::program::{Description, Known, Task, Turns};
 use self::report::Outcome;
 use self::show::Show;
 use super::call;
@@ -41,13 +43,16 @@ const TIME: Duration = Duration::from_secs(30 * 60);
 
 pub(crate) async fn run(options: &Agent, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
     match &options.action {
-        AgentAction::Run(options) => give(options, config, printer).await,
+        AgentAction::Run(options) => match &options.server {
+            Some(url) => remote::give(url, options, config, printer).await,
+            None => give(options, config, printer).await,
+        },
     }
 }
 
 /// Gives the task to the program.
 async fn give(options: &AgentRun, config: &Config, printer: &Printer) -> anyhow::Result<u8> {
-    let program = program::description(options.program);
+    let program = program(options.program.kind()).context("there is no such program")?;
     let choice = choose::choose(program, &options.sandbox.network, options.model.as_deref())?;
     let mut sandbox = options.sandbox.clone();
     if sandbox.template == OWN_TEMPLATE {
@@ -66,25 +71,33 @@ async fn give(options: &AgentRun, config: &Config, printer: &Printer) -> anyhow:
         ));
     }
     let defaults = Limits { wall: TIME, ..Limits::default() };
+    let mut recorder: Option<ProgramRecorder> = None;
     let mut outcome = None;
     let act = async |session: &Session| -> anyhow::Result<u8> {
         session.prepare(&sandbox, printer).await?;
-        let done = work(session, program, &choice, options, printer).await?;
+        let begun = record::begin(program, &choice, options, &sandbox.template, config).await?;
+        let recorder = recorder.insert(begun);
+        let done = work(session, program, &choice, options, printer, recorder).await?;
         session.collect(&sandbox, &done.followed.end, printer).await?;
         let status = done.status();
         outcome = Some(done);
         Ok(status)
     };
-    let (status, traffic) =
-        session::within_traffic(&sandbox, defaults, config, printer, act).await?;
+    let acted = session::within_traffic(&sandbox, defaults, config, printer, act).await;
+    let error = acted.as_ref().err().map(ToString::to_string);
+    let traffic = acted.as_ref().ok().and_then(|(_, traffic)| traffic.clone()).unwrap_or_default();
+    if let Some(recorder) = recorder {
+        record::finish(recorder, outcome.as_ref(), error, &traffic).await?;
+    }
+    let (status, _) = acted?;
     if let Some(outcome) = outcome {
-        report::report(program, &outcome, &traffic.unwrap_or_default(), printer)?;
+        report::report(program, &outcome, &traffic, printer)?;
     }
     Ok(status)
 }
 
 /// What the token may spend.
-fn budget(program: &Description, options: &AgentRun) -> Option<Budget> {
+fn budget(program: &Program, options: &AgentRun) -> Option<Budget> {
     let requests = match program.turns {
         Turns::Requests => options.turns.map(u64::from),
         Turns::Arguments(_) => None,
@@ -104,10 +117,11 @@ fn approvals(options: &AgentRun) -> Option<ToolApprovals> {
 /// Runs the program as one call.
 async fn work(
     session: &Session,
-    program: &'static Description,
+    program: &'static Program,
     choice: &Choice,
     options: &AgentRun,
     printer: &Printer,
+    recorder: &mut ProgramRecorder,
 ) -> anyhow::Result<Outcome> {
     let gateway = format!("http://127.0.0.1:{PORT}");
     let known = Known {
@@ -115,6 +129,7 @@ async fn work(
         model: &choice.model,
         gateway: &gateway,
         turns: options.turns,
+        session: None,
     };
     let mut command = session.command(program.argv(&known), &options.sandbox);
     // What was said with --env holds.
@@ -129,9 +144,10 @@ async fn work(
     let before = call::changed(session).await;
     let mut show = Show::new(*printer);
     show.started(session, program, choice)?;
+    record::start(recorder, session).await?;
     let started = session.sandbox.start(&command).await;
     let call = started.with_context(|| format!("cannot run `{}`", program.name))?;
-    let followed = follow::follow(call, program, options, &mut show).await?;
+    let followed = follow::follow(call, program, options, &mut show, recorder).await?;
     let after = call::changed(session).await;
     let ours = before.map_or_else(Vec::new, |listing| listing.entries);
     let left = after.map_or_else(Vec::new, |listing| listing.entries);

@@ -106,6 +106,10 @@ fn check(options: &Ask) -> anyhow::Result<()> {
         let error = anyhow!("the agent `executor` runs a program that you made");
         return Err(hinted(error, "`belljar pipeline exec FILE` runs it"));
     }
+    if agent.is_program() && options.model.gateway.is_none() {
+        let error = anyhow!("the agent `{agent}` asks its model from inside of the sandbox");
+        return Err(hinted(error, "pass the gateway configuration with --gateway; docs/agents.md"));
+    }
     let is_new = options.resume.is_none() && options.brief.replay.is_none();
     let needs_data = is_new && agent.is_react();
     if options.data.is_empty() && needs_data && options.model.is_fixed_rules() {

@@ -199,6 +199,31 @@ impl Models for Behind {
         Ok(Choice { operation: Some(name.to_owned()), model })
     }
 
+    fn choose_speaking(
+        &self,
+        dialect: &str,
+        operation: Option<&str>,
+        model: Option<&str>,
+    ) -> Result<Choice, NoModel> {
+        let speaks = |it: &Operation| it.dialects.iter().any(|one| one.as_str() == dialect);
+        let fitting: Vec<&str> = self
+            .operations
+            .iter()
+            .filter(|(name, it)| speaks(it) && operation.is_none_or(|asked| asked == name.as_str()))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        match fitting[..] {
+            [one] => self.choose(Some(one), model),
+            [] => Err(NoModel(match operation {
+                Some(name) => format!("no operation `{name}` speaks {dialect}"),
+                None => format!("no operation speaks {dialect}"),
+            })),
+            _ => {
+                Err(NoModel(format!("several operations speak {dialect}: {}", fitting.join(", "))))
+            }
+        }
+    }
+
     fn check(&self, choice: &Choice, brief: &Brief) -> Result<(), UnsupportedBrief> {
         let Some(operation) = &choice.operation else { return FixedRules.check(choice, brief) };
         let dialects = self.operations.get(operation).map(|found| found.dialects.as_slice());

@@ -46,5 +46,6 @@ fn is_about_the_past(body: &Body) -> bool {
             | Body::ArtifactAdded(_)
             | Body::NetworkUsed(_)
             | Body::GuardReported(_)
+            | Body::SessionSaved(_)
     )
 }

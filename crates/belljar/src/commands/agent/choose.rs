@@ -7,9 +7,9 @@ use std::fs;
 use anyhow::{Context as _, anyhow};
 use serde::Deserialize;
 
-use super::program::Description;
 use crate::cli;
 use crate::output::{Hint as _, hinted};
+use belljar_agent::program::Program;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
@@ -36,7 +36,7 @@ struct Operation {
 }
 
 pub(super) fn choose(
-    program: &Description,
+    program: &Program,
     network: &cli::Network,
     model: Option<&str>,
 ) -> anyhow::Result<Choice> {
@@ -58,7 +58,7 @@ pub(super) fn choose(
 }
 
 fn from(
-    program: &Description,
+    program: &Program,
     settings: &Settings,
     named: &[String],
     model: Option<&str>,
@@ -115,7 +115,7 @@ impl Operation {
     }
 }
 
-fn example(program: &Description) -> String {
+fn example(program: &Program) -> String {
     let form = if program.speaks.starts_with("anthropic") { "x-api-key" } else { "bearer" };
     format!(
         "  [operations.llm]\n  \
@@ -130,9 +130,10 @@ fn example(program: &Description) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::description;
+    use belljar_agent::program::program;
+    use belljar_pipeline::AgentKind;
+
     use super::*;
-    use crate::cli::Program;
 
     const TWO: &str = r#"
         [gateway]
@@ -155,9 +156,9 @@ mod tests {
         pin = { model = "m-3" }
     "#;
 
-    fn chosen(program: Program, named: &[&str], model: Option<&str>) -> anyhow::Result<Choice> {
+    fn chosen(agent: AgentKind, named: &[&str], model: Option<&str>) -> anyhow::Result<Choice> {
         let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
-        from(description(program), &toml::from_str(TWO).unwrap(), &named, model)
+        from(program(agent).unwrap(), &toml::from_str(TWO).unwrap(), &named, model)
     }
 
     fn choice(operations: &[&str], model: &str) -> Choice {
@@ -167,31 +168,40 @@ mod tests {
 
     #[test]
     fn what_is_clear_need_not_be_said() {
-        let claude = chosen(Program::ClaudeCode, &[], None).unwrap();
+        let claude = chosen(AgentKind::ClaudeCode, &[], None).unwrap();
         assert_eq!(claude, choice(&["claude"], "large-1"));
-        let named = chosen(Program::Codex, &["openai", "search"], None).unwrap();
+        let named = chosen(AgentKind::Codex, &["openai", "search"], None).unwrap();
         assert_eq!(named, choice(&["openai", "search"], "small"));
-        let pinned = chosen(Program::Codex, &["second"], None).unwrap();
+        let pinned = chosen(AgentKind::Codex, &["second"], None).unwrap();
         assert_eq!(pinned, choice(&["second"], "m-3"));
-        let said = chosen(Program::ClaudeCode, &[], Some("x")).unwrap();
+        let said = chosen(AgentKind::ClaudeCode, &[], Some("x")).unwrap();
         assert_eq!(said, choice(&["claude"], "x"));
     }
 
     #[test]
     fn what_is_not_clear_is_asked_for() {
         let message = |result: anyhow::Result<Choice>| result.unwrap_err().to_string();
-        let several = message(chosen(Program::Codex, &[], None));
+        let several = message(chosen(AgentKind::Codex, &[], None));
         assert!(several.contains("openai, second"), "{several}");
-        let wrong = message(chosen(Program::ClaudeCode, &["openai"], None));
+        let wrong = message(chosen(AgentKind::ClaudeCode, &["openai"], None));
         assert!(wrong.contains("anthropic-messages"), "{wrong}");
     }
 
     #[test]
     fn the_example_is_what_is_asked_for() {
-        for program in [Program::ClaudeCode, Program::Codex] {
-            let program = description(program);
+        for agent in [AgentKind::ClaudeCode, AgentKind::Codex] {
+            let program = program(agent).unwrap();
             let settings = toml::from_str(&example(program)).unwrap();
             assert_eq!(from(program, &settings, &[], None).unwrap(), choice(&["llm"], "the-model"));
         }
+    }
+    #[test]
+    fn programs_have_recipes_and_know_the_gateway() {
+        for agent in [AgentKind::ClaudeCode, AgentKind::Codex] {
+            let program = program(agent).unwrap();
+            assert!(belljar_template::catalog::text(program.template).is_some(), "{agent}");
+        }
+        let gateway = format!("http://127.0.0.1:{}", belljar_bus::gateway::PORT);
+        assert_eq!(belljar_agent::program::GATEWAY, gateway);
     }
 }

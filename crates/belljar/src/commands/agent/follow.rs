@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
+use belljar_agent::ProgramRecorder;
+use belljar_agent::program::{
+    Lines, Program, ProgramEvent, ProgramWork, Task, TurnWarning, user_line,
+};
 use belljar_model::End;
 use belljar_node::{Call, Capture, Captured, Event as CallEvent, Writer};
-use serde_json::json;
 use tokio::time::Instant;
 
-use super::dialect::{Event, Work};
-use super::program::{Description, Task};
 use super::show::Show;
 use crate::cli::AgentRun;
-
-/// A line that is longer is cut, and then no event any more.
-const LONGEST_LINE: usize = 8 << 20;
 
 /// What is kept of what it prints besides.
 const KEPT: usize = 8 << 10;
@@ -21,13 +19,10 @@ const KEPT: usize = 8 << 10;
 /// How long a program may take to leave after its result.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Turns left at which a program is told so.
-const WARNINGS: [u32; 2] = [3, 1];
-
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) end: End,
-    pub(super) work: Work,
+    pub(super) work: ProgramWork,
     pub(super) stderr: Captured,
     /// It had told its result, and was ended since it did not leave by itself.
     pub(super) is_cut: bool,
@@ -37,14 +32,15 @@ pub(super) struct Followed {
 struct Words {
     writer: Writer,
     turns: Option<u32>,
-    warned: Option<u32>,
+    warned: Option<TurnWarning>,
 }
 
 pub(super) async fn follow(
     mut call: Call,
-    program: &Description,
+    program: &Program,
     options: &AgentRun,
     show: &mut Show,
+    recorder: &mut ProgramRecorder,
 ) -> anyhow::Result<Followed> {
     let mut words = (program.task == Task::Message).then(|| Words {
         writer: call.writer(),
@@ -54,7 +50,7 @@ pub(super) async fn follow(
     if let Some(words) = &words {
         words.say(&options.task);
     }
-    let mut work = Work::default();
+    let mut work = ProgramWork::default();
     let mut lines = Lines::default();
     let mut stderr = Capture::new(KEPT);
     let mut is_cut = false;
@@ -82,8 +78,9 @@ pub(super) async fn follow(
             if work.verdict.is_some() {
                 continue;
             }
-            let events = work.read(program.events, &line);
-            let acts = events.iter().any(|event| matches!(event, Event::ToolCall { .. }));
+            let events = work.read(program.events, &line.text);
+            recorder.read(&line).await?;
+            let acts = events.iter().any(|event| matches!(event, ProgramEvent::ToolCall { .. }));
             for event in events {
                 show.event(event)?;
             }
@@ -94,16 +91,18 @@ pub(super) async fn follow(
                 }
             } else if let Some(words) = &mut words
                 && acts
-                && let Some(turns_left) = words.warn(work.turns)
+                && let Some(warning) = words.warn(work.turns)
             {
-                show.event(Event::Warning { turns_left })?;
+                show.event(ProgramEvent::Warning { turns_left: warning.turns_left })?;
+                recorder.warned(warning).await?;
             }
         }
     };
     if work.verdict.is_none()
         && let Some(line) = lines.rest()
     {
-        for event in work.read(program.events, &line) {
+        recorder.read(&line).await?;
+        for event in work.read(program.events, &line.text) {
             show.event(event)?;
         }
     }
@@ -113,78 +112,17 @@ pub(super) async fn follow(
 impl Words {
     /// A message of the user, in the form that Claude Code reads.
     fn say(&self, text: &str) {
-        let message = json!({
-            "type": "user",
-            "message": { "role": "user", "content": [{ "type": "text", "text": text }] },
-        });
-        self.writer.write(format!("{message}\n").into_bytes());
+        self.writer.write(user_line(text).into_bytes());
     }
 
     /// While a tool runs: what is said then is read with the tool's result.
-    fn warn(&mut self, turns: u32) -> Option<u32> {
-        let left = self.turns?.saturating_sub(turns);
-        if !WARNINGS.contains(&left) || self.warned == Some(left) {
+    fn warn(&mut self, turns: u32) -> Option<TurnWarning> {
+        let warning = TurnWarning::due(turns, self.turns?)?;
+        if self.warned == Some(warning) {
             return None;
         }
-        self.warned = Some(left);
-        self.say(match left {
-            1 => "One turn remains. Answer now, with what you have; do not call another tool.",
-            _ => {
-                "Three turns remain. Finish what matters most, leave your results in files where \
-                 they belong, and keep the last turn for your answer."
-            }
-        });
-        Some(left)
-    }
-}
-
-/// Cuts a stream into lines.
-#[derive(Debug, Default)]
-struct Lines {
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    fn push(&mut self, bytes: &[u8]) -> Vec<String> {
-        let mut lines = Vec::new();
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let room = LONGEST_LINE - self.rest.len();
-            self.rest.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.ends_with(b"\n") {
-                lines.extend(self.rest());
-            }
-        }
-        lines
-    }
-
-    fn rest(&mut self) -> Option<String> {
-        let line = std::mem::take(&mut self.rest);
-        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-        (!line.is_empty()).then_some(line)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_come_whole_however_they_were_cut() {
-        let mut lines = Lines::default();
-        assert!(lines.push(b"{\"a\":").is_empty());
-        assert_eq!(lines.push(b"1}\r\n\n{\"b\""), ["{\"a\":1}"]);
-        assert_eq!(lines.push(b":2}\nrest"), ["{\"b\":2}"]);
-        assert_eq!(lines.rest().as_deref(), Some("rest"));
-        assert_eq!(lines.rest(), None);
-    }
-
-    #[test]
-    fn a_line_without_an_end_is_bounded() {
-        let mut lines = Lines::default();
-        for _ in 0..=LONGEST_LINE / 65536 {
-            assert!(lines.push(&[b'x'; 65536]).is_empty());
-        }
-        let came = lines.push(b"y\n{}\n");
-        assert_eq!((came[0].len(), came[1].as_str()), (LONGEST_LINE, "{}"));
+        self.warned = Some(warning);
+        self.say(warning.text());
+        Some(warning)
     }
 }

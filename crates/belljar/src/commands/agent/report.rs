@@ -1,10 +1,10 @@
 //! What came of it: the answer, what it used, what it cost.
 
+use belljar_agent::program::Program;
 use belljar_model::Limits;
 use serde_json::{Value, json};
 
 use super::follow::Followed;
-use super::program::Description;
 use crate::limits;
 use crate::network::Traffic;
 use crate::output::{Printer, printable};
@@ -20,7 +20,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         let Followed { end, work, is_cut, .. } = &self.followed;
         let left_well = *is_cut || end.status() == 0;
         left_well && work.verdict.as_ref().is_some_and(|verdict| verdict.is_well)
@@ -36,12 +36,12 @@ impl Outcome {
         }
     }
 
-    fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         self.followed.work.verdict.as_ref().map_or("", |verdict| &verdict.text)
     }
 
     /// Why it did not end well.
-    fn why(&self) -> Option<String> {
+    pub(super) fn why(&self) -> Option<String> {
         if self.is_well() {
             return None;
         }
@@ -57,7 +57,7 @@ impl Outcome {
 
 /// Prints the answer, and then what it took.
 pub(super) fn report(
-    program: &Description,
+    program: &Program,
     outcome: &Outcome,
     traffic: &Traffic,
     printer: &Printer,
@@ -84,7 +84,7 @@ pub(super) fn report(
     Ok(())
 }
 
-fn summary(program: &Description, traffic: &Traffic, turns: u64, outcome: &Outcome) -> String {
+fn summary(program: &Program, traffic: &Traffic, turns: u64, outcome: &Outcome) -> String {
     let charge = &traffic.charge;
     let tokens = charge.input + charge.cache_read + charge.cache_write + charge.output;
     format!(
@@ -135,7 +135,7 @@ fn document(outcome: &Outcome, traffic: &Traffic, turns: u64) -> Value {
 }
 
 /// Exact, with as many places as it needs, two at least.
-fn dollars(nano: u64) -> String {
+pub(super) fn dollars(nano: u64) -> String {
     let text = format!("{}.{:09}", nano / 1_000_000_000, nano % 1_000_000_000);
     let least = text.len() - 7;
     let kept = text.trim_end_matches('0').len();
@@ -147,8 +147,8 @@ mod tests {
     use belljar_model::{End, EndReason, Usage};
     use belljar_node::Capture;
 
-    use super::super::dialect::{Dialect, Work};
     use super::*;
+    use belljar_agent::program::{ProgramDialect, ProgramWork};
 
     #[test]
     fn money_is_exact() {
@@ -159,9 +159,9 @@ mod tests {
     }
 
     fn outcome(lines: &[&str], reason: EndReason, exit_code: Option<i32>, is_cut: bool) -> Outcome {
-        let mut work = Work::default();
+        let mut work = ProgramWork::default();
         for line in lines {
-            work.read(Dialect::Claude, line);
+            work.read(ProgramDialect::Claude, line);
         }
         let end = End { reason, exit_code, signal: None, usage: Usage::default() };
         let stderr = Capture::new(100).finish();

@@ -2,12 +2,11 @@
 //!
 //! For people they go to standard error; standard output gets the answer alone.
 
+use belljar_agent::program::{Program, ProgramEvent};
 use belljar_model::units::format_size;
 use serde_json::{Value, json};
 
 use super::choose::Choice;
-use super::dialect::Event;
-use super::program::Description;
 use crate::output::Printer;
 use crate::session::Session;
 
@@ -30,7 +29,7 @@ impl Show {
     pub(super) fn started(
         &self,
         session: &Session,
-        program: &Description,
+        program: &Program,
         choice: &Choice,
     ) -> anyhow::Result<()> {
         let template = format!("{}@{}", session.template.name, session.template.version);
@@ -54,29 +53,29 @@ impl Show {
         Ok(())
     }
 
-    pub(super) fn event(&mut self, event: Event) -> anyhow::Result<()> {
+    pub(super) fn event(&mut self, event: ProgramEvent) -> anyhow::Result<()> {
         if self.printer.is_json() {
             return Ok(self.printer.data(serde_json::to_string(&event)?)?);
         }
-        if let Event::Raw { .. } | Event::Usage { .. } = event {
+        if let ProgramEvent::Raw { .. } | ProgramEvent::Usage { .. } = event {
             return Ok(());
         }
         if let Some(text) = self.held.take() {
             self.printer.note(text);
         }
         match event {
-            Event::Text { text } => self.held = Some(text),
-            Event::ToolCall { tool, input, .. } => {
+            ProgramEvent::Text { text } => self.held = Some(text),
+            ProgramEvent::ToolCall { tool, input, .. } => {
                 self.printer.note(format_args!("> {tool}: {}", short(&asked(&input), "  ")));
             }
-            Event::ToolResult { output, is_error, .. } => {
+            ProgramEvent::ToolResult { output, is_error, .. } => {
                 let mark = if is_error { "!" } else { "<" };
                 self.printer.note(format_args!("{mark} {}", short(&output, "  ")));
             }
-            Event::Warning { turns_left } => {
+            ProgramEvent::Warning { turns_left } => {
                 self.printer.note(format_args!("* warned: {turns_left} turns remain"));
             }
-            Event::Usage { .. } | Event::Raw { .. } => {}
+            ProgramEvent::Usage { .. } | ProgramEvent::Raw { .. } => {}
         }
         Ok(())
     }

@@ -49,6 +49,13 @@ impl Asking<'_> {
         let turns = budget.turns.or(Some(TURNS));
         let texts = recorded.and_then(|recorded| Texts::of(&recorded.prompt));
         let now = options.now.or(recorded.map(|recorded| recorded.now));
+        let mut network = attempt.network.clone();
+        if options.agent.kind().is_program() {
+            // Its requests come from the sandbox.
+            let operation = chosen.operation.iter().filter(|it| !network.operations.contains(it));
+            let operation: Vec<String> = operation.cloned().collect();
+            network.operations.extend(operation);
+        }
         let created = RunCreated {
             question: options.question.as_ref().map(ToString::to_string).unwrap_or_default(),
             datasets,
@@ -61,7 +68,7 @@ impl Asking<'_> {
             wish: Some(Wish {
                 template: self.template.clone(),
                 environment: attempt.environment,
-                network: Box::new(attempt.network.clone()),
+                network: Box::new(network),
                 brief: Box::new(brief),
                 operation: chosen.operation.clone(),
                 request: None,

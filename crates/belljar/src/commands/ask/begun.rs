@@ -1,6 +1,7 @@
 //! What a run was begun with: whoever goes on with it does not choose again.
 
 use anyhow::anyhow;
+use belljar_agent::program::program;
 use belljar_journal::{Address, Journal, RunView, read_all};
 use belljar_model::RunId;
 use belljar_runs::FixedRules;
@@ -74,7 +75,8 @@ impl Begun {
 
     pub(super) fn template(&self, options: &Ask) -> String {
         let asked = options.place.template.clone().or_else(|| self.template.clone());
-        asked.unwrap_or_else(|| TEMPLATE.to_owned())
+        let usual = program(options.agent.kind()).map_or(TEMPLATE, |program| program.template);
+        asked.unwrap_or_else(|| usual.to_owned())
     }
 
     /// What was asked for, and for the rest what the run was begun with.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use belljar_actions::{BudgetFile, RowQueue};
 use belljar_agent::Prices;
+use belljar_agent::program::program;
 use belljar_journal::event::Brief;
 use belljar_journal::{Address, Journal};
 use belljar_node::Gateway;
@@ -110,7 +111,11 @@ impl Chosen {
         brief: &Brief,
         (gateway, settings): (Option<Gateway>, Option<TempDir>),
     ) -> anyhow::Result<Self> {
-        let chosen = models.choose(choice.operation.as_deref(), choice.model.as_deref())?;
+        let (operation, model) = (choice.operation.as_deref(), choice.model.as_deref());
+        let chosen = match program(brief.agent) {
+            Some(program) => models.choose_speaking(program.speaks, operation, model)?,
+            None => models.choose(operation, model)?,
+        };
         models.check(&chosen, brief)?;
         let (provider, prices) = models.provider(run, chosen.operation.as_deref()).await?;
         let Choice { operation, model } = chosen;

@@ -159,7 +159,8 @@ impl Teller {
             | Body::LlmRequested(_)
             | Body::ToolIntended(_)
             | Body::ToolStarted(_)
-            | Body::SnapshotTaken(_) => return None,
+            | Body::SnapshotTaken(_)
+            | Body::SessionSaved(_) => return None,
             Body::Unknown(unknown) => format!("{} (event of a newer version)", unknown.kind),
         })
     }

@@ -21,6 +21,7 @@ pub(in crate::v1) async fn token(
 ) -> Result<(StatusCode, Json<api::Token>), Failure> {
     let approvals = tool_approvals(asked.approvals, asked.approval_seconds)
         .map_err(|error| Problem::invalid(error.to_string()))?;
+    let renews = asked.renew_seconds.map(|seconds| small(seconds.get()));
     let wish = TokenWish {
         operations: asked.operations.into_iter().map(String::from).collect(),
         seconds: asked.seconds.map(|seconds| small(seconds.get())),
@@ -34,6 +35,11 @@ pub(in crate::v1) async fn token(
         approvals,
     };
     actions.allow_token(&tenant, &id, &caps, &wish.operations)?;
+    if let Some(seconds) = renews {
+        // Those of the sandbox may be for any of its operations.
+        actions.allow_token(&tenant, &id, &caps, &[])?;
+        actions.renew_tokens(&tenant, &id, seconds).await?;
+    }
     let Minted { token, expires, paths } = actions.mint_token(&tenant, &id, wish).await?;
     let made = api::Token {
         token,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// How a program tells what it does: one JSON document a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub enum ProgramDialect {
     Claude,
     Codex,
 }
@@ -16,7 +16,7 @@ pub(super) enum Dialect {
 /// What happened, whichever program it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Event {
+pub enum ProgramEvent {
     /// What the model says.
     Text {
         text: String,
@@ -50,10 +50,12 @@ pub(super) enum Event {
 
 /// What is known of the work so far.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub struct ProgramWork {
     /// Answers of the model, where the program tells them apart.
-    pub(super) turns: u32,
-    pub(super) verdict: Option<Verdict>,
+    pub turns: u32,
+    pub verdict: Option<Verdict>,
+    /// The program's own name of its session, by which it can be resumed.
+    pub session: Option<String>,
     /// The answer that is being told.
     message: Option<String>,
     last_text: String,
@@ -62,30 +64,37 @@ pub(super) struct Work {
 
 /// How the program says that it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) is_well: bool,
-    pub(super) text: String,
+pub struct Verdict {
+    pub is_well: bool,
+    pub text: String,
     /// Why not, if not.
-    pub(super) why: Option<String>,
+    pub why: Option<String>,
 }
 
-impl Work {
+impl ProgramWork {
     /// Takes one line.
-    pub(super) fn read(&mut self, dialect: Dialect, line: &str) -> Vec<Event> {
+    pub fn read(&mut self, dialect: ProgramDialect, line: &str) -> Vec<ProgramEvent> {
         let Ok(event) = serde_json::from_str::<Value>(line) else {
-            return vec![Event::Raw { event: json!({ "line": line }) }];
+            return vec![ProgramEvent::Raw { event: json!({ "line": line }) }];
         };
+        let session = match dialect {
+            ProgramDialect::Claude => &event["session_id"],
+            ProgramDialect::Codex => &event["thread_id"],
+        };
+        if let Some(session) = session.as_str().filter(|name| is_session(name)) {
+            self.session = Some(session.to_owned());
+        }
         let mut events = match dialect {
-            Dialect::Claude => self.claude(&event),
-            Dialect::Codex => self.codex(&event),
+            ProgramDialect::Claude => self.claude(&event),
+            ProgramDialect::Codex => self.codex(&event),
         };
         if events.is_empty() {
-            events.push(Event::Raw { event });
+            events.push(ProgramEvent::Raw { event });
         }
         events
     }
 
-    fn claude(&mut self, event: &Value) -> Vec<Event> {
+    fn claude(&mut self, event: &Value) -> Vec<ProgramEvent> {
         let blocks = event["message"]["content"].as_array().map_or(&[][..], Vec::as_slice);
         match event["type"].as_str() {
             Some("assistant") => {
@@ -117,13 +126,13 @@ impl Work {
         }
     }
 
-    fn codex(&mut self, event: &Value) -> Vec<Event> {
+    fn codex(&mut self, event: &Value) -> Vec<ProgramEvent> {
         let item = &event["item"];
         let kind = item["type"].as_str();
         match (event["type"].as_str(), kind) {
             (Some("item.completed"), Some("agent_message")) => {
                 self.last_text = text(&item["text"]);
-                vec![Event::Text { text: self.last_text.clone() }]
+                vec![ProgramEvent::Text { text: self.last_text.clone() }]
             }
             (Some("item.started"), Some("command_execution" | "mcp_tool_call")) => {
                 vec![codex_call(item)]
@@ -131,19 +140,19 @@ impl Work {
             (Some("item.completed"), Some("command_execution")) => {
                 let is_error = item["exit_code"].as_i64() != Some(0);
                 let output = text(&item["aggregated_output"]);
-                vec![Event::ToolResult { id: text(&item["id"]), output, is_error }]
+                vec![ProgramEvent::ToolResult { id: text(&item["id"]), output, is_error }]
             }
             // It is told once, when it is done.
             (Some("item.completed"), Some("file_change")) => {
                 let is_error = item["status"].as_str() == Some("failed");
                 let id = text(&item["id"]);
-                let result = Event::ToolResult { id, output: String::new(), is_error };
+                let result = ProgramEvent::ToolResult { id, output: String::new(), is_error };
                 vec![codex_call(item), result]
             }
             (Some("item.completed"), Some("mcp_tool_call")) => {
                 let is_error = item["status"].as_str() == Some("failed");
                 let output = item["result"].to_string();
-                vec![Event::ToolResult { id: text(&item["id"]), output, is_error }]
+                vec![ProgramEvent::ToolResult { id: text(&item["id"]), output, is_error }]
             }
             (Some("turn.completed"), _) => {
                 let text = self.last_text.clone();
@@ -166,15 +175,21 @@ impl Work {
     }
 
     /// Why it failed, where it said no more than that.
-    pub(super) fn last_error(&self) -> Option<&str> {
+    pub fn last_error(&self) -> Option<&str> {
         self.last_error.as_deref()
     }
 }
 
-fn claude_said(block: &Value) -> Option<Event> {
+/// Returns true if a text can be the name of a session. It becomes an argument of the program.
+fn is_session(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=128).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('-')
+}
+
+fn claude_said(block: &Value) -> Option<ProgramEvent> {
     match block["type"].as_str()? {
-        "text" => Some(Event::Text { text: text(&block["text"]) }),
-        "tool_use" => Some(Event::ToolCall {
+        "text" => Some(ProgramEvent::Text { text: text(&block["text"]) }),
+        "tool_use" => Some(ProgramEvent::ToolCall {
             id: text(&block["id"]),
             tool: text(&block["name"]),
             input: block["input"].clone(),
@@ -183,21 +198,21 @@ fn claude_said(block: &Value) -> Option<Event> {
     }
 }
 
-fn claude_result(block: &Value) -> Option<Event> {
-    (block["type"] == "tool_result").then(|| Event::ToolResult {
+fn claude_result(block: &Value) -> Option<ProgramEvent> {
+    (block["type"] == "tool_result").then(|| ProgramEvent::ToolResult {
         id: text(&block["tool_use_id"]),
         output: text(&block["content"]),
         is_error: block["is_error"].as_bool().unwrap_or(false),
     })
 }
 
-fn codex_call(item: &Value) -> Event {
+fn codex_call(item: &Value) -> ProgramEvent {
     let (tool, input) = match item["type"].as_str() {
         Some("command_execution") => ("shell", json!({ "command": item["command"] })),
         Some("file_change") => ("file_change", json!({ "changes": item["changes"] })),
         _ => (item["tool"].as_str().unwrap_or("tool"), item["arguments"].clone()),
     };
-    Event::ToolCall { id: text(&item["id"]), tool: tool.to_owned(), input }
+    ProgramEvent::ToolCall { id: text(&item["id"]), tool: tool.to_owned(), input }
 }
 
 /// Text, or the texts of a list of blocks.
@@ -214,10 +229,10 @@ fn text(value: &Value) -> String {
 }
 
 /// Both ways of counting: one provider's input holds what the cache held.
-fn usage(usage: &Value) -> Event {
+fn usage(usage: &Value) -> ProgramEvent {
     let count = |name: &str| usage[name].as_u64().unwrap_or(0);
     let cached = count("cached_input_tokens");
-    Event::Usage {
+    ProgramEvent::Usage {
         input: count("input_tokens").saturating_sub(cached),
         cache_read: count("cache_read_input_tokens") + cached,
         cache_write: count("cache_creation_input_tokens"),

@@ -1,12 +1,12 @@
 use super::*;
 
-fn read(dialect: Dialect, lines: &[&str]) -> (Work, Vec<Event>) {
-    let mut work = Work::default();
+fn read(dialect: ProgramDialect, lines: &[&str]) -> (ProgramWork, Vec<ProgramEvent>) {
+    let mut work = ProgramWork::default();
     let events = lines.iter().flat_map(|line| work.read(dialect, line)).collect();
     (work, events)
 }
 
-fn kinds(events: &[Event]) -> Vec<String> {
+fn kinds(events: &[ProgramEvent]) -> Vec<String> {
     let kind = |event| serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned();
     events.iter().map(kind).collect()
 }
@@ -14,7 +14,7 @@ fn kinds(events: &[Event]) -> Vec<String> {
 #[test]
 fn claude_tells_a_call_and_an_answer() {
     let (work, events) = read(
-        Dialect::Claude,
+        ProgramDialect::Claude,
         &[
             r#"{"type":"system","subtype":"init","model":"m"}"#,
             r#"{"type":"assistant","message":{"id":"a","content":[{"type":"text","text":"Look."}]}}"#,
@@ -28,15 +28,16 @@ fn claude_tells_a_call_and_an_answer() {
     assert_eq!(work.turns, 2);
     let done = Verdict { is_well: true, text: "Done.".into(), why: None };
     assert_eq!(work.verdict, Some(done));
-    let usage = Event::Usage { input: 3, cache_read: 2, cache_write: 0, output: 1 };
+    let usage = ProgramEvent::Usage { input: 3, cache_read: 2, cache_write: 0, output: 1 };
     assert_eq!(events.last(), Some(&usage));
-    let result = Event::ToolResult { id: "t".into(), output: "file".into(), is_error: false };
+    let result =
+        ProgramEvent::ToolResult { id: "t".into(), output: "file".into(), is_error: false };
     assert_eq!(events[3], result);
 }
 
 #[test]
 fn claudes_success_is_not_believed() {
-    let verdict = |line: &str| read(Dialect::Claude, &[line]).0.verdict.unwrap();
+    let verdict = |line: &str| read(ProgramDialect::Claude, &[line]).0.verdict.unwrap();
     let failed = verdict(
         r#"{"type":"result","subtype":"success","is_error":true,"terminal_reason":"api_error","result":"API Error: 402"}"#,
     );
@@ -52,7 +53,7 @@ fn claudes_success_is_not_believed() {
 #[test]
 fn answers_of_helpers_are_not_turns() {
     let (work, _) = read(
-        Dialect::Claude,
+        ProgramDialect::Claude,
         &[
             r#"{"type":"assistant","message":{"id":"a","content":[]}}"#,
             r#"{"type":"assistant","parent_tool_use_id":"t","message":{"id":"x","content":[]}}"#,
@@ -65,7 +66,7 @@ fn answers_of_helpers_are_not_turns() {
 #[test]
 fn codex_tells_a_call_and_an_answer() {
     let (work, events) = read(
-        Dialect::Codex,
+        ProgramDialect::Codex,
         &[
             r#"{"type":"thread.started","thread_id":"x"}"#,
             r#"{"type":"turn.started"}"#,
@@ -80,14 +81,14 @@ fn codex_tells_a_call_and_an_answer() {
         work.verdict.map(|verdict| (verdict.is_well, verdict.text)),
         Some((true, "Done.".into()))
     );
-    let usage = Event::Usage { input: 6, cache_read: 4, cache_write: 0, output: 2 };
+    let usage = ProgramEvent::Usage { input: 6, cache_read: 4, cache_write: 0, output: 2 };
     assert_eq!(events.last(), Some(&usage));
 }
 
 #[test]
 fn codex_tells_why_it_failed() {
     let (work, _) = read(
-        Dialect::Codex,
+        ProgramDialect::Codex,
         &[
             r#"{"type":"error","message":"Quota exceeded."}"#,
             r#"{"type":"turn.failed","error":{"message":"Quota exceeded."}}"#,
@@ -100,11 +101,24 @@ fn codex_tells_why_it_failed() {
 
 #[test]
 fn what_is_no_event_is_kept_as_it_came() {
-    for dialect in [Dialect::Claude, Dialect::Codex] {
+    for dialect in [ProgramDialect::Claude, ProgramDialect::Codex] {
         for line in ["", "no json", "[1]", "7", r#"{"type":9}"#, r#"{"type":"item.completed"}"#] {
             let (work, events) = read(dialect, &[line]);
             assert_eq!(kinds(&events), ["raw"], "{line}");
             assert!(work.verdict.is_none());
         }
+    }
+}
+
+#[test]
+fn sessions_have_names_that_can_be_arguments() {
+    let session = |dialect, line: &str| read(dialect, &[line]).0.session;
+    let claude = r#"{"type":"system","subtype":"init","session_id":"0d1e-2f"}"#;
+    assert_eq!(session(ProgramDialect::Claude, claude).as_deref(), Some("0d1e-2f"));
+    let codex = r#"{"type":"thread.started","thread_id":"0199a213-81c0"}"#;
+    assert_eq!(session(ProgramDialect::Codex, codex).as_deref(), Some("0199a213-81c0"));
+    for wrong in ["--help", "", "a b", "a/../b"] {
+        let line = serde_json::json!({ "type": "system", "session_id": wrong }).to_string();
+        assert_eq!(session(ProgramDialect::Claude, &line), None, "{wrong:?}");
     }
 }

@@ -3,32 +3,38 @@
 
 use std::borrow::Cow;
 
-use super::dialect::Dialect;
-use crate::cli::Program;
+use belljar_pipeline::AgentKind;
+
+use super::dialect::ProgramDialect;
+
+/// The gateway, as programs of a sandbox reach it.
+pub const GATEWAY: &str = "http://127.0.0.1:3128";
 
 /// In `argv` and `env`, `{task}`, `{model}`, `{turns}` and `{gateway}` stand for
 /// what is known when the program starts.
 #[derive(Debug)]
-pub(super) struct Description {
-    pub(super) name: &'static str,
+pub struct Program {
+    pub name: &'static str,
     /// Also the recipe that it is built from.
-    pub(super) template: &'static str,
+    pub template: &'static str,
     /// What it speaks to models, as the gateway's configuration calls it.
-    pub(super) speaks: &'static str,
-    pub(super) argv: &'static [&'static str],
+    pub speaks: &'static str,
+    pub argv: &'static [&'static str],
     /// Beside those by which every client finds the gateway.
-    pub(super) env: &'static [(&'static str, &'static str)],
-    pub(super) events: Dialect,
-    pub(super) task: Task,
-    pub(super) turns: Turns,
+    pub env: &'static [(&'static str, &'static str)],
+    pub events: ProgramDialect,
+    pub task: Task,
+    pub turns: Turns,
+    /// Arguments that resume a session, `{session}`. They come before `--`.
+    pub resume: &'static [&'static str],
     /// Where it keeps what is nobody's result, below home and the temporary
     /// directory.
-    pub(super) own_files: &'static [&'static str],
+    pub own_files: &'static [&'static str],
 }
 
 /// How the task is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub enum Task {
     Argument,
     /// As a message on standard input, which stays open for more of them.
     Message,
@@ -36,14 +42,14 @@ pub(super) enum Task {
 
 /// Who counts turns.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Turns {
+pub enum Turns {
     /// The program, with these arguments.
     Arguments(&'static [&'static str]),
     /// The gateway: so many requests, and no more.
     Requests,
 }
 
-static CLAUDE_CODE: Description = Description {
+static CLAUDE_CODE: Program = Program {
     name: "claude-code",
     template: "claude-code",
     speaks: "anthropic-messages",
@@ -71,13 +77,14 @@ static CLAUDE_CODE: Description = Description {
         ("ANTHROPIC_DEFAULT_SONNET_MODEL", "{model}"),
         ("ANTHROPIC_DEFAULT_OPUS_MODEL", "{model}"),
     ],
-    events: Dialect::Claude,
+    events: ProgramDialect::Claude,
     task: Task::Message,
     turns: Turns::Arguments(&["--max-turns", "{turns}"]),
+    resume: &["--resume", "{session}"],
     own_files: &["/home/user/.claude", "/home/user/.cache", "/home/user/.npm", "/tmp/claude-"],
 };
 
-static CODEX: Description = Description {
+static CODEX: Program = Program {
     name: "codex",
     template: "codex",
     speaks: "openai-responses",
@@ -102,43 +109,53 @@ static CODEX: Description = Description {
         "{task}",
     ],
     env: &[],
-    events: Dialect::Codex,
+    events: ProgramDialect::Codex,
     task: Task::Argument,
     turns: Turns::Requests,
+    resume: &["resume", "{session}"],
     own_files: &["/home/user/.codex", "/home/user/.cache", "/tmp/codex-"],
 };
 
 /// What stands in for the names in braces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
-    pub(super) task: &'a str,
-    pub(super) model: &'a str,
-    pub(super) gateway: &'a str,
-    pub(super) turns: Option<u32>,
+pub struct Known<'a> {
+    pub task: &'a str,
+    pub model: &'a str,
+    pub gateway: &'a str,
+    pub turns: Option<u32>,
+    /// The session to resume; none: a new one.
+    pub session: Option<&'a str>,
 }
 
-pub(super) fn description(program: Program) -> &'static Description {
-    match program {
-        Program::ClaudeCode => &CLAUDE_CODE,
-        Program::Codex => &CODEX,
+/// The program of an agent; none: the agent is no published program.
+pub fn program(agent: AgentKind) -> Option<&'static Program> {
+    match agent {
+        AgentKind::ClaudeCode => Some(&CLAUDE_CODE),
+        AgentKind::Codex => Some(&CODEX),
+        AgentKind::React | AgentKind::Pipeline | AgentKind::Executor => None,
     }
 }
 
-impl Description {
-    pub(super) fn argv(&self, known: &Known<'_>) -> Vec<String> {
-        let mut argv: Vec<String> = self.argv.iter().map(|word| known.fill(word)).collect();
+impl Program {
+    pub fn argv(&self, known: &Known<'_>) -> Vec<String> {
+        let mut words = self.argv.to_vec();
+        if known.session.is_some() {
+            let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+            drop(words.splice(at..at, self.resume.iter().copied()));
+        }
+        let mut argv: Vec<String> = words.into_iter().map(|word| known.fill(word)).collect();
         if let (Turns::Arguments(words), Some(_)) = (self.turns, known.turns) {
             argv.extend(words.iter().map(|word| known.fill(word)));
         }
         argv
     }
 
-    pub(super) fn env(&self, known: &Known<'_>) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn env(&self, known: &Known<'_>) -> impl Iterator<Item = (&'static str, String)> {
         self.env.iter().map(|(name, value)| (*name, known.fill(value)))
     }
 
     /// Whether a file that was left behind is the program's own.
-    pub(super) fn owns(&self, path: &str) -> bool {
+    pub fn owns(&self, path: &str) -> bool {
         self.own_files.iter().any(|start| path.starts_with(start))
     }
 }
@@ -152,6 +169,7 @@ impl Known<'_> {
             ("{model}", self.model),
             ("{gateway}", self.gateway),
             ("{turns}", &*turns),
+            ("{session}", self.session.unwrap_or_default()),
         ];
         match known.iter().find(|(name, _)| word.contains(name)) {
             Some((name, value)) => word.replace(name, value),
@@ -169,6 +187,7 @@ mod tests {
         model: "m",
         gateway: "http://127.0.0.1:3128",
         turns: Some(7),
+        session: None,
     };
 
     #[test]
@@ -188,9 +207,20 @@ mod tests {
     }
 
     #[test]
-    fn every_program_has_a_recipe() {
-        for program in [&CLAUDE_CODE, &CODEX] {
-            assert!(belljar_template::catalog::text(program.template).is_some());
+    fn a_session_is_resumed_before_the_task() {
+        let resumed = Known { session: Some("s-1"), ..KNOWN };
+        let codex = CODEX.argv(&resumed);
+        assert_eq!(codex[codex.len() - 4..], ["resume", "s-1", "--", "--help {model}"]);
+        let claude = CLAUDE_CODE.argv(&resumed);
+        assert_eq!(claude[claude.len() - 4..], ["--resume", "s-1", "--max-turns", "7"]);
+        assert!(!CODEX.argv(&KNOWN).contains(&"resume".to_owned()));
+    }
+
+    #[test]
+    fn agents_that_are_programs_have_one() {
+        for agent in AgentKind::ALL {
+            assert_eq!(program(agent).is_some(), agent.is_program(), "{agent}");
+            assert!(program(agent).is_none_or(|program| program.name == agent.as_str()));
         }
     }
 }

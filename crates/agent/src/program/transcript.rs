@@ -1,0 +1,196 @@
+//! Turns, calls and results, as a journal has them, out of a program's events.
+//!
+//! Pure, and the same for the same lines: a worker that takes over hears the program from its
+//! beginning, and finds everything that is written already under the same turns and ids.
+
+use std::collections::BTreeMap;
+
+use belljar_journal::event::{Block, CallRef};
+use serde_json::Value;
+
+use super::{Line, ProgramDialect, ProgramEvent, ProgramWork};
+
+/// The ends of an answer.
+const CALLS: &str = "tool_use";
+const ENDS: &str = "end_turn";
+
+/// A thing to write down.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// The model calls a tool. Its turn is not over.
+    Call {
+        call: CallRef,
+        tool: String,
+        input: Value,
+    },
+    /// A turn is over: all that the model said and called in it.
+    Turn {
+        turn: u32,
+        blocks: Vec<Block>,
+        stop: &'static str,
+    },
+    Result {
+        call: CallRef,
+        output: String,
+        is_error: bool,
+    },
+}
+
+/// The work of a program so far.
+#[derive(Debug)]
+pub struct Transcript {
+    dialect: ProgramDialect,
+    pub work: ProgramWork,
+    /// The last turn that is over.
+    turn: u32,
+    blocks: Vec<Block>,
+    /// The turns of calls.
+    calls: BTreeMap<String, u32>,
+}
+
+impl Transcript {
+    /// Of a program that begins after so many turns of its run.
+    pub fn after(turns: u32, dialect: ProgramDialect) -> Self {
+        let (work, blocks, calls) = (ProgramWork::default(), Vec::new(), BTreeMap::new());
+        Self { dialect, work, turn: turns, blocks, calls }
+    }
+
+    /// The turn that is under way, or the last one.
+    pub fn turn(&self) -> u32 {
+        self.turn + u32::from(!self.blocks.is_empty())
+    }
+
+    /// Takes one line. What comes after the result is no part of the work.
+    pub fn read(&mut self, line: &Line) -> Vec<Note> {
+        if self.work.verdict.is_some() {
+            return Vec::new();
+        }
+        let before = self.work.turns;
+        let events = self.work.read(self.dialect, &line.text);
+        let mut notes = Vec::new();
+        if self.work.turns > before {
+            notes.extend(self.end_turn());
+        }
+        for event in events {
+            self.take(event, &mut notes);
+        }
+        if self.work.verdict.is_some() {
+            notes.extend(self.end_turn());
+        }
+        notes
+    }
+
+    /// The turn that was under way when the program ended.
+    pub fn end_turn(&mut self) -> Option<Note> {
+        if self.blocks.is_empty() {
+            return None;
+        }
+        self.turn += 1;
+        let blocks = std::mem::take(&mut self.blocks);
+        let has_calls = blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+        let stop = if has_calls { CALLS } else { ENDS };
+        Some(Note::Turn { turn: self.turn, blocks, stop })
+    }
+
+    fn take(&mut self, event: ProgramEvent, notes: &mut Vec<Note>) {
+        match event {
+            ProgramEvent::Text { text } => self.blocks.push(Block::Text { text }),
+            ProgramEvent::ToolCall { id, tool, input } => {
+                let turn = self.turn + 1;
+                self.calls.insert(id.clone(), turn);
+                let block =
+                    Block::ToolUse { id: id.clone(), name: tool.clone(), input: input.clone() };
+                self.blocks.push(block);
+                notes.push(Note::Call { call: CallRef { turn, id }, tool, input });
+            }
+            ProgramEvent::ToolResult { id, output, is_error } => {
+                notes.extend(self.end_turn());
+                let turn = self.calls.get(&id).copied().unwrap_or(self.turn.max(1));
+                notes.push(Note::Result { call: CallRef { turn, id }, output, is_error });
+            }
+            ProgramEvent::Usage { .. }
+            | ProgramEvent::Warning { .. }
+            | ProgramEvent::Raw { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notes(dialect: ProgramDialect, after: u32, lines: &[&str]) -> (Transcript, Vec<Note>) {
+        let mut transcript = Transcript::after(after, dialect);
+        let mut notes = Vec::new();
+        for (offset, text) in lines.iter().enumerate() {
+            let line = Line { offset: offset as u64, text: (*text).to_owned() };
+            notes.extend(transcript.read(&line));
+        }
+        (transcript, notes)
+    }
+
+    fn named(notes: &[Note]) -> Vec<String> {
+        let name = |note: &Note| match note {
+            Note::Call { call, tool, .. } => format!("call {} {tool} in {}", call.id, call.turn),
+            Note::Turn { turn, blocks, stop } => format!("turn {turn}: {} {stop}", blocks.len()),
+            Note::Result { call, output, is_error } => {
+                format!("result {} in {}: {output} {is_error}", call.id, call.turn)
+            }
+        };
+        notes.iter().map(name).collect()
+    }
+
+    const CLAUDE: &[&str] = &[
+        r#"{"type":"system","subtype":"init","session_id":"s-1"}"#,
+        r#"{"type":"assistant","message":{"id":"a","content":[{"type":"text","text":"Look."}]}}"#,
+        r#"{"type":"assistant","message":{"id":"a","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#,
+        r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"file"}]}}"#,
+        r#"{"type":"assistant","message":{"id":"b","content":[{"type":"text","text":"Done."}]}}"#,
+        r#"{"type":"result","is_error":false,"terminal_reason":"completed","result":"Done."}"#,
+        r#"{"type":"assistant","message":{"id":"c","content":[{"type":"text","text":"More."}]}}"#,
+    ];
+
+    #[test]
+    fn a_turn_of_claude_is_one_answer_in_pieces() {
+        let (transcript, notes) = notes(ProgramDialect::Claude, 4, CLAUDE);
+        let told = [
+            "call t Bash in 5",
+            "turn 5: 2 tool_use",
+            "result t in 5: file false",
+            "turn 6: 1 end_turn",
+        ];
+        assert_eq!(named(&notes), told);
+        assert_eq!((transcript.turn(), transcript.work.session.as_deref()), (6, Some("s-1")));
+    }
+
+    #[test]
+    fn a_turn_of_codex_ends_with_the_result_of_its_call() {
+        let lines = [
+            r#"{"type":"thread.started","thread_id":"t-1"}"#,
+            r#"{"type":"item.completed","item":{"id":"0","type":"agent_message","text":"Look."}}"#,
+            r#"{"type":"item.started","item":{"id":"1","type":"command_execution","command":"ls"}}"#,
+            r#"{"type":"item.completed","item":{"id":"1","type":"command_execution","exit_code":2,"aggregated_output":"no"}}"#,
+            r#"{"type":"item.completed","item":{"id":"2","type":"agent_message","text":"Done."}}"#,
+            r#"{"type":"turn.completed","usage":{}}"#,
+        ];
+        let (transcript, notes) = notes(ProgramDialect::Codex, 0, &lines);
+        let told = [
+            "call 1 shell in 1",
+            "turn 1: 2 tool_use",
+            "result 1 in 1: no true",
+            "turn 2: 1 end_turn",
+        ];
+        assert_eq!(named(&notes), told);
+        assert!(transcript.work.verdict.is_some_and(|verdict| verdict.is_well));
+    }
+
+    #[test]
+    fn a_turn_that_is_cut_off_is_kept() {
+        let (mut transcript, notes) = notes(ProgramDialect::Claude, 0, &CLAUDE[..3]);
+        assert_eq!(named(&notes), ["call t Bash in 1"]);
+        assert_eq!(transcript.turn(), 1);
+        let last: Vec<Note> = transcript.end_turn().into_iter().collect();
+        assert_eq!(named(&last), ["turn 1: 2 tool_use"]);
+        assert_eq!(transcript.end_turn(), None);
+    }
+}
