@@ -49,8 +49,8 @@ pub use tool::{
 /// 3 brought its network access, the brief of its model, recordings, deviations, steps, breakpoints
 /// and questions to humans: an older worker would give it no network, not follow its brief, or go on
 /// where it has to wait. 4 brought agents other than the model with its tools: an older worker would
-/// take a pipeline for such a run. 5 brought approvals of tool calls: an older worker would make the
-/// calls without asking, and agents that are published programs.
+/// take a pipeline for such a run. 5 brought agents that are published programs, and approvals of
+/// tool calls: an older worker would make the calls without asking.
 pub const FORMAT: u32 = 5;
 
 /// One line of a transcript.

@@ -263,7 +263,8 @@ async fn refused(client: &Client, holder: &str) -> anyhow::Result<()> {
 
 /// Nor can a key take a token for it from a sandbox that another key made.
 async fn refused_token(client: &Client, path: &str) -> anyhow::Result<()> {
-    for wish in [json!({}), json!({ "operations": ["admin"] })] {
+    let renewal = json!({ "operations": ["echo"], "renew_seconds": 60 });
+    for wish in [json!({}), json!({ "operations": ["admin"] }), renewal] {
         let code = client.json("POST", path, &wish).await?.expect(422)?.code()?;
         ensure!(code == "operation_not_allowed", "a token: {code}");
     }

@@ -25,7 +25,8 @@ of a scope stands for a key with only that scope.
 - A cap on operations of a tenant or of a key (`belljar admin tenant put --operations`, `key add --operations`) bounds
   which gateway operations `POST /v1/sandboxes`, `POST /v1/runs` and `POST /v1/sandboxes/{sandbox}/tokens` may name, for
   every scope: 422, `operation_not_allowed`. It also bounds which runs a key may retry and steer: all operations of the run
-  and of its model must be allowed. A pause and a cancellation need none.
+  and of its model must be allowed. A pause and a cancellation need none. `renew_seconds` of a token needs
+  all operations of the sandbox.
 - Files, processes and ports of a sandbox need the sandbox's own token, unless the sandbox is public. Signed links and
   upload links carry their own permission. They are not in this table.
 - A sandbox's own token (`X-Access-Token`, without a key) also opens `calls`, `contexts` and `files` of that sandbox
