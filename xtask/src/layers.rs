@@ -197,6 +197,12 @@ pub(crate) const TABLE: &[Row] = &[
     ),
     row(Layer::Mechanisms, "telemetry", "the same tracing and metrics set-up for every role", &[]),
     row(
+        Layer::Mechanisms,
+        "console",
+        "the web console: embedded files, and responses with them; no I/O",
+        &[],
+    ),
+    row(
         Layer::Services,
         "guest",
         "pid 1 of every sandbox: runs calls, moves files",
@@ -235,6 +241,7 @@ pub(crate) const TABLE: &[Row] = &[
             "identity",
             "telemetry",
             "fault",
+            "console",
         ],
     ),
     row(
@@ -313,6 +320,7 @@ pub(crate) const TABLE: &[Row] = &[
             "webhooks",
             "workflow",
             "telemetry",
+            "console",
         ],
     ),
     row(
@@ -341,6 +349,7 @@ pub(crate) const TABLE: &[Row] = &[
             "report",
             "client",
             "telemetry",
+            "console",
             "node",
             "actions",
             "server",

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
+use belljar_console::Console;
 use belljar_identity::{Connector, PublicKey, TlsConfigError};
 use belljar_listen::{Doors, Listener, Settings as Bounds};
 use belljar_model::{KnownBudgets, NodeNumber};
@@ -80,6 +81,7 @@ struct Inner {
     runs: OnceLock<TenantService>,
     webhooks: OnceLock<TenantService>,
     workflows: OnceLock<TenantService>,
+    console: OnceLock<Console>,
     /// Of requests that have no key: those of runs that are worked on here.
     tenants: KnownTenants,
     /// The limits of the nodes' budgets; none: those that nodes claim are used.
@@ -124,6 +126,7 @@ impl Control {
             webhooks: OnceLock::new(),
             workflows: OnceLock::new(),
             known_budgets: OnceLock::new(),
+            console: OnceLock::new(),
             node_places: NodePlaces::default(),
             learned: tokio::sync::Mutex::default(),
         })))
@@ -232,6 +235,15 @@ impl Control {
 
     pub(crate) fn turns(&self) -> &Turns {
         &self.0.turns
+    }
+
+    /// Has this replica serve the console. Only the first one counts.
+    pub fn offer_console(&self, console: Console) {
+        let _ = self.0.console.set(console);
+    }
+
+    pub(crate) fn console(&self) -> Option<Console> {
+        self.0.console.get().copied()
     }
 
     pub(crate) fn runs(&self) -> Option<&TenantService> {

@@ -65,6 +65,7 @@ fn pattern(request: &Request<Body>) -> &'static str {
         To::Node(_) => "node",
         To::Link => "/files",
         To::Public => "public",
+        To::Console => belljar_console::ROOT,
         To::Keyed | To::Inside(_) => known(path).unwrap_or("other"),
         To::Nobody => "unauthenticated",
     }

@@ -59,6 +59,11 @@ impl Refusal {
             .hint("send a key as X-API-Key or as Authorization: Bearer")
     }
 
+    pub(crate) fn no_route() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "route_not_found", "there is no such path")
+            .hint("GET /v1/openapi.json lists all routes")
+    }
+
     pub(crate) fn invalid_host(error: HostError) -> Self {
         tracing::debug!(%error, "request refused: invalid host");
         Self::new(StatusCode::BAD_REQUEST, "invalid_host", error.to_string())

@@ -32,6 +32,8 @@ pub(crate) enum To {
     Link,
     /// For everybody, the same on every node.
     Public,
+    /// Files of the console, which control itself has.
+    Console,
     /// With a key.
     Keyed,
     Nobody,
@@ -70,6 +72,10 @@ async fn answer_to(
         To::Node(node) => passed(control.forward(node, request).await, surface),
         To::Link => link(control, request).await,
         To::Public => anywhere(control, request).await,
+        To::Console => match control.console() {
+            Some(console) => console.answer(&request).map(Body::new),
+            None => Refusal::no_route().into_response(Surface::Own),
+        },
         To::Keyed => crate::keyed::answer(control, surface, request).await,
         To::Nobody => Refusal::unauthenticated().into_response(surface),
     }
@@ -90,6 +96,7 @@ pub(crate) fn to(request: &Request<Body>) -> To {
         "/health" | "/v1/health" if named.is_none() => return To::Health,
         "/" | "/docs" | "/v1/openapi.json" if named.is_none() => return To::Public,
         "/v1/ready" if named.is_none() => return To::Ready,
+        path if belljar_console::is_console(path) && named.is_none() => return To::Console,
         _ => {}
     }
     let ours = path.starts_with("/v1/") && named.is_none();
@@ -254,6 +261,19 @@ mod tests {
         }
         assert_eq!(went("/files", &[("e2b-sandbox-id", id)]), To::Sandbox(id.into()));
         assert_eq!(went("/v1/chat", &[("e2b-sandbox-id", id)]), To::Sandbox(id.into()));
+    }
+
+    #[test]
+    fn the_console_is_on_the_hosts_of_no_sandbox() {
+        let id = "aaefghijklmnopqrstuvwxyz23";
+        let host = format!("8080-{id}.example.com");
+        for path in ["/console", "/console/", "/console/assets/a.js", "/console/runs?a=b"] {
+            assert_eq!(went(path, &[("host", "api.example.com")]), To::Console, "{path}");
+            assert_eq!(went(path, &[("x-api-key", "k")]), To::Console, "{path}");
+            assert_eq!(went(path, &[("host", &host)]), To::Sandbox(id.into()), "{path}");
+            assert_eq!(went(path, &[("e2b-sandbox-id", id)]), To::Sandbox(id.into()), "{path}");
+        }
+        assert_eq!(went("/consoles", &[]), To::Nobody);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //!   this process ─► inside ─────────────┐
 //!   plain ports ─┐                      ├─► v1 (ours): /v1, /docs
 //!                ├─► limits ─► route ─┬─┘
-//!   TLS port ────┘                    └─► belljar-e2b: everything else
+//!   TLS port ────┘                    ├─► belljar-console: /console
+//!                                     └─► belljar-e2b: everything else
 //! ```
 //!
 //! A port serves everything; which port a client uses is a matter of its own

@@ -5,8 +5,10 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use belljar_actions::{Actions, PageKeys};
 use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
+use belljar_console::Console;
 use belljar_e2b::{E2b, Target};
 use belljar_listen::{HostError, host};
+use belljar_telemetry::Route;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode};
 use tower::ServiceExt as _;
@@ -22,16 +24,18 @@ pub(crate) struct Surfaces {
     own: Router,
     /// Answers what is refused for its host, below our own paths.
     refusing: Router,
+    console: Option<Console>,
     /// Whose word counts, if not that of keys.
     cluster: Option<Cluster>,
 }
 
 impl Surfaces {
     pub(crate) fn new(actions: &Actions, offers: Offers, cluster: Option<Cluster>) -> Self {
+        let console = offers.console;
         let own = crate::v1::router(actions.clone(), offers);
         let e2b = E2b::new(actions.clone());
         let refusing = crate::v1::refusing_hosts();
-        Self { actions: actions.clone(), e2b, own, refusing, cluster }
+        Self { actions: actions.clone(), e2b, own, refusing, console, cluster }
     }
 
     /// As a type that is not made of all that an answer may wait for.
@@ -71,6 +75,12 @@ impl Surfaces {
             }
         }
         if is_ours(&request) {
+            let is_page = belljar_console::is_console(request.uri().path());
+            if let Some(console) = self.console.filter(|_| is_page) {
+                let mut response = console.answer(&request).map(Body::new);
+                response.extensions_mut().insert(Route(belljar_console::ROOT.into()));
+                return response;
+            }
             let answered = self.own.clone().oneshot(request).await;
             return answered.unwrap_or_else(IntoResponse::into_response);
         }
@@ -102,14 +112,15 @@ impl Surfaces {
     }
 }
 
-/// Whether it is for our own API. A server inside a sandbox may have such paths
-/// too, so that a request which names a sandbox is never ours.
+/// Whether it is for our own API or the console. A server inside a sandbox may have such
+/// paths too, so that a request which names a sandbox is never ours: its pages must not
+/// have the console's origin.
 fn is_ours(request: &Request<Body>) -> bool {
     is_own_path(request.uri().path()) && !belljar_e2b::names_a_sandbox(request)
 }
 
 fn is_own_path(path: &str) -> bool {
-    path == "/" || ["/v1", "/docs"].iter().any(|own| is_below(path, own))
+    path == "/" || ["/v1", "/docs", belljar_console::ROOT].iter().any(|own| is_below(path, own))
 }
 
 fn is_below(path: &str, own: &str) -> bool {
@@ -138,6 +149,23 @@ mod tests {
         assert!(!ours("/v1/chat", &[("e2b-sandbox-id", "abc"), ("e2b-sandbox-port", "80")]));
         assert!(!ours("/v1/chat", &[("host", "80-abc.example.com")]));
         assert!(!ours("/sandboxes", &[]));
+    }
+
+    #[test]
+    fn a_request_that_names_a_sandbox_is_never_for_the_console() {
+        let ours = |path: &str, headers: &[(&str, &str)]| {
+            let mut request = Request::builder().uri(path);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            is_ours(&request.body(Body::empty()).unwrap())
+        };
+        for path in ["/console", "/console/", "/console/assets/a.js", "/console/runs?a=b"] {
+            assert!(ours(path, &[("host", "localhost:3000")]), "{path}");
+            assert!(!ours(path, &[("host", "80-abc.example.com")]), "{path}");
+            assert!(!ours(path, &[("e2b-sandbox-id", "abc")]), "{path}");
+        }
+        assert!(!ours("/consoles", &[]));
     }
 
     #[test]

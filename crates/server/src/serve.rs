@@ -1,6 +1,7 @@
 //! From the first connection to an orderly end.
 
 use belljar_actions::Actions;
+use belljar_console::Console;
 use belljar_listen::{Doors, Listener, Settings};
 use belljar_runs::Runs;
 use belljar_webhooks::Webhooks;
@@ -53,6 +54,13 @@ impl Server {
         self.offering(offers)
     }
 
+    /// One that also serves the console.
+    #[must_use]
+    pub fn with_console(self, console: Console) -> Self {
+        let offers = Offers { console: Some(console), ..self.offers.clone() };
+        self.offering(offers)
+    }
+
     fn offering(self, offers: Offers) -> Self {
         let surfaces = Surfaces::new(&self.actions, offers.clone(), None);
         Self { surfaces, offers, ..self }
@@ -81,7 +89,7 @@ impl Server {
             async move { actions.look_after().await }
         });
         let (stop_work, work_stopped) = oneshot::channel::<()>();
-        let Offers { runs, webhooks, workflows } = self.offers;
+        let Offers { runs, webhooks, workflows, console: _ } = self.offers;
         let working = runs.map(|runs| {
             tokio::spawn(async move { runs.work(async { drop(work_stopped.await) }).await })
         });

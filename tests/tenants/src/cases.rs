@@ -7,6 +7,7 @@ mod books;
 mod builds;
 mod bus;
 mod code;
+pub(crate) mod console;
 mod cursors;
 mod database;
 mod datasets;
@@ -121,6 +122,8 @@ pub(crate) const ALL: &[Case] = &[
     case!("API-09", "code that runs while it is read", code::stays_inside),
     case!("API-10", "operator pages on the public port", surface::operators_pages_are_elsewhere),
     case!("API-11", "cookies and other origins", surface::browsers_carry_no_rights),
+    case!("API-11/console", "a sandbox's page on the console's origin", console::is_apart),
+    case!("API-11/console/platform", "the same, by control", console::is_apart_by_control),
     case!("API-12", "many sandboxes at once", quota::never_above, quota::MOST),
     case!("API-12/limits", "more than the operator's maximum", limits::hold),
     case!("API-12/limits/platform", "the same, by control", limits::hold_on_a_platform),

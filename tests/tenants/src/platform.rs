@@ -26,6 +26,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::cases::console::CONSOLE;
 use crate::client::{Client, HANG_LIMIT};
 use crate::models::Scripted;
 use crate::oracle;
@@ -153,6 +154,7 @@ impl Platform {
             let surface = surface.of(Tenant::new(tenant));
             async move { surface.pass(request).await }
         });
+        replica.offer_console(CONSOLE);
         let (stop_control, stopped) = oneshot::channel();
         let controlling = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };

@@ -77,6 +77,17 @@ pub(crate) fn own() -> Vec<(Operation, Sample)> {
     samples.collect()
 }
 
+/// Pages that are not of the API.
+pub(crate) fn pages() -> Vec<Sample> {
+    vec![Sample {
+        name: "Console".to_owned(),
+        method: "GET".to_owned(),
+        path: "/console".to_owned(),
+        body: String::new(),
+        keyed: false,
+    }]
+}
+
 fn query(operation: Operation) -> &'static str {
     match operation {
         Operation::ReadFile

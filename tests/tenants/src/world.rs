@@ -30,6 +30,7 @@ use time::OffsetDateTime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::cases::console::CONSOLE;
 use crate::client::{Answer, Client};
 use crate::models::Scripted;
 use crate::planted::Planted;
@@ -256,6 +257,7 @@ impl World {
         let hooks = webhooks(Arc::new(hooks))?;
         let server = Server::new(actions.clone(), Settings::default());
         let server = server.with_webhooks(hooks).with_runs(runs).with_workflows(flows);
+        let server = server.with_console(CONSOLE);
         let server =
             tokio::spawn(
                 async move { server.run(vec![listener], async { drop(stopped.await) }).await },

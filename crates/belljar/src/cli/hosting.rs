@@ -74,7 +74,7 @@ pub(crate) struct Hosting {
     pub(crate) gateway: Option<PathBuf>,
     /// Configuration file (TOML) with `tier`, `floor`, `tiers`, `build_tier`, `max_profile`,
     /// `max_memory`, `max_cpus`, `max_disk`, `max_pids`, `network`, `build_network`,
-    /// `network_most` and `gateway`; flags override it
+    /// `network_most`, `gateway` and, for `serve`, `console`; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Time for requests in progress to finish at shutdown

@@ -36,6 +36,9 @@ pub(crate) struct Control {
     /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Do not serve the web console at /console
+    #[arg(long)]
+    pub(crate) no_console: bool,
     /// Address that nodes connect to, with mutual TLS; use a private network
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3001", help_heading = "Nodes")]
     pub(crate) node_listen: SocketAddr,

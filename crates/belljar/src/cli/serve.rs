@@ -36,6 +36,9 @@ pub(crate) struct Serve {
     /// Maximum number of sandboxes per tenant
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_sandboxes: usize,
+    /// Do not serve the web console at /console
+    #[arg(long)]
+    pub(crate) no_console: bool,
     #[command(flatten)]
     pub(crate) running: Running,
     #[command(flatten)]

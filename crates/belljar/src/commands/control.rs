@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use belljar_actions::RowQueue;
+use belljar_console::Console;
 use belljar_control::{Control, Keyring, Random, Settings};
 use belljar_doorbell::Doorbell;
 use belljar_identity::ControlKeys;
@@ -12,7 +13,7 @@ use belljar_telemetry::Role;
 use tokio::sync::watch;
 
 use crate::cli;
-use crate::commands::{admin, running, storing, webhooking, workflowing};
+use crate::commands::{admin, running, serve, storing, webhooking, workflowing};
 use crate::config::Config;
 use crate::open_files;
 use crate::output::{Hint as _, Printer};
@@ -47,6 +48,9 @@ pub(crate) async fn run(
         let settings =
             settings.hint("--node-budgets takes the file that nodes have as --gateway")?;
         control.know_budgets(settings.known_budgets());
+    }
+    if !options.no_console {
+        control.offer_console(Console::embedded());
     }
     let place = options.objects.clone().map(|place| match &options.objects_settings {
         Some(file) => place.with_settings(file),
@@ -100,6 +104,9 @@ pub(crate) async fn run(
         if let Some(address) = listener.address() {
             printer.note(format_args!("listening on {}://{address}", listener.scheme()));
         }
+    }
+    if !options.no_console {
+        serve::note_console(&listeners, printer);
     }
     if let Some(address) = nodes.address() {
         printer.note(format_args!("listening for nodes on https://{address}"));

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use belljar_console::Console;
 use belljar_model::OperationCap;
 use belljar_template::{Outcome, Progress as _, StepStart};
 
@@ -109,6 +110,9 @@ impl Platform<'_> {
             self.home.path("env").display(),
             self.home.path("database").display(),
         ));
+        if !Console::embedded().is_empty() {
+            self.printer.note(format_args!("console on {url}{}", belljar_console::ROOT));
+        }
         if let Some(metrics) = self.options.metrics {
             self.printer.note(format_args!("metrics on http://{metrics}/metrics (control)"));
             for (name, node) in &self.nodes {

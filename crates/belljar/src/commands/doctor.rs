@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use belljar_console::Console;
 use belljar_model::Tier;
 use belljar_node::Node;
 use belljar_template::host as host_template;
@@ -88,6 +89,7 @@ struct Report {
     interpreters: Vec<Finding>,
     templates: Vec<Finding>,
     warm: Vec<Finding>,
+    executable: Vec<Finding>,
 }
 
 pub(crate) async fn run(
@@ -111,6 +113,7 @@ pub(crate) async fn run(
         interpreters: interpreters(template.as_ref().ok()),
         templates: templates(config),
         warm: if works { warm::findings(config).await } else { Vec::new() },
+        executable: vec![console(Console::embedded())],
     };
     if printer.is_json() {
         printer.document(&report)?;
@@ -127,6 +130,7 @@ fn print(report: &Report, page: Option<Page>, printer: &Printer) -> anyhow::Resu
         ("Interpreters of the host template", &report.interpreters),
         ("Templates", &report.templates),
         ("Warm starts", &report.warm),
+        ("This executable", &report.executable),
         ("Settings, recommended for hosts with several tenants", &report.settings),
     ];
     for (index, (title, findings)) in sections.into_iter().enumerate() {
@@ -177,6 +181,17 @@ fn interpreters(template: Option<&Template>) -> Vec<Finding> {
     found.collect()
 }
 
+fn console(console: Console) -> Finding {
+    if console.is_empty() {
+        return Finding::new("console", State::Info, "not built into this executable")
+            .fix("run `just console`, which needs npm, and build again");
+    }
+    let size = u64::try_from(console.size()).unwrap_or(u64::MAX);
+    let size = belljar_model::units::format_size(size);
+    let detail = format!("built in ({size}); `serve` and `control` have it at /console");
+    Finding::new("console", State::Ok, detail)
+}
+
 fn templates(config: &Config) -> Vec<Finding> {
     let place = config.store.display().to_string();
     let mut findings = vec![Finding::new("store", State::Info, place)];
@@ -200,6 +215,12 @@ fn templates(config: &Config) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_executable_without_the_console_is_told() {
+        let without = console(Console::of(&[]));
+        assert_eq!((without.state, without.fix.is_some()), (State::Info, true));
+    }
 
     #[test]
     fn long_findings_stand_beside_their_names() {

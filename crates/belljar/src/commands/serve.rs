@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use belljar_actions::{Actions, Keys, RowQueue};
+use belljar_console::Console;
 use belljar_model::SecurityProfile;
 use belljar_node::PoolSize;
 use belljar_server::{Listener, RowKeeper, Server, Settings, tls};
@@ -32,6 +33,7 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     // Before anything else is made: a port that is taken is the usual mistake.
     let listeners = listeners(options, data, printer)?;
     let keys = keys(options, data, printer)?;
+    let has_console = has_console(options)?;
     let mut settings = settings(&options.hosting, config, data)?;
     settings.quota.sandboxes = options.max_sandboxes;
     settings.domain.clone_from(&options.domain);
@@ -49,6 +51,9 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
             printer.note(format_args!("listening on {}://{address}", listener.scheme()));
         }
     }
+    if has_console {
+        note_console(&listeners, printer);
+    }
     if let Some(address) = telemetry.address() {
         printer.note(format_args!("metrics on http://{address}/metrics"));
     }
@@ -61,11 +66,14 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     let charging = storing::of_server(&actions, data, &runs);
     let webhooks = webhooking::webhooks(&options.webhooks, Arc::new(hooks.clone()))?;
     let own = actions.clone();
-    let server =
+    let mut server =
         Server::new(actions, Settings { grace: options.hosting.grace, ..Settings::default() })
             .with_webhooks(webhooks)
             .with_runs(runs)
             .with_workflows(workflows);
+    if has_console {
+        server = server.with_console(Console::embedded());
+    }
     let stopped = async {
         interrupt.wait().await;
         printer.note("stopping: waiting for requests in progress, then every sandbox ends");
@@ -80,6 +88,21 @@ pub(crate) async fn run(options: &Serve, config: &Config, printer: &Printer) -> 
     telemetry.stop().await;
     ended.hint("start the server again; `GET /v1/ended` then lists the lost sandboxes")?;
     Ok(0)
+}
+
+/// Returns true unless a flag or the configuration file turns the console off.
+fn has_console(options: &Serve) -> anyhow::Result<bool> {
+    let file = file::File::read(&options.hosting)?;
+    Ok(!options.no_console && file.console.unwrap_or(true))
+}
+
+/// Prints the address of the console, if this executable has it.
+pub(super) fn note_console(listeners: &[Listener], printer: &Printer) {
+    let first = listeners.first().and_then(|it| Some((it.scheme(), it.address()?)));
+    if let Some((scheme, address)) = first.filter(|_| !Console::embedded().is_empty()) {
+        let root = belljar_console::ROOT;
+        printer.note(format_args!("console on {scheme}://{address}{root}"));
+    }
 }
 
 pub(super) fn settings(
@@ -193,7 +216,28 @@ pub(crate) fn accepts(options: &Hosting) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn the_console_is_served_unless_a_flag_or_the_file_says_no() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("serve.toml");
+        let serves = |flags: &[&str], text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let config = ["belljar", "serve", "--config", path.to_str().unwrap()];
+            let line = config.iter().chain(flags);
+            let Command::Serve(serve) = Cli::parse_from(line).command else { panic!() };
+            has_console(&serve).unwrap()
+        };
+        assert!(serves(&[], ""));
+        assert!(serves(&[], "console = true"));
+        assert!(!serves(&[], "console = false"));
+        assert!(!serves(&["--no-console"], ""));
+        assert!(!serves(&["--no-console"], "console = true"));
+    }
 
     #[test]
     fn a_profile_that_the_host_cannot_give_is_not_offered() {

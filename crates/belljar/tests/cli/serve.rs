@@ -89,6 +89,9 @@ fn a_sandbox_of_the_first_second_can_be_forked() {
     // A busy host may have warmed up before this was asked.
     assert!(status == 200 || said["code"] == "warming_up", "{status} {said}");
     assert_eq!(server.ask("GET", "/v1/health", "").0, 200, "alive, ready or not");
+    // A page, or the plain message that this executable was built without: no JSON.
+    let console = if belljar_console::Console::embedded().is_empty() { 404 } else { 200 };
+    assert_eq!(server.ask("GET", "/console", ""), (console, Value::Null));
     let made = server.made("/v1/sandboxes", "{\"template\": \"base\"}");
     let sandbox = format!("/v1/sandboxes/{}", made["id"].as_str().unwrap());
     let context = server.made(&format!("{sandbox}/contexts"), "{\"language\": \"python\"}");

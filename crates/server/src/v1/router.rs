@@ -7,6 +7,7 @@ use axum::routing::{MethodFilter, MethodRouter, get, on, post};
 use axum::{Extension, Router};
 use belljar_actions::Actions;
 use belljar_api::{Access, Method, Operation};
+use belljar_console::Console;
 use belljar_listen::HostError;
 use belljar_runs::Runs;
 use belljar_webhooks::Webhooks;
@@ -29,6 +30,8 @@ pub struct Offers {
     pub runs: Option<Runs>,
     pub webhooks: Option<Webhooks>,
     pub workflows: Option<Workflows>,
+    /// Not a part of the API, but on the same ports.
+    pub console: Option<Console>,
 }
 
 /// Our own API; what is not offered is answered with 404.

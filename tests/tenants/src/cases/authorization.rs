@@ -50,7 +50,7 @@ async fn ask_all(platform: &Platform) -> anyhow::Result<String> {
     let theirs = owner.belongings().await?;
     let tokens = tokens(&owner, &theirs).await?;
     let (mut cells, mut rows) = (0, Vec::new());
-    for sample in samples()? {
+    for sample in samples()?.into_iter().chain(routes::pages()) {
         let need = need(&sample)?;
         let mut row = Vec::new();
         for (who, client) in &clients {

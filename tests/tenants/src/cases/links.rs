@@ -10,14 +10,14 @@ use crate::client::Client;
 use crate::world::World;
 
 /// Makes a sandbox, and returns its id and the token that signs its links.
-async fn sandbox(owner: &Client) -> anyhow::Result<(String, String)> {
+pub(super) async fn sandbox(owner: &Client) -> anyhow::Result<(String, String)> {
     let made = owner.json("POST", "/v1/sandboxes", &json!({})).await?.expect(201)?.value()?;
     let text = |name: &str| made[name].as_str().map(str::to_owned);
     Ok((text("id").context("no id")?, text("access_token").context("no token")?))
 }
 
 /// Signs a link as E2B's SDKs do.
-fn signed(path: &str, operation: &str, token: &str, expires: Option<u64>) -> String {
+pub(super) fn signed(path: &str, operation: &str, token: &str, expires: Option<u64>) -> String {
     let expires_text = expires.map(|at| format!(":{at}")).unwrap_or_default();
     let hash = Sha256::digest(format!("{path}:{operation}::{token}{expires_text}"));
     let signature = base64(&hash).replace('+', "%2B").replace('/', "%2F");

@@ -71,6 +71,7 @@ pub(crate) async fn browsers_carry_no_rights(world: &World) -> anyhow::Result<St
         format!("x-api-key={key}; X-API-Key={key}; authorization=Bearer {key}; session={key}");
     let samples: Vec<_> =
         routes::own().into_iter().map(|(_, sample)| sample).chain(routes::e2b()?).collect();
+    let samples: Vec<_> = samples.into_iter().chain(routes::pages()).collect();
     let mut asked = 0;
     for sample in &samples {
         let path = sample.at(&own);

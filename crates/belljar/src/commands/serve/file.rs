@@ -28,6 +28,8 @@ pub(super) struct File {
     pub(super) build_network: Option<String>,
     pub(super) network_most: Option<String>,
     pub(super) gateway: Option<PathBuf>,
+    /// Of `belljar serve` only: a node serves no console.
+    pub(super) console: Option<bool>,
 }
 
 impl File {
@@ -42,7 +44,7 @@ fn load(path: &Path) -> anyhow::Result<File> {
     let file = toml::from_str(&text);
     file.with_context(|| format!("`{}` is not valid", path.display())).hint(
         "its keys are `tier`, `floor`, `tiers`, `build_tier`, `max_profile`, `max_memory`, \
-         `max_cpus`, `max_disk`, `max_pids`, `network`, `build_network`, `network_most` and \
-         `gateway`, such as floor = \"gvisor\"",
+         `max_cpus`, `max_disk`, `max_pids`, `network`, `build_network`, `network_most`, \
+         `gateway` and `console`, such as floor = \"gvisor\"",
     )
 }

@@ -32,6 +32,8 @@ of a scope stands for a key with only that scope.
 - A sandbox's own token (`X-Access-Token`, without a key) also opens `calls`, `contexts` and `files` of that sandbox
   below `/v1`, by control and on its node, and nothing else. It expires when the sandbox ends, even if the API key was
   revoked earlier.
+- The [console](console.md) is files without any tenant's data. Its pages get their data by these routes, with the key of
+  their user.
 - Nodes accept all other requests only from control.
 
 ";

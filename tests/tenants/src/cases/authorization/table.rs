@@ -198,6 +198,7 @@ pub(super) const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/secrets/{name}", ChangeSandboxes),
     ("DELETE", "/secrets/{name}", ChangeSandboxes),
     ("GET", "/health", Nothing),
+    ("GET", "/console", Nothing),
 ];
 
 /// What is answered to whoever may, where it is not success: of these there is
