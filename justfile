@@ -45,7 +45,7 @@ test-build:
 # Build the executable and every suite, in one go and with one set of features. The
 # executable can be told to die at chosen points and to switch defences off, so it is
 # only for tests: `just build` makes the one that is shipped.
-suites:
+suites: (console "--optional")
     cargo build --locked --profile suite --features belljar/faults -p belljar -p belljar-attacks -p belljar-bleed -p belljar-conformance -p belljar-faults -p belljar-scripted -p belljar-tenants
 
 # Black-box behaviour, on the tiers that are fast here; `--tier microvm` is slow without KVM, `--table` writes docs/tiers.md.
@@ -224,9 +224,13 @@ measure-datasets *args: build
     cargo build --release --locked -p xtask
     crates/dataset/bench/measure --belljar "$(cargo xtask target)/release/belljar" --xtask "$(cargo xtask target)/release/xtask" "$@"
 
+# Build the console into console/dist if its sources changed, for the next build of the executable; `--check` also tests it. Needs npm.
+console *args:
+    .ci/console "$@"
+
 # Build the executable the way it is shipped; never with the tests, whose
 # features (switching defences off) would come along.
-build:
+build: (console "--optional")
     cargo build --release --locked -p belljar
 
 # A Debian package of that executable, installed into a directory and looked at.

@@ -1,5 +1,5 @@
 # Control: the API, admission and placement. Nothing of it needs root.
-#   cargo build --release --locked -p belljar
+#   just build
 #   docker build -f packaging/docker/control.Dockerfile -t belljar-control .
 FROM debian:bookworm-slim
 RUN apt-get update \

@@ -1,6 +1,6 @@
 # A node: sandboxes. Runs as root in a privileged container, with the host's cgroups;
 # see compose.yaml for all that it needs.
-#   cargo build --release --locked -p belljar
+#   just build
 #   docker build -f packaging/docker/node.Dockerfile -t belljar-node .
 # More tiers and tools: --build-arg PACKAGES="crun qemu-system-x86 e2fsprogs erofs-utils
 #   mmdebstrap python3-pip npm"; runsc is put beside by yourself.

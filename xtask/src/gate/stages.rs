@@ -215,6 +215,18 @@ pub(crate) const GATE: &[Stage] = &[
         ]),
         &["just pipelines"],
     ),
+    stage(
+        "console",
+        When::Changed(&[
+            ".ci/console",
+            "console/",
+            "crates/api/",
+            "crates/console/",
+            "openapi.json",
+            "tests/console/",
+        ]),
+        &["just console --check"],
+    ),
 ];
 
 /// Everything that is too slow for the gate. Each stage can be run alone, and each
@@ -259,6 +271,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("packages", &["just packages"]),
     always("agents", &["just agents"]),
     always("git", &["just git"]),
+    always("console", &["just console --check"]),
     always("frameworks", &["just frameworks"]),
     always("how-to", &["just how-to"]),
     always("faults", &["just faults"]),
