@@ -50,7 +50,7 @@ pub(crate) use admin::{
     Admin, AdminAction, AuthorityAction, Dollars, Floor, KeyAction, NodeAction, PriceAction,
     SandboxAction, TenantAction,
 };
-pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, Program, parse_dollars};
+pub(crate) use agent::{Agent, AgentAction, AgentRun, OWN_TEMPLATE, parse_dollars};
 pub(crate) use approvals::{Approvals, ApprovalsAction};
 pub(crate) use ask::{Ask, Dialect, ModelChoice, Place, RunName, Runs, RunsAction, parse_moment};
 pub(crate) use bench::{

@@ -53,8 +53,8 @@ pub use ledger::{
 pub use row_store::{Charged, FoundRow, FoundRows, MostRows, RowDirectory, RowStore, StoredRows};
 pub use view::{
     Asked, CRASHES, Call, CallApproval, CallState, Ending, ForkPoint, HumanQuestion, HumanReply,
-    INSTALL_CALL, Next, PROGRAM_CALL, Pending, Progress, QUESTION_CALL, RUN_CALL, RunView, STAGE_CALL_PREFIX,
-    Spent, fork_points, stage_calls,
+    INSTALL_CALL, Next, PROGRAM_CALL, Pending, Progress, QUESTION_CALL, RUN_CALL, RunView,
+    STAGE_CALL_PREFIX, Spent, fork_points, stage_calls,
 };
 pub use watch::{Bells, Watch};
 pub use workflows::{

@@ -170,7 +170,10 @@ pub(crate) fn added(signal: &Signal) -> Vec<(String, u64)> {
         Signal::Ended { outcome, error: Some(error), .. } => {
             vec![one("ended", outcome.as_str()), one("failures", error.as_str())]
         }
-        Signal::Refused { .. } | Signal::Deviated { .. } | Signal::Attempted(_) => Vec::new(),
+        Signal::Refused { .. }
+        | Signal::Deviated { .. }
+        | Signal::Attempted(_)
+        | Signal::Approved(_) => Vec::new(),
     };
     sums.retain(|(_, sum)| *sum > 0);
     sums

@@ -270,6 +270,9 @@ impl Work<'_> {
             Turns::Arguments(_) => None,
         };
         let left = |limit| self.left(limit).and_then(|left| left.try_into().ok());
+        // The gateway holds the tool calls of the program's model.
+        let approvals = &self.brief.approvals;
+        let policy = !approvals.is_never();
         let budget = Budget {
             requests: requests.and_then(|requests| requests.try_into().ok()),
             tokens: left(Limit::Tokens),
@@ -282,6 +285,8 @@ impl Work<'_> {
             renew_seconds: None,
             agent: launch.program.name.to_owned().try_into().ok(),
             budget: Some(budget),
+            approvals: policy.then(|| approvals.policy.clone().try_into()).transpose()?,
+            approval_seconds: policy.then(|| approvals.seconds.try_into()).transpose()?,
         };
         let token = room.create_token(&wish).await?;
         room.write_file(&launch.token_file, token.token).await.map(drop)
@@ -294,6 +299,8 @@ impl Work<'_> {
             seconds: UNUSED_TOKEN_SECONDS.try_into().ok(),
             renew_seconds: TOKEN_SECONDS.try_into().ok(),
             agent: None,
+            approvals: None,
+            approval_seconds: None,
             budget: Some(Budget { requests: 0_u64.try_into().ok(), ..Budget::default() }),
         };
         room.create_token(&wish).await.map(drop)

@@ -109,7 +109,7 @@ fn chunks_do_not_matter() {
         for at in 0..=stream.len() {
             let (passed, calls, hold) =
                 feed(&fixture, Form::Stream, &[&stream[..at], &stream[at..]]);
-            assert_eq!(calls, [call.clone()], "{:?} {at}", fixture.dialect);
+            assert_eq!(calls, std::slice::from_ref(&call), "{:?} {at}", fixture.dialect);
             assert_eq!(passed, once.0);
             assert_eq!([passed, hold.release()].concat(), stream);
             let (_, _, hold) = feed(&fixture, Form::Stream, &[&stream[..at], &stream[at..]]);
@@ -117,7 +117,7 @@ fn chunks_do_not_matter() {
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         let (passed, calls, hold) = feed(&fixture, Form::Stream, &bytes);
-        assert_eq!(calls, [call.clone()]);
+        assert_eq!(calls, std::slice::from_ref(&call));
         assert_eq!([passed, hold.release()].concat(), stream);
     }
 }
@@ -212,7 +212,7 @@ fn answers_that_cannot_be_shown_do_not_pass() {
             cut
         };
         let mut hold = Hold::new(fixture.dialect, Form::Stream);
-        hold.push(fixture.stream[..cut].as_bytes()).unwrap();
+        hold.push(&fixture.stream.as_bytes()[..cut]).unwrap();
         let error = hold.finish().unwrap_err();
         let end = report(fixture.dialect, Form::Stream, &hold.broken(error));
         assert!(end.error.is_some() && end.tool_calls.is_empty(), "{:?}", fixture.dialect);
@@ -228,7 +228,7 @@ fn what_is_held_has_a_bound() {
     let fixture = anthropic();
     let begin = fixture.stream.find("event: ping").unwrap();
     let mut hold = Hold::new(fixture.dialect, Form::Stream);
-    hold.push(fixture.stream[..begin].as_bytes()).unwrap();
+    hold.push(&fixture.stream.as_bytes()[..begin]).unwrap();
     let piece = named(&[&format!(
         r#"{{"type":"content_block_delta","index":1,"delta":{{"type":"input_json_delta","partial_json":"{}"}}}}"#,
         "x".repeat(1 << 20)

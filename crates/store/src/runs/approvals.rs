@@ -84,7 +84,7 @@ mod tests {
             let change = ApprovalChange::of(bodies.iter());
             (change.until.is_some(), change.is_over)
         };
-        assert_eq!(of(&[waits.clone()]), (true, false));
+        assert_eq!(of(std::slice::from_ref(&waits)), (true, false));
         assert_eq!(of(&[paused.clone(), waits.clone(), other.clone()]), (true, false));
         assert_eq!(of(&[waits.clone(), paused]), (false, true));
         assert_eq!(of(&[waits, ended]), (false, true));
