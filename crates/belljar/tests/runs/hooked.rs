@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
-    Address, AppendError, Appended, Bells, BlobError, BlobRef, ClaimError, CreateError, Created,
-    Directory, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent,
-    NewRun, ReadError, RequestError, RunRow,
+    Address, AppendError, Appended, ApprovalQuery, Bells, BlobError, BlobRef, ClaimError,
+    CreateError, Created, Directory, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery,
+    Listed, NewEvent, NewRun, ReadError, RequestError, RunRow,
 };
 use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
@@ -57,6 +57,13 @@ impl<H: Hook> Journal for Hooked<H> {
 
     fn claimable(&self, most: usize) -> BoxFuture<'_, Result<Vec<Address>, ReadError>> {
         self.inner.claimable(most)
+    }
+
+    fn awaiting_approval<'a>(
+        &'a self,
+        query: ApprovalQuery<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Address>, ReadError>> {
+        self.inner.awaiting_approval(query)
     }
 
     fn claim<'a>(
