@@ -42,6 +42,8 @@ export async function freePort() {
 function program(command, args, options = {}) {
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
   const ended = new Promise((done) => child.on("exit", done));
+  // A test that fails early leaves nothing behind.
+  process.on("exit", () => child.kill());
   return {
     child,
     async stop() {

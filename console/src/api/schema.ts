@@ -339,7 +339,7 @@ export interface components {
         AnswerRun: {
             text: string;
         };
-        /** @description A request of code that the gateway holds. */
+        /** @description A request of code that the gateway holds, or a tool call of a run. */
         Approval: {
             action: components["schemas"]["ApprovalAction"];
             /** Format: date-time */
@@ -352,11 +352,15 @@ export interface components {
              */
             expires_at: string;
             id: string;
-            /** @description Name of the gateway operation. */
+            /** @description Name of the gateway operation. Empty for the tool calls of a run that the server works on. */
             operation: string;
+            /** @description Empty for tool calls. */
             repository: string;
             run?: string | null;
+            /** @description Empty for a run that has no sandbox yet. */
             sandbox: string;
+            /** @description The tool call that waits. */
+            tool?: components["schemas"]["ApprovalToolCall"] | null;
             /** Format: uint32 */
             turn?: number | null;
         };
@@ -364,12 +368,31 @@ export interface components {
          * @description The action that waits.
          * @enum {string}
          */
-        ApprovalAction: "push" | "merge_request";
+        ApprovalAction: "push" | "merge_request" | "tool_call";
         /** @enum {string} */
         ApprovalDecision: "approve" | "deny";
         /** @description The requests that wait, the oldest first. */
         ApprovalList: {
             items: components["schemas"]["Approval"][];
+        };
+        /** @description The tool calls that wait: `never`, `always`, or calls of the named tools. */
+        ApprovalPolicy: ("never" | "always") | {
+            tools: string[];
+        };
+        /** @description A tool call that waits. */
+        ApprovalToolCall: {
+            /**
+             * Format: uint64
+             * @description Size of the whole input.
+             */
+            bytes: number;
+            /** @description The id that the model gave it. The run's events have the whole input under it. */
+            call?: string | null;
+            /** @description As the model wrote it; the first 16 KiB of a longer input. */
+            input: string;
+            /** @description SHA-256 of the whole input, in hexadecimal digits. */
+            sha256: string;
+            tool: string;
         };
         /** @description Budget of one token, in total. An absent field is not bounded. */
         Budget: {
@@ -708,9 +731,14 @@ export interface components {
         CreateRun: {
             /**
              * @description Agent of the run: `react` (default: one model that calls tools), `pipeline` (Planner, Coder,
-             *     Executor and Debugger) or `executor` (runs `artifact`, without a model).
+             *     Executor and Debugger), `executor` (runs `artifact`, without a model), or a published program
+             *     in the sandbox: `claude-code` or `codex`.
              */
             agent?: string | null;
+            /** @description Seconds until a tool call without a decision is denied. Default: 3600. */
+            approval_seconds?: number | null;
+            /** @description Tool calls that wait until a human has decided, at `/v1/approvals`. Default: never. */
+            approvals?: components["schemas"]["ApprovalPolicy"] | null;
             /** @description Program for the agent `executor`. */
             artifact?: components["schemas"]["RunArtifact"] | null;
             /** @default {} */
@@ -860,6 +888,10 @@ export interface components {
              * @default null
              */
             agent?: string | null;
+            /** @description Seconds until a tool call without a decision is denied. Default: 3600. */
+            approval_seconds?: number | null;
+            /** @description Tool calls in answers of models that wait until a human has decided. Default: never. */
+            approvals?: components["schemas"]["ApprovalPolicy"] | null;
             /**
              * @description Budget of the token.
              * @default null
@@ -870,6 +902,11 @@ export interface components {
              * @default []
              */
             operations?: string[];
+            /**
+             * @description Also lets the valid tokens of the sandbox live for this many seconds from now. The caller
+             *     must be allowed all operations of the sandbox.
+             */
+            renew_seconds?: number | null;
             /**
              * @description Lifetime in seconds. Default: 300.
              * @default null
@@ -1266,6 +1303,10 @@ export interface components {
         Run: {
             /** @description Agent of the run. Absent: `react`. */
             agent?: string | null;
+            /** @description Id of the approval that the run waits for. */
+            approval_asked?: string | null;
+            /** @description Tool calls that wait for a human; absent: none. */
+            approvals?: components["schemas"]["ApprovalPolicy"] | null;
             /**
              * @description Pending requests to steer the run, in order: `pause`, `resume`, `step`, `cancel`,
              *     `tell`, `answer` or `budget`.

@@ -152,7 +152,7 @@ pub(crate) fn last_act(events: &[Event]) -> Option<Sequence> {
     acts.map(|point| point.after)
 }
 
-/// Whether something was called in a turn, and is over. A program's end is the end of its last turn.
+/// Returns true if a turn made a call and is over. A program's end is the end of its last turn.
 fn acted(events: &[Event], turn: u32) -> bool {
     events
         .iter()

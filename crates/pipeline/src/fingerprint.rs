@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(of("x = -1\ny = [1 , 2]\n"), of("x=-1\ny=[1,2]\n"));
     }
 
-    /// What is a comment in one language is code in another.
+    /// A comment in one language is code in another.
     #[test]
     fn files_of_other_languages_have_no_comments() {
         for (name, one, other) in [

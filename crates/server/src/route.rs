@@ -112,7 +112,7 @@ impl Surfaces {
     }
 }
 
-/// Whether it is for our own API or the console. A server inside a sandbox may have such
+/// Returns true for a request to our own API or the console. A server inside a sandbox may have such
 /// paths too, so that a request which names a sandbox is never ours: its pages must not
 /// have the console's origin.
 fn is_ours(request: &Request<Body>) -> bool {

@@ -97,7 +97,7 @@ fn permission(
     if asked.is_some_and(|asked| asked.until <= now) {
         return Permission::Denied(expired(approvals.seconds));
     }
-    // A run that somebody resumed without a decision waits on, and no longer than before.
+    // A run that was resumed without a decision waits on, and no longer than before.
     let seconds = i64::try_from(approvals.seconds).unwrap_or(i64::MAX);
     let until = asked.map_or_else(|| now.saturating_add(Duration::seconds(seconds)), |it| it.until);
     let sha256 = Digest::of(input.as_bytes()).to_string();

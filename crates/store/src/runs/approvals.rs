@@ -11,7 +11,7 @@ use super::look::id;
 use super::{Runs, failed, unreadable};
 use crate::read;
 
-/// What an event changes in that table.
+/// The change of that table by an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ApprovalChange {
     /// The end of the time of a call that begins to wait.

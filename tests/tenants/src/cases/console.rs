@@ -99,7 +99,7 @@ async fn keep_apart(owner: &Client) -> anyhow::Result<String> {
         ensure!(is_the_consoles(&ours), "{path}: {}", ours.text());
         ensure!(header(&ours, "content-security-policy") == POLICY, "{path} without its policy");
         ensure!(header(&ours, "x-content-type-options") == "nosniff", "{path} may be guessed");
-        // Whoever names a sandbox gets that sandbox.
+        // A request that names a sandbox goes to that sandbox.
         for theirs in [ask(at, &host, path, &[]).await?, ask(at, API, path, &by_header).await?] {
             let theirs = theirs.expect(200)?;
             ensure!(theirs.text() == "a sandbox's page", "{path}: {}", theirs.text());
@@ -132,9 +132,9 @@ async fn other_origins_read_nothing(owner: &Client, host: &str, path: &str) -> a
         ("access-control-request-method", "GET"),
         ("access-control-request-headers", "e2b-sandbox-id"),
     ];
-    let nobody = Client { key: None, ..owner.clone() };
+    let keyless = Client { key: None, ..owner.clone() };
     for method in ["GET", "OPTIONS"] {
-        let answer = nobody.send_with(method, path, &asked, "").await?;
+        let answer = keyless.send_with(method, path, &asked, "").await?;
         let mut names = answer.headers.keys().map(|name| name.as_str());
         let is_shared = names.any(|name| name.starts_with("access-control-allow"));
         ensure!(!is_shared, "{method} {path} for {origin}: {:?}", answer.headers);
