@@ -6,6 +6,7 @@
 //! themselves. Money, tokens, time, output and computing were bounded by whoever asks:
 //! the next attempt has what is left of them, and there is none if nothing is.
 
+use belljar_domain::{EndReason, RunId, Sequence};
 use belljar_journal::event::{
     Body, Budget, BudgetPatch, CallRef, ErrorCategory, Event, Finished, ForkedFrom, Lack, Limit,
     LlmTrouble, Outcome, Retry,
@@ -14,7 +15,6 @@ use belljar_journal::{
     Address, CreateError, First, Journal, NewRun, PROGRAM_CALL, ReadError, RunView, fork_points,
     read_all,
 };
-use belljar_model::{EndReason, RunId, Sequence};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 

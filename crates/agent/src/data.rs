@@ -13,7 +13,7 @@ mod sample;
 mod shared;
 
 use belljar_dataset::Compression;
-use belljar_model::data::is_name;
+use belljar_domain::data::is_name;
 use belljar_objects::Digest;
 
 pub use depot::{DataError, Depot, shelve_bytes, shelve_files};

@@ -17,11 +17,11 @@
 //!                       otherwise ────────────────────► ask
 //! ```
 
+use belljar_domain::{ExecId, SandboxId, Sequence};
 use belljar_journal::event::{
     ErrorCategory, Injected, Limit, LimitHit, LlmTrouble, Outcome, PausePoint, RunCreated,
 };
 use belljar_journal::{Asked, Call, Ending, Next, Pending};
-use belljar_model::{ExecId, SandboxId, Sequence};
 use belljar_pipeline::Message;
 use time::OffsetDateTime;
 

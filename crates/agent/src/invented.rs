@@ -1,11 +1,11 @@
 //! Logs of runs that nobody played, for tests.
 
+use belljar_domain::{EndReason, Sequence};
 use belljar_journal::event::{
     Block, Body, Budget, CallRef, ErrorCategory, Event, Finished, Injected, InjectedMessage, Limit,
     LimitHit, LlmRequested, LlmResponded, Outcome, RunCreated, Tokens, ToolFault, ToolFinished,
     ToolIntended, Used,
 };
-use belljar_model::{EndReason, Sequence};
 use belljar_objects::Digest;
 use serde_json::json;
 use time::OffsetDateTime;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use belljar_api::network::{Connection, Decision, Kind};
+use belljar_domain::is_operation_name;
+use belljar_domain::network::{Bytes, Reach, Rule};
 use belljar_journal::event::{CallRef, NetworkAccess, NetworkRefusal, NetworkUsed};
-use belljar_model::is_operation_name;
-use belljar_model::network::{Bytes, Reach, Rule};
 
 /// The reasons for which the gateway refuses: every one that this version knows.
 pub(crate) const REASONS: &[&str] = &[
@@ -230,7 +230,7 @@ fn next_step(refusal: &NetworkRefusal, access: &NetworkAccess) -> String {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::network::Policy;
+    use belljar_domain::network::Policy;
     use expect_test::expect;
     use serde_json::{Value, json};
 

@@ -5,9 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use belljar_api::call::{Omitted, Usage};
 use belljar_api::context::{Bundle, CellError, CellEvent};
 use belljar_client::{CallRun, CallSaid, CellRun, Error};
+use belljar_domain::EndReason;
 use belljar_journal::MOST_BLOB_BYTES;
 use belljar_journal::event::{ToolFault, Used};
-use belljar_model::EndReason;
 use serde::Deserialize;
 
 /// Under which the guards of `load_data` report what they found.
@@ -281,7 +281,7 @@ mod tests {
         let mut heard = Heard::default();
         let (name, value) = ("ContextNotStarted".into(), "IPython cannot be imported".into());
         heard.raised(&CellError { name, value, traceback: String::new() });
-        heard.end(EndReason::Lost, None, &belljar_model::Usage::default().into());
+        heard.end(EndReason::Lost, None, &belljar_domain::Usage::default().into());
         assert_eq!(heard.fault.unwrap().category, NO_INTERPRETER);
     }
 
@@ -303,7 +303,7 @@ mod tests {
         ] {
             assert!(is_known(category(name)), "{name}");
         }
-        let usage: Usage = belljar_model::Usage::default().into();
+        let usage: Usage = belljar_domain::Usage::default().into();
         for reason in EndReason::ALL {
             let mut heard = Heard::default();
             heard.end(reason, None, &usage);

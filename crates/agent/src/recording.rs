@@ -10,12 +10,12 @@
 //!
 //! The state of the budget, which is said beside results, is not compared: it depends on time.
 
+use belljar_domain::{ModelParameters, RunId, Sequence};
 use belljar_journal::event::{
     Block, Body, Budget, Event, LlmResponded, NetworkRefusal, Prompt, PromptBuilt, RunCreated,
     Tokens,
 };
 use belljar_journal::{BlobRef, RunView};
-use belljar_model::{ModelParameters, RunId, Sequence};
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

@@ -4,9 +4,9 @@
 //! something. The caller may name any bound; of the others, turns that were used up are doubled,
 //! and the rest is what is left.
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::RunView;
 use belljar_journal::event::{Body, Budget, Event, ForkedFrom, Lack, Limit, Outcome, Retry};
-use belljar_model::{RunId, Sequence};
 
 use crate::again::{enlarged, last_act};
 
@@ -84,7 +84,7 @@ fn name(limit: Limit) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::EndReason;
+    use belljar_domain::EndReason;
 
     use super::*;
     use crate::invented::Log;

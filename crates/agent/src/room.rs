@@ -13,10 +13,10 @@ use belljar_api::sandbox::{
     self, ChangeSandbox, CreateSandbox, ListSandboxes, NotServed, ShownDataset, TierName,
 };
 use belljar_client::{Backoff, Client, Command, Error, Key, Sandbox};
+use belljar_domain::data::{FOLDER, MOST_FILES};
+use belljar_domain::{ChosenLimits, Generation, SandboxId};
 use belljar_journal::event::{Brought, Environment, NetworkAccess, Skill};
 use belljar_journal::{Address, BlobRef};
-use belljar_model::data::{FOLDER, MOST_FILES};
-use belljar_model::{ChosenLimits, Generation, SandboxId};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::io::AsyncReadExt as _;

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use belljar_domain::ModelParameters;
+use belljar_domain::approval::ApprovalResult;
 use belljar_journal::event::{
     Body, CallDecision, DeviationCause, ErrorCategory, Event, LlmTrouble, Outcome, Tokens,
     ToolFinished,
 };
 use belljar_journal::{Address, CRASHES, RunView, State};
-use belljar_model::ModelParameters;
-use belljar_model::approval::ApprovalResult;
 use time::OffsetDateTime;
 
 use crate::answer::REFUSAL;

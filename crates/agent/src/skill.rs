@@ -181,7 +181,7 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, SkillError> {
 fn is_path(path: &str) -> bool {
     path.len() <= MAX_PATH_BYTES
         && path.split('/').count() <= MAX_PATH_DEPTH
-        && path.split('/').all(belljar_model::data::is_name)
+        && path.split('/').all(belljar_domain::data::is_name)
 }
 
 fn is_name(name: &str) -> bool {

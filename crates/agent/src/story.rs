@@ -1,8 +1,8 @@
 //! What the loop needs to know of a run, beside what a [`RunView`] tells.
 
+use belljar_domain::EndReason;
 use belljar_journal::event::{Block, Body, Event, Injected, Limit, LlmTrouble};
 use belljar_journal::{CallState, RunView};
-use belljar_model::EndReason;
 use time::OffsetDateTime;
 
 use crate::output::NO_INTERPRETER;

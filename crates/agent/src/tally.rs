@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use belljar_domain::RunId;
 use belljar_journal::RunView;
 use belljar_journal::event::{Body, Event, LlmTrouble, Outcome, Tokens};
-use belljar_model::RunId;
 use belljar_pipeline::advice;
 use serde::Serialize;
 use time::OffsetDateTime;

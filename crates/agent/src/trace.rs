@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{Body, CallRef, Event, LlmFailed, LlmResponded, RunCreated, Tokens};
 use belljar_journal::{Address, RunView};
-use belljar_model::{RunId, Sequence};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 

@@ -13,6 +13,9 @@ use belljar_api::turn::{
     Turn, TurnCall, TurnCallEnd, TurnConnection, TurnFileChange, TurnNetwork, TurnRequest,
     TurnTokens, TurnUsed,
 };
+use belljar_domain::network as model;
+use belljar_domain::rows::{AttributedRow, CallRow, ChangeKind, ConnectionRow, RowBody};
+use belljar_domain::{SandboxId, Sequence};
 use belljar_journal::event::{
     Artifact, Block, Body, CallRef, Event, LlmRequested, Tokens, ToolFinished, ToolStarted,
 };
@@ -20,9 +23,6 @@ use belljar_journal::{
     Address, BlobError, Failure, FoundRow, Journal, MostRows, ReadError, RowStore, read_all,
     stage_calls,
 };
-use belljar_model::network as model;
-use belljar_model::rows::{AttributedRow, CallRow, ChangeKind, ConnectionRow, RowBody};
-use belljar_model::{SandboxId, Sequence};
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

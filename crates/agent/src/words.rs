@@ -81,7 +81,7 @@ impl<'a> Joiner<'a> {
 mod tests {
     use std::sync::Mutex;
 
-    use belljar_model::RunId;
+    use belljar_domain::RunId;
 
     use super::*;
 

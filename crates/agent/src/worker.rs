@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use belljar_client::Client;
+use belljar_domain::Sequence;
 use belljar_journal::event::{
     Body, Brief, Brought, Dataset, Event, Injected, InjectedMessage, Limit,
 };
@@ -38,7 +39,6 @@ use belljar_journal::{
     Address, AppendError, BlobError, BlobRef, ClaimError, Journal, Lease, LeaseError, NewEvent,
     ReadError, RunView,
 };
-use belljar_model::Sequence;
 use belljar_provider::Provider;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;

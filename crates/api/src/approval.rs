@@ -1,6 +1,6 @@
 //! Approvals: requests of code and tool calls that wait until a human has decided.
 
-use belljar_model::approval as model;
+use belljar_domain::approval as model;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

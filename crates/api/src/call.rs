@@ -1,6 +1,6 @@
 //! Calls: commands in a sandbox.
 
-use belljar_model::{End, EndReason, Usage as Used};
+use belljar_domain::{End, EndReason, Usage as Used};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Checkpoints: moments of sandboxes, kept to make others from.
 
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

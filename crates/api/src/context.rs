@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -5,7 +5,7 @@ mod pipeline;
 
 use std::collections::BTreeMap;
 
-use belljar_model::{Instructions, Question, RecordingName, Tier};
+use belljar_domain::{Instructions, Question, RecordingName, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Sandboxes.
 
-use belljar_model::{EndReason, Runtime, SecurityProfile, Tier};
+use belljar_domain::{EndReason, Runtime, SecurityProfile, Tier};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -344,7 +344,7 @@ pub struct Limits {
     pub wall_ms: u64,
 }
 
-impl From<&Limits> for belljar_model::ChosenLimits {
+impl From<&Limits> for belljar_domain::ChosenLimits {
     fn from(limits: &Limits) -> Self {
         Self {
             memory_bytes: Some(limits.memory_bytes),
@@ -385,7 +385,7 @@ impl ChosenLimits {
     }
 }
 
-impl From<ChosenLimits> for belljar_model::ChosenLimits {
+impl From<ChosenLimits> for belljar_domain::ChosenLimits {
     fn from(limits: ChosenLimits) -> Self {
         let ChosenLimits { memory_bytes, cpu_millis, pids, disk_bytes, wall_ms } = limits;
         Self {
@@ -398,12 +398,12 @@ impl From<ChosenLimits> for belljar_model::ChosenLimits {
     }
 }
 
-impl TryFrom<belljar_model::ChosenLimits> for ChosenLimits {
+impl TryFrom<belljar_domain::ChosenLimits> for ChosenLimits {
     type Error = OutOfBounds;
 
-    fn try_from(limits: belljar_model::ChosenLimits) -> Result<Self, OutOfBounds> {
+    fn try_from(limits: belljar_domain::ChosenLimits) -> Result<Self, OutOfBounds> {
         let count = |limit: Option<u64>| limit.map(Count::try_from).transpose();
-        let belljar_model::ChosenLimits { memory_bytes, cpu_millis, pids, disk_bytes, wall_ms } =
+        let belljar_domain::ChosenLimits { memory_bytes, cpu_millis, pids, disk_bytes, wall_ms } =
             limits;
         Ok(Self {
             memory_bytes: count(memory_bytes)?,
@@ -425,14 +425,14 @@ pub struct MaxLimits {
     pub disk_bytes: u64,
 }
 
-impl From<belljar_model::MaxLimits> for MaxLimits {
-    fn from(max: belljar_model::MaxLimits) -> Self {
-        let belljar_model::MaxLimits { memory_bytes, cpu_millis, pids, disk_bytes } = max;
+impl From<belljar_domain::MaxLimits> for MaxLimits {
+    fn from(max: belljar_domain::MaxLimits) -> Self {
+        let belljar_domain::MaxLimits { memory_bytes, cpu_millis, pids, disk_bytes } = max;
         Self { memory_bytes, cpu_millis, pids, disk_bytes }
     }
 }
 
-impl From<MaxLimits> for belljar_model::MaxLimits {
+impl From<MaxLimits> for belljar_domain::MaxLimits {
     fn from(max: MaxLimits) -> Self {
         let MaxLimits { memory_bytes, cpu_millis, pids, disk_bytes } = max;
         Self { memory_bytes, cpu_millis, pids, disk_bytes }
@@ -508,12 +508,12 @@ mod tests {
     fn chosen_limits_are_the_same_in_a_request_and_in_the_model() {
         let text = r#"{"memory_bytes":0,"cpu_millis":1,"pids":2,"disk_bytes":3,"wall_ms":4}"#;
         let read: ChosenLimits = serde_json::from_str(text).unwrap();
-        let model = belljar_model::ChosenLimits::from(read);
+        let model = belljar_domain::ChosenLimits::from(read);
         assert_eq!(serde_json::to_string(&model).unwrap(), text);
         assert_eq!(ChosenLimits::try_from(model), Ok(read));
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         // What JavaScript cannot tell apart is not told it.
-        let large = belljar_model::ChosenLimits { memory_bytes: Some(1 << 60), ..model };
+        let large = belljar_domain::ChosenLimits { memory_bytes: Some(1 << 60), ..model };
         assert!(ChosenLimits::try_from(large).is_err());
         for text in [r#"{"gpus":1}"#, r#"{"pids":-1}"#, r#"{"pids":"8"}"#, r#"{"pids":1.5}"#] {
             assert!(serde_json::from_str::<ChosenLimits>(text).is_err(), "{text}");

@@ -1,6 +1,6 @@
 //! Templates.
 
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 

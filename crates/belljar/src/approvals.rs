@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 
-use belljar_model::approval::{ApprovalAction, ApprovalAnswer, ApprovalRequest, ToolCall};
+use belljar_domain::approval::{ApprovalAction, ApprovalAnswer, ApprovalRequest, ToolCall};
 use belljar_node::Gateway;
 use rustix::termios::{QueueSelector, tcflush};
 
@@ -155,8 +155,8 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::SandboxId;
-    use belljar_model::network::Subject;
+    use belljar_domain::SandboxId;
+    use belljar_domain::network::Subject;
 
     use super::*;
 

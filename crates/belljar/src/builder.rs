@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::fmt;
 
-use belljar_model::limits::GIB;
-use belljar_model::{Disk, End, Limits, Spec, Tier, User};
+use belljar_domain::limits::GIB;
+use belljar_domain::{Disk, End, Limits, Spec, Tier, User};
 use belljar_node::{Command, Event, Node};
 use belljar_template::{Job, Runner};
 use tokio::runtime::Handle;

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::units::{parse_size, parse_time};
-use belljar_model::{SecurityProfile, Tier};
+use belljar_domain::units::{parse_size, parse_time};
+use belljar_domain::{SecurityProfile, Tier};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::output::{Printer, Volume};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use belljar_model::units::format_size;
-use belljar_model::{End, EndReason, Limits};
+use belljar_domain::units::format_size;
+use belljar_domain::{End, EndReason, Limits};
 
 use crate::cli::Sandbox;
 
@@ -119,7 +119,7 @@ fn name(signal: i32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_model::Usage;
+    use belljar_domain::Usage;
 
     fn explained(reason: EndReason, signal: Option<i32>) -> Option<(String, Option<String>)> {
         let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn sizes_in_hints_can_be_typed_back() {
         for bytes in [4 << 30, 256 << 20, 1 << 10, 1000] {
-            assert_eq!(belljar_model::units::parse_size(&short_size(bytes)), Ok(bytes));
+            assert_eq!(belljar_domain::units::parse_size(&short_size(bytes)), Ok(bytes));
         }
     }
 }

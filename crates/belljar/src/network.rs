@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_bus::gateway::{Budget, Grant, Session};
-use belljar_model::approval::ToolApprovals;
-use belljar_model::network::{Charge, Decision, Host, Kind, Reason, Row, Subject};
+use belljar_domain::approval::ToolApprovals;
+use belljar_domain::network::{Charge, Decision, Host, Kind, Reason, Row, Subject};
 use belljar_node::{Gateway, GatewayError, GatewayOptions, Sandbox};
 use belljar_packages::{Indexes, Told, configured};
+use belljar_peer_proto::gateway::{Budget, Grant, Session};
 use belljar_template::Template;
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -270,7 +270,7 @@ fn unconnected(error: GatewayError) -> anyhow::Error {
 
 /// How model clients find the gateway, and what they show it.
 fn token_variables(token: &str) -> Vec<(String, String)> {
-    let base = format!("http://127.0.0.1:{}", belljar_bus::gateway::PORT);
+    let base = format!("http://127.0.0.1:{}", belljar_peer_proto::gateway::PORT);
     [
         ("BELLJAR_GATEWAY", base.clone()),
         ("BELLJAR_TOKEN", token.to_owned()),

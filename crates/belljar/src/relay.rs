@@ -6,7 +6,7 @@
 
 use std::io::{self, Read as _, Write as _};
 
-use belljar_model::End;
+use belljar_domain::End;
 use belljar_node::{Call, Capture, Captured, Event, NetworkSigns, Writer};
 use tokio::sync::{mpsc, oneshot};
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::{End, EndReason, Limits, SecurityProfile, Spec, Tier, User};
+use belljar_domain::{End, EndReason, Limits, SecurityProfile, Spec, Tier, User};
+use belljar_engine::Enforcement;
 use belljar_node::{
     Checkpoint, Command, Context, Language, NetworkNeed, NetworkSigns, Node, NodeError, Sandbox,
 };
-use belljar_sandbox::Enforcement;
 use belljar_template::{Lease, Template};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -323,11 +323,11 @@ pub(crate) async fn start_node(config: &Config) -> anyhow::Result<Node> {
 pub(crate) async fn create(node: &Node, spec: &Spec) -> anyhow::Result<Sandbox> {
     node.create(spec).await.map_err(|error| {
         let wrong_limits =
-            matches!(&error, NodeError::Start(belljar_sandbox::StartError::Limits(_)));
+            matches!(&error, NodeError::Start(belljar_engine::StartError::Limits(_)));
         let is_unwatched = matches!(
             &error,
             NodeError::Start(
-                belljar_sandbox::StartError::Unwatched(_) | belljar_sandbox::StartError::Weak(_)
+                belljar_engine::StartError::Unwatched(_) | belljar_engine::StartError::Weak(_)
             )
         );
         let hint = match spec.tier {

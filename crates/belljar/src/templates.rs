@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_template::store::StoreError;
 use belljar_template::{Store, Template, catalog, host};
 

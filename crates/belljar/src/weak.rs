@@ -1,7 +1,7 @@
 //! Limits that this host cannot keep: refused if they were asked for, told if they were not.
 
-use belljar_model::{Limits, Spec};
-use belljar_sandbox::{DELEGATED_SCOPE, Enforcement, Engine, LimitName, WeakLimit};
+use belljar_domain::{Limits, Spec};
+use belljar_engine::{DELEGATED_SCOPE, Enforcement, Engine, LimitName, WeakLimit};
 
 use crate::cli::Sandbox;
 use crate::limits::short_size;

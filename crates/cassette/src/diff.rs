@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 use serde::Serialize;
 
 use crate::blob::BlobError;

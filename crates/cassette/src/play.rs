@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 
 use crate::blob::{BlobError, Blobs};
 use crate::index::{End, Entry, IndexError};

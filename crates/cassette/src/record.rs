@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 
 use crate::blob::{BlobError, Blobs, Writer};
 use crate::index::{Answered, End, Entry, Index, header};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _};
 
-use belljar_model::network::{Host, Scheme};
+use belljar_domain::network::{Host, Scheme};
 
 use crate::index::{Asked, header, is_between_neighbours};
 use crate::json::Json;

@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 
 use crate::blob::{self, Blobs, make_folder};
 use crate::index::{Entry, Index};

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::{self, Read, Write};
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 use tar::{Archive, Builder, EntryType, Header};
 
 use crate::blob::{BlobError, Blobs, make_folder};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use belljar_model::network::{Host, Scheme};
+use belljar_domain::network::{Host, Scheme};
 use serde::{Deserialize, Serialize};
 
 /// As it stands in the index: one text, its usual port left out.

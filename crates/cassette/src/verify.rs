@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 use serde::Serialize;
 
 use crate::blob::BlobError;

@@ -1,7 +1,7 @@
 //! Requests, made from the table of operations.
 
 use belljar_api::Operation;
-use belljar_model::Attribution;
+use belljar_domain::Attribution;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, header};
 use http_body_util::{BodyExt as _, Empty, Full};

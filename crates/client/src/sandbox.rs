@@ -3,7 +3,7 @@
 use belljar_api::bounds::Path;
 use belljar_api::call::User;
 use belljar_api::{Operation, checkpoint, context, sandbox};
-use belljar_model::Attribution;
+use belljar_domain::Attribution;
 
 use crate::client::Client;
 use crate::error::Error;

@@ -2,8 +2,8 @@
 //! likes about its own sandboxes, and nothing about those of other nodes.
 
 use belljar_api::event::Event;
-use belljar_bus::behalf::KEYS;
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_domain::{NodeNumber, SandboxId};
+use belljar_peer_proto::behalf::KEYS;
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;

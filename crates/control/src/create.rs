@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_model::{ChosenLimits, EndReason, NodeNumber, SandboxId, Tier};
+use belljar_domain::{ChosenLimits, EndReason, NodeNumber, SandboxId, Tier};
 use belljar_store::{Admitted, NewSandbox, Requested, SandboxRow, SandboxState};
 use http::StatusCode;
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::body::Body;
+use belljar_domain::NodeNumber;
 use belljar_identity::{Connector, Peer, PublicKey, Route, TlsConfigError};
-use belljar_model::NodeNumber;
 use belljar_store::NodeState;
 use http::Uri;
 use hyper_util::client::legacy::Client;

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::enrolment::{AskClock, Certificate, Enrol};
+use belljar_domain::NodeNumber;
 use belljar_identity::{PeerIdentity, PublicKey, Purpose, digest, verify_bytes};
-use belljar_model::NodeNumber;
+use belljar_peer_proto::enrolment::{AskClock, Certificate, Enrol};
 use belljar_store::EnrolOutcome;
 use http::Request;
 use serde_json::json;

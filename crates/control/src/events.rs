@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use belljar_api::event::Event;
-use belljar_model::NodeNumber;
+use belljar_domain::NodeNumber;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, SelectAll};
 use futures_util::{Stream, StreamExt as _};
@@ -173,7 +173,7 @@ impl EventBuffer {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use belljar_model::SandboxId;
+    use belljar_domain::SandboxId;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_model::{EndReason, NodeNumber, SandboxId};
+use belljar_domain::{EndReason, NodeNumber, SandboxId};
 use http::StatusCode;
 use serde_json::Value;
 

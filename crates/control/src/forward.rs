@@ -2,10 +2,10 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_bus::behalf::{ABSENT, HEADER, WHOSE};
-use belljar_model::network::Scheme;
-use belljar_model::target::sandbox_of_host;
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_domain::network::Scheme;
+use belljar_domain::target::sandbox_of_host;
+use belljar_domain::{NodeNumber, SandboxId};
+use belljar_peer_proto::behalf::{ABSENT, HEADER, WHOSE};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, Version, header};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
-use belljar_model::{OperationCap, OperationCaps};
+use belljar_domain::{OperationCap, OperationCaps};
 use belljar_store::{Proven, Scope};
 use futures_util::future::BoxFuture;
 use http::{Request, StatusCode};

@@ -6,15 +6,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use belljar_bus::behalf::{Behalf, about};
-use belljar_bus::encoded::Encoded;
-use belljar_bus::enrolment::{Certificate, Trust, TrustedAuthority};
+use belljar_domain::NodeNumber;
 use belljar_identity::{
     Authority, AuthorityError, Clients, ControlKeys, Endpoint, KeyError, KeyPair, Peer,
     PlatformClock, PublicKey, Purpose, TlsConfigError, sign,
 };
 use belljar_listen::{ListenError, Listener};
-use belljar_model::NodeNumber;
+use belljar_peer_proto::behalf::{Behalf, about};
+use belljar_peer_proto::encoded::Encoded;
+use belljar_peer_proto::enrolment::{Certificate, Trust, TrustedAuthority};
 use belljar_store::{AuthorityRow, Store, StoreError};
 use http::Extensions;
 use time::OffsetDateTime;

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use belljar_domain::{OperationCaps, Tier};
 use belljar_listen::PeerAddress;
-use belljar_model::{OperationCaps, Tier};
 use belljar_store::{Proven, Store, StoreError};
 use http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{NodeNumber, OperationCap, Tier};
+use belljar_domain::{NodeNumber, OperationCap, Tier};
 use belljar_store::{Store, StoreError};
 
 /// As long as a key is believed.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use belljar_domain::{EndReason, NodeNumber};
 use belljar_identity::PublicKey;
-use belljar_model::{EndReason, NodeNumber};
 use belljar_store::{LostNode, Node, NodeEnrolment, NodeState, Store, StoreError};
 
 use crate::control::Control;

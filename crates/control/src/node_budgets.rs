@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::member::AskBudget;
-use belljar_model::KnownBudgets;
-use belljar_model::budget::{AskSlice, BudgetAnswer, BudgetKey, BudgetRequest};
+use belljar_domain::KnownBudgets;
+use belljar_domain::budget::{AskSlice, BudgetAnswer, BudgetKey, BudgetRequest};
+use belljar_peer_proto::member::AskBudget;
 use http::Request;
 
 use crate::control::Control;
@@ -91,8 +91,8 @@ fn judged_by(known: &KnownBudgets, request: BudgetRequest) -> Result<BudgetReque
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::BudgetOwner;
-    use belljar_model::budget::{BudgetAmount, BudgetLimit, ReturnSlices};
+    use belljar_domain::BudgetOwner;
+    use belljar_domain::budget::{BudgetAmount, BudgetLimit, ReturnSlices};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::NodeNumber;
+use belljar_domain::NodeNumber;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Messages of one node at the same time.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::member::{RowsStored, SendRows};
+use belljar_peer_proto::member::{RowsStored, SendRows};
 use belljar_telemetry::metrics;
 use http::Request;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::member::{SendStored, StoredTaken};
-use belljar_model::StoredBytes;
+use belljar_domain::StoredBytes;
+use belljar_peer_proto::member::{SendStored, StoredTaken};
 use belljar_store::MAX_STORED_BYTES;
 use http::Request;
 
@@ -66,7 +66,7 @@ fn excess(stored: &[StoredBytes]) -> Option<(usize, &StoredBytes)> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::StoredKind;
+    use belljar_domain::StoredKind;
 
     use super::*;
 

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
-use belljar_bus::member::{
+use belljar_domain::{NodeNumber, SandboxId};
+use belljar_identity::{Peer, PeerIdentity, read_beat};
+use belljar_peer_proto::enrolment::{CLOCK, ENROL, RENEW};
+use belljar_peer_proto::member::{
     BUDGETS, Load, PROTOCOL, REGISTER, ROWS, Register, Registered, STORED, SYNC, Sync, Synced,
 };
-use belljar_bus::platform::{Beat, SignedBeat};
-use belljar_identity::{Peer, PeerIdentity, read_beat};
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_peer_proto::platform::{Beat, SignedBeat};
 use belljar_store::{Gone, Heard as Said, NodeState, Present, Registration, StoreError, Word};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};

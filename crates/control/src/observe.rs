@@ -3,9 +3,9 @@
 use axum::body::Body;
 use axum::response::Response;
 use belljar_api::Operation;
-use belljar_bus::enrolment::{CLOCK, ENROL, RENEW};
-use belljar_bus::member::{REGISTER, SYNC};
 use belljar_listen::host;
+use belljar_peer_proto::enrolment::{CLOCK, ENROL, RENEW};
+use belljar_peer_proto::member::{REGISTER, SYNC};
 use belljar_store::NodeState;
 use belljar_telemetry::{Route, metrics};
 use http::Request;

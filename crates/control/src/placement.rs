@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{ChosenLimits, MaxLimits, NodeNumber, Tier};
+use belljar_domain::{ChosenLimits, MaxLimits, NodeNumber, Tier};
 
 use crate::random::Random;
 

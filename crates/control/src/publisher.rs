@@ -12,7 +12,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_doorbell::{Doorbell, OutboxError, Stream, Waiting};
+use belljar_nats::{Doorbell, OutboxError, Stream, Waiting};
 use belljar_store::{Message, Store, StoreError};
 
 const BATCH: u32 = 100;

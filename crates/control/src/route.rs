@@ -4,9 +4,9 @@
 use axum::body::Body;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Response};
+use belljar_domain::target::{RequestHead, RequestTarget, is_link_signature};
+use belljar_domain::{NodeNumber, SandboxId};
 use belljar_listen::PeerAddress;
-use belljar_model::target::{RequestHead, RequestTarget, is_link_signature};
-use belljar_model::{NodeNumber, SandboxId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header};

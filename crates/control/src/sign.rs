@@ -3,9 +3,9 @@
 use std::io;
 
 use axum::body::{Body, HttpBody as _};
-use belljar_bus::behalf::Behalf;
+use belljar_domain::{NodeNumber, SandboxId};
 use belljar_identity::{digest, random};
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_peer_proto::behalf::Behalf;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Request};

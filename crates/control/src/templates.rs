@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_model::NodeNumber;
+use belljar_domain::NodeNumber;
 use http::{HeaderValue, Request, StatusCode};
 
 use crate::control::Control;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream;
-use belljar_model::budget::{
+use belljar_domain::budget::{
     AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetLimit, BudgetRequest, Slice,
 };
 use belljar_store::Store;

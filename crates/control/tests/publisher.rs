@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
-use belljar_bus::platform::STREAM;
 use belljar_control::publisher;
-use belljar_doorbell::{Doorbell, OutboxError, Stream, Waiting};
+use belljar_nats::{Doorbell, OutboxError, Stream, Waiting};
+use belljar_peer_proto::platform::STREAM;
 use belljar_store::{Message, Store};
 use belljar_testkit::{Nats, Postgres};
 use futures_util::StreamExt as _;

@@ -8,7 +8,7 @@ mod field;
 
 use std::fmt::Write as _;
 
-use belljar_model::units::format_size;
+use belljar_domain::units::format_size;
 
 use crate::coding::Encoding;
 use crate::describe::{Dataset, Description, Field};

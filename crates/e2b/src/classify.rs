@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use belljar_actions::{Actions, OnBehalf, Sandbox};
-use belljar_model::target::{RequestHead, RequestTarget, sandbox_of_host};
+use belljar_domain::target::{RequestHead, RequestTarget, sandbox_of_host};
+use belljar_sandboxes::{Actions, OnBehalf, Sandbox};
 use http::{Request, header};
 
 use crate::envd::signature;

@@ -18,7 +18,7 @@ mod volumes;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
-use belljar_actions::{Actions, Page, Problem};
+use belljar_sandboxes::{Actions, Page, Problem};
 use http::{HeaderValue, Method, Uri};
 use serde::Serialize;
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Sandbox, State};
+use belljar_sandboxes::{Actions, Sandbox, State};
 use http::{Method, Request, StatusCode};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use belljar_actions::{Kind, Problem};
+use belljar_sandboxes::{Kind, Problem};
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::json;

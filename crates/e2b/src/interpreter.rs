@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Barred, Contexts, Kind, Problem, Sandbox};
+use belljar_sandboxes::{Actions, Barred, Contexts, Kind, Problem, Sandbox};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};

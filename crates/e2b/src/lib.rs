@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Nothing is decided here: who may do what and what becomes of a sandbox is in
-//! `belljar-actions`. What was read of the protocols, and which parts were seen
+//! `belljar-sandboxes`. What was read of the protocols, and which parts were seen
 //! on the wire, is in `docs/e2b-compatibility.md`.
 
 // One panic here is the end of more than one request.
@@ -36,7 +36,7 @@ mod volumes;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use belljar_actions::Actions;
+use belljar_sandboxes::Actions;
 use http::Request;
 use tower::ServiceExt as _;
 

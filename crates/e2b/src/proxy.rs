@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Barred, Connection, Kind, MOST_CONNECTIONS, Sandbox};
+use belljar_sandboxes::{Actions, Barred, Connection, Kind, MOST_CONNECTIONS, Sandbox};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;

@@ -9,7 +9,9 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use belljar_actions::{Actions, Kind, Problem, Volume, VolumeEntry, VolumeEntryKind, VolumeOwner};
+use belljar_sandboxes::{
+    Actions, Kind, Problem, Volume, VolumeEntry, VolumeEntryKind, VolumeOwner,
+};
 use futures_util::StreamExt as _;
 use http::request::Parts;
 use http::{Method, StatusCode, Uri, header};

@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use belljar_model::network::{Block, Policy, Reason};
+use belljar_domain::network::{Block, Policy, Reason};
 
 /// What the operator of this host opened although it is not public, and where
 /// this host itself is found.

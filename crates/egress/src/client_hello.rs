@@ -17,7 +17,7 @@ mod again;
 mod reader;
 mod wire;
 
-use belljar_model::network::HostName;
+use belljar_domain::network::HostName;
 
 pub use again::{After, Again};
 pub use reader::Reader;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use belljar_model::network::{
+use belljar_domain::network::{
     Host, HostName, HostPattern, Miss, Policy, Reach, Reason, Rule, Tape,
 };
 

@@ -15,7 +15,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use belljar_model::network::Host;
+use belljar_domain::network::Host;
 
 use crate::Destination;
 

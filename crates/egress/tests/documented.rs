@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use belljar_model::network::Policy;
+use belljar_domain::network::Policy;
 
 const GUIDE: &str = include_str!("../../../docs/network.md");
-const WORDS: &str = include_str!("../../model/src/network/row.rs");
+const WORDS: &str = include_str!("../../domain/src/network/row.rs");
 
 /// The variants of an enum of the log, as they are written in a row.
 fn variants(name: &str) -> BTreeSet<String> {
@@ -46,7 +46,7 @@ fn every_reason_is_explained_and_nothing_else_is() {
     // The words are what a row holds, not only what the source looks like.
     for reason in &reasons {
         let quoted = format!("\"{reason}\"");
-        let read = serde_json::from_str::<belljar_model::network::Reason>(&quoted);
+        let read = serde_json::from_str::<belljar_domain::network::Reason>(&quoted);
         assert!(read.is_ok(), "{reason}");
     }
     assert!(reasons.len() > 20);

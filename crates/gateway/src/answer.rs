@@ -1,6 +1,6 @@
 //! What the gateway itself says to a client.
 
-use belljar_model::network::{Host, Reason};
+use belljar_domain::network::{Host, Reason};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use serde::Serialize;

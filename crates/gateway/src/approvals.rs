@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use belljar_bus::gateway::FromGateway;
-use belljar_model::approval::{ApprovalAnswer, ApprovalRequest};
+use belljar_domain::approval::{ApprovalAnswer, ApprovalRequest};
+use belljar_peer_proto::gateway::FromGateway;
 use tokio::sync::{mpsc, oneshot};
 
 /// Requests of all sandboxes that wait at the same time.
@@ -100,9 +100,9 @@ impl Drop for GivenUp<'_> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::SandboxId;
-    use belljar_model::approval::ApprovalAction;
-    use belljar_model::network::Subject;
+    use belljar_domain::SandboxId;
+    use belljar_domain::approval::ApprovalAction;
+    use belljar_domain::network::Subject;
 
     use super::*;
 

@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub(crate) use belljar_model::budget::BudgetAmount as Amount;
-use belljar_model::budget::BudgetLimit;
+pub(crate) use belljar_domain::budget::BudgetAmount as Amount;
+use belljar_domain::budget::BudgetLimit;
 use tokio::time::Instant;
 
 #[cfg(test)]
@@ -58,8 +58,8 @@ pub(crate) struct Limit {
     pub(crate) every: Option<Duration>,
 }
 
-impl From<belljar_bus::gateway::Budget> for Limit {
-    fn from(budget: belljar_bus::gateway::Budget) -> Self {
+impl From<belljar_peer_proto::gateway::Budget> for Limit {
+    fn from(budget: belljar_peer_proto::gateway::Budget) -> Self {
         Self {
             requests: budget.requests,
             tokens: budget.tokens,

@@ -30,8 +30,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::ChargeLogReport;
-use belljar_model::network::Row;
+use belljar_domain::network::Row;
+use belljar_peer_proto::gateway::ChargeLogReport;
 use serde::Deserialize;
 
 use record::Stage;

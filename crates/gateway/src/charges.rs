@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::{ChargeLogReport, FromGateway};
-use belljar_model::network::Row;
+use belljar_domain::network::Row;
+use belljar_peer_proto::gateway::{ChargeLogReport, FromGateway};
 use tokio::sync::mpsc;
 
 use crate::charge_log::{ChargeLog, Durability, RESEND_AFTER};

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use belljar_domain::network::Block;
+use belljar_domain::{BudgetOwner, KnownBudgets};
 use belljar_egress::Opening;
-use belljar_model::network::Block;
-use belljar_model::{BudgetOwner, KnownBudgets};
 use serde::Deserialize;
 
 use crate::budget::Limit;
@@ -137,7 +137,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::budget::BudgetKey;
+    use belljar_domain::budget::BudgetKey;
 
     use super::*;
 

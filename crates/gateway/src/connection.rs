@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use belljar_bus::gateway::Belongs;
+use belljar_domain::network::{Reason, Subject};
 use belljar_egress::{Destination, Verdict, vet};
-use belljar_model::network::{Reason, Subject};
+use belljar_peer_proto::gateway::Belongs;
 use futures_util::task::AtomicWaker;
 use tokio::sync::SetOnce;
 

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_bus::gateway::{FromGateway, LEASED_BUDGETS, PROCESS, ToGateway, encode};
+use belljar_peer_proto::gateway::{FromGateway, LEASED_BUDGETS, PROCESS, ToGateway, encode};
 use belljar_sys::{fd, packet, process};
 use tokio::sync::mpsc;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use belljar_model::network::{Decision, Kind, Policy, Reach, Reason};
+use belljar_domain::network::{Decision, Kind, Policy, Reach, Reason};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};

@@ -11,9 +11,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::network::{Decision, Kind, Reason};
 use belljar_egress::Destination;
 use belljar_egress::http1::{Head, Malformed, Scan};
-use belljar_model::network::{Decision, Kind, Reason};
 use bytes::{Buf as _, BytesMut};
 use http::Method;
 use tokio::io::AsyncWriteExt as _;

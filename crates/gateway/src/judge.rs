@@ -3,8 +3,8 @@
 //! Package indexes are allowed beside everything else, so a request may be made
 //! when either allows it. What the policy denies is denied for both.
 
+use belljar_domain::network::Reason;
 use belljar_egress::{Destination, Verdict};
-use belljar_model::network::Reason;
 
 use crate::session::State;
 use crate::upstream::Place;

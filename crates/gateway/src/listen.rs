@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_bus::gateway::Belongs;
-use belljar_model::network::{Decision, Kind, Reason};
+use belljar_domain::network::{Decision, Kind, Reason};
+use belljar_peer_proto::gateway::Belongs;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use crate::answer::Refusal;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use belljar_bus::gateway::FromGateway;
-use belljar_model::network::{Bytes, Charge, Decision, Host, Kind, Reason, Row};
+use belljar_domain::network::{Bytes, Charge, Decision, Host, Kind, Reason, Row};
+use belljar_peer_proto::gateway::FromGateway;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::charge_log::ChargeLogError;

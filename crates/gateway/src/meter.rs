@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use belljar_model::network::{Reason, Throttle};
+use belljar_domain::network::{Reason, Throttle};
 
 /// What one sandbox has used. Limits are read from its policy each time, so a
 /// new policy holds at once; totals go on counting.

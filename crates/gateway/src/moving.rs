@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Weak;
 use std::time::Duration;
 
-use belljar_bus::gateway::FromGateway;
 use belljar_cassette::{Limits, StoreError, Tenant, TransferError};
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
+use belljar_peer_proto::gateway::FromGateway;
 
 use crate::shared::{Gateway, Shared};
 

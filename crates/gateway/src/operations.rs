@@ -41,7 +41,7 @@ mod stream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use belljar_bus::gateway::GitRemote;
+use belljar_peer_proto::gateway::GitRemote;
 use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use config::Table;
@@ -61,7 +61,7 @@ const PREFIX: &str = "/operations/";
 /// The name of the operation in a path, if it has one.
 pub(crate) fn name_in(path: &str) -> Option<String> {
     let name = path.strip_prefix(PREFIX)?.split('/').next()?;
-    belljar_model::is_operation_name(name).then(|| name.to_owned())
+    belljar_domain::is_operation_name(name).then(|| name.to_owned())
 }
 
 /// All operations, as the settings have them now.

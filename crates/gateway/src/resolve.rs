@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::network::{Decision, Host, HostName, Kind, Reason};
 use belljar_egress::Destination;
-use belljar_model::network::{Decision, Host, HostName, Kind, Reason};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_bus::gateway as bus;
-use belljar_model::SandboxId;
-use belljar_model::network::{Policy, Row, Subject, Tape};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Policy, Row, Subject, Tape};
+use belljar_peer_proto::gateway as bus;
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, watch};
 
 use crate::authority::Authority;

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use belljar_bus::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Opened};
 use belljar_cassette::{Limits, Store, StoreError};
+use belljar_domain::SandboxId;
+use belljar_domain::approval::ApprovalAnswer;
+use belljar_domain::budget::BudgetAnswer;
+use belljar_domain::network::{CassetteId, Miss, Policy, Tape};
 use belljar_egress::{Openings, own};
-use belljar_model::SandboxId;
-use belljar_model::approval::ApprovalAnswer;
-use belljar_model::budget::BudgetAnswer;
-use belljar_model::network::{CassetteId, Miss, Policy, Tape};
+use belljar_peer_proto::gateway::{self as bus, Belongs, FromGateway, Grant, Minted, Opened};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::net::NetError;
 use tokio::sync::mpsc;

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use belljar_domain::network::{Decision, Kind, Reason};
 use belljar_egress::Destination;
 use belljar_egress::socks5::{self, Answer, LOGGED, Method, Refused};
-use belljar_model::network::{Decision, Kind, Reason};
 use bytes::Buf as _;
 use tokio::io::AsyncWriteExt as _;
 

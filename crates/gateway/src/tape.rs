@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_cassette::Miss as Missed;
+use belljar_domain::network::{Decision, Kind, Miss, Policy, Reason, Tape};
 use belljar_egress::Verdict;
-use belljar_model::network::{Decision, Kind, Miss, Policy, Reason, Tape};
 use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http::{Request, StatusCode};
 use http_body::{Body as _, SizeHint};

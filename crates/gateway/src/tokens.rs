@@ -29,8 +29,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use belljar_model::SandboxId;
-use belljar_model::approval::ToolApprovals;
+use belljar_domain::SandboxId;
+use belljar_domain::approval::ToolApprovals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;

@@ -6,8 +6,8 @@ mod hello;
 
 use std::sync::Arc;
 
+use belljar_domain::network::{Decision, Kind, Reason};
 use belljar_egress::{Destination, Verdict, holds_hosts};
-use belljar_model::network::{Decision, Kind, Reason};
 use futures_util::future::BoxFuture;
 use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsAcceptor;

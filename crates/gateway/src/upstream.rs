@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use belljar_domain::network::{Host, Reason, Scheme};
 use belljar_egress::Destination;
-use belljar_model::network::{Host, Reason, Scheme};
 use http::header::HOST;
 use http::{Request, Response, Uri, Version};
 use hyper::body::Incoming;

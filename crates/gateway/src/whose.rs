@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use belljar_bus::gateway::{Belongs, FromGateway, Socket};
+use belljar_peer_proto::gateway::{Belongs, FromGateway, Socket};
 use belljar_sys::diag;
 use tokio::sync::oneshot;
 

@@ -16,9 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::{FromGateway, LONGEST, PROCESS, Session, ToGateway, decode, encode};
-use belljar_model::SandboxId;
-use belljar_model::network::{Policy, Reach, Reason, Row, Subject};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Policy, Reach, Reason, Row, Subject};
+use belljar_peer_proto::gateway::{
+    FromGateway, LONGEST, PROCESS, Session, ToGateway, decode, encode,
+};
 use belljar_sys::packet;
 use libtest_mimic::{Arguments, Trial};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -77,7 +79,7 @@ impl Gateway {
                 FromGateway::Rows { rows } => self.rows.extend(rows),
                 FromGateway::ChargeLog { .. } => {}
                 FromGateway::Whose { question, .. } => {
-                    let belongs = belljar_bus::gateway::Belongs::default();
+                    let belongs = belljar_peer_proto::gateway::Belongs::default();
                     self.send(&ToGateway::Belongs { question, belongs }, &[]);
                 }
                 answer => return answer,
@@ -94,7 +96,7 @@ impl Gateway {
     /// Hands over a connection of that sandbox; what its client hears.
     fn connect(&self, text: &str) -> String {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let belongs = belljar_bus::gateway::Belongs::default();
+        let belongs = belljar_peer_proto::gateway::Belongs::default();
         let connection = ToGateway::Connection { sandbox: sandbox(2), belongs };
         self.send(&connection, &[theirs.into()]);
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -142,9 +144,9 @@ fn row_of_one(gateway: &mut Gateway, address: SocketAddr) -> Row {
             FromGateway::Rows { rows } => gateway.rows.extend(rows),
             FromGateway::Whose { question, sandbox: whose, socket } => {
                 assert!(whose == sandbox(1) && socket.inode > 0);
-                let belongs = belljar_bus::gateway::Belongs {
+                let belongs = belljar_peer_proto::gateway::Belongs {
                     turn: Some(3),
-                    ..belljar_bus::gateway::Belongs::default()
+                    ..belljar_peer_proto::gateway::Belongs::default()
                 };
                 gateway.send(&ToGateway::Belongs { question, belongs }, &[]);
             }

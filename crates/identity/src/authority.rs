@@ -150,7 +150,7 @@ mod tests {
         let clock = PlatformClock::default();
         let authority = Authority::generate(&clock).unwrap();
         let key = KeyPair::generate().unwrap().public_key();
-        let peer = Peer::Node(belljar_model::NodeNumber::new(3).unwrap());
+        let peer = Peer::Node(belljar_domain::NodeNumber::new(3).unwrap());
         let issued = authority.issue(peer, &key, &clock, Duration::from_secs(60)).unwrap();
         assert_eq!(PeerIdentity::of(&issued), Ok(PeerIdentity { peer, public_key: key }));
         assert!(PeerIdentity::of(authority.certificate()).is_err());

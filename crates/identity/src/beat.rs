@@ -1,7 +1,7 @@
 //! Heartbeats: on NATS every node hears and could say everything, so each signs its own.
 
-use belljar_bus::encoded::Encoded;
-use belljar_bus::platform::{Beat, SignedBeat};
+use belljar_peer_proto::encoded::Encoded;
+use belljar_peer_proto::platform::{Beat, SignedBeat};
 
 use crate::keys::{KeyError, KeyPair, PublicKey};
 use crate::signature::{Purpose, sign_bytes, verify_bytes};
@@ -30,8 +30,8 @@ pub fn read_beat(key: &PublicKey, signed: &SignedBeat, now: u64) -> Option<Beat>
 
 #[cfg(test)]
 mod tests {
-    use belljar_bus::member::Load;
-    use belljar_model::NodeNumber;
+    use belljar_domain::NodeNumber;
+    use belljar_peer_proto::member::Load;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The names in certificates.
 
-use belljar_model::NodeNumber;
+use belljar_domain::NodeNumber;
 use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
 

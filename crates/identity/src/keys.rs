@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use belljar_bus::encoded::Encoded;
+use belljar_peer_proto::encoded::Encoded;
 use rcgen::{PKCS_ED25519, PublicKeyData, SigningKey as _};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, UnparsedPublicKey};

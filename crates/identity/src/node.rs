@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use belljar_bus::encoded::Encoded;
-use belljar_bus::enrolment::{Certificate, Trust};
-use belljar_model::NodeNumber;
+use belljar_domain::NodeNumber;
+use belljar_peer_proto::encoded::Encoded;
+use belljar_peer_proto::enrolment::{Certificate, Trust};
 use rustls_pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
     use crate::authority::Authority;
-    use belljar_bus::enrolment::TrustedAuthority;
+    use belljar_peer_proto::enrolment::TrustedAuthority;
 
     fn number(number: u16) -> NodeNumber {
         NodeNumber::new(number).unwrap()

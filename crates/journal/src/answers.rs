@@ -14,7 +14,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use belljar_model::{RunId, Sequence};
+use belljar_domain::{RunId, Sequence};
 
 /// The end of the name of an answer's file.
 const EXTENSION: &str = ".answer";

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::{RunId, Sequence};
+use belljar_domain::{RunId, Sequence};
 use belljar_objects::Digest;
 use futures_util::future::BoxFuture;
 

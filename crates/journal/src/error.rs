@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use belljar_model::{Generation, Sequence};
+use belljar_domain::{Generation, Sequence};
 use belljar_objects::Digest;
 
 /// The place where events are kept did not do what it was asked. Whether the

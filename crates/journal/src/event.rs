@@ -18,7 +18,7 @@ mod pipeline;
 mod program;
 mod tool;
 
-use belljar_model::{Generation, Sequence};
+use belljar_domain::{Generation, Sequence};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 use time::OffsetDateTime;

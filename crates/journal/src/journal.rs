@@ -19,7 +19,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use belljar_model::{Generation, RunId, Sequence};
+use belljar_domain::{Generation, RunId, Sequence};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

@@ -14,9 +14,9 @@ mod sum;
 
 use std::fmt;
 
-use belljar_model::network::{Decision, Kind};
-use belljar_model::rows::{AttributedRow, ConnectionRow, RowBody};
-use belljar_model::{ExecId, RunId, SandboxId, StoredBytes};
+use belljar_domain::network::{Decision, Kind};
+use belljar_domain::rows::{AttributedRow, ConnectionRow, RowBody};
+use belljar_domain::{ExecId, RunId, SandboxId, StoredBytes};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, UtcOffset};

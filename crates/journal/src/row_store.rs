@@ -7,7 +7,7 @@ mod directory;
 
 use std::fmt;
 
-use belljar_model::rows::AttributedRow;
+use belljar_domain::rows::AttributedRow;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 

@@ -13,7 +13,7 @@ mod stage;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use belljar_model::{ExecId, Generation, SandboxId, Sequence};
+use belljar_domain::{ExecId, Generation, SandboxId, Sequence};
 
 use crate::blob::BlobRef;
 use crate::event::{

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use belljar_model::{RunId, Sequence};
+use belljar_domain::{RunId, Sequence};
 use tokio::sync::Notify;
 
 use crate::error::ReadError;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_model::network::Scheme;
+use belljar_domain::network::Scheme;
 use http::{Extensions, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};

@@ -1,6 +1,6 @@
 //! How many tokens an answer took, by kinds that never overlap.
 
-use belljar_model::network::Charge;
+use belljar_domain::network::Charge;
 use serde::{Deserialize, Serialize};
 
 use crate::json::Value;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use belljar_domain::{End, EndReason, Usage};
 use belljar_guest_proto::{PtySize, Reply, Request, ToGuest};
-use belljar_model::{End, EndReason, Usage};
 use tokio::sync::{Notify, mpsc};
 
 use crate::link::{Link, LinkError};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use belljar_domain::{Attribution, User};
 use belljar_guest_proto::PtySize;
-use belljar_model::{Attribution, User};
 
 /// A program with its surroundings. Paths, arguments and values are bytes, as
 /// they are to the kernel.

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use belljar_domain::EndReason;
+use belljar_engine::StartError;
 use belljar_guest_proto::context::Parked;
-use belljar_model::EndReason;
-use belljar_sandbox::StartError;
 use belljar_transplant::Image;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};

@@ -17,8 +17,8 @@ pub use saved::SaveError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_model::{Disk, Limits, SecurityProfile, Spec, Tier};
-use belljar_sandbox::{Files, Then, Zygote};
+use belljar_domain::{Disk, Limits, SecurityProfile, Spec, Tier};
+use belljar_engine::{Files, Then, Zygote};
 use belljar_transplant::{Image, Process, Reference, Refusal, capture, implant};
 
 use crate::context::{Context, ContextError, ContextOptions, Origin, REST_TIMEOUT, Unborn};

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{DiskUse, Machine};
+use belljar_engine::cgroup::CallGroup;
+use belljar_engine::{DiskUse, Machine};
 
 use crate::link::{Channel, Counted};
 

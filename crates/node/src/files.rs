@@ -2,10 +2,10 @@
 
 use std::io;
 
+use belljar_domain::User;
 use belljar_guest_proto::{
     Attribute, CHUNK, Entry, Failure, Reply, Request, ToGuest, WINDOW, WatchEvent, encode_header,
 };
-use belljar_model::User;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::link::{Channel, Incoming, Link, LinkError, Outgoing};

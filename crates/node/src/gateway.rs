@@ -27,11 +27,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use belljar_bus::gateway::{FromGateway, Grant, Minted, Opened, PORT, Session, ToGateway, Unfit};
-use belljar_model::SandboxId;
-use belljar_model::approval::{ApprovalAction, ApprovalAnswer, ApprovalResult};
-use belljar_model::network::{CassetteId, Policy, Row};
-use belljar_sandbox::{Door, ListenError, Machine};
+use belljar_domain::SandboxId;
+use belljar_domain::approval::{ApprovalAction, ApprovalAnswer, ApprovalResult};
+use belljar_domain::network::{CassetteId, Policy, Row};
+use belljar_engine::{Door, ListenError, Machine};
+use belljar_peer_proto::gateway::{
+    FromGateway, Grant, Minted, Opened, PORT, Session, ToGateway, Unfit,
+};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::files::FileError;
@@ -458,7 +460,7 @@ impl Shared {
     }
 
     fn say_with(&self, message: &ToGateway, descriptors: Vec<OwnedFd>) {
-        let Ok(bytes) = belljar_bus::gateway::encode(message) else { return };
+        let Ok(bytes) = belljar_peer_proto::gateway::encode(message) else { return };
         if let Some(outbox) = &self.line().outbox {
             let _ = outbox.send(Packet { bytes, descriptors });
         }
@@ -492,7 +494,7 @@ impl Shared {
         message: &ToGateway,
         descriptors: Vec<OwnedFd>,
     ) -> Result<FromGateway, GatewayError> {
-        let bytes = belljar_bus::gateway::encode(message).map_err(GatewayError::Unfit)?;
+        let bytes = belljar_peer_proto::gateway::encode(message).map_err(GatewayError::Unfit)?;
         let answer = {
             let mut line = self.line();
             let outbox = line.outbox.as_ref().ok_or_else(|| line.gone())?;

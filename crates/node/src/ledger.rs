@@ -8,9 +8,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use belljar_bus::gateway::Belongs;
-use belljar_model::network::CallRef;
-use belljar_sandbox::cgroup::{CallGroup, FIRST_CALL};
+use belljar_domain::network::CallRef;
+use belljar_engine::cgroup::{CallGroup, FIRST_CALL};
+use belljar_peer_proto::gateway::Belongs;
 
 use crate::command::Tag;
 use crate::network::Way;

@@ -66,11 +66,11 @@ pub use sandbox::{CallError, Finished, Sandbox};
 
 pub use warm::{LONGEST_LIFE, MOST_FORKS, WarmError, Warmth};
 
+pub use belljar_engine::{Defence, SandboxUsage, Weakened, hook};
 pub use belljar_guest_proto::context::{Bundle, Display};
 pub use belljar_guest_proto::{
     Attribute, Entry, EntryKind, PointsTo, PtySize, WatchEvent, WatchKind,
 };
-pub use belljar_sandbox::{Defence, SandboxUsage, Weakened, hook};
 
 /// The static program that becomes pid 1 of each sandbox.
 pub static GUEST: &[u8] = include_bytes!(env!("BELLJAR_GUEST"));

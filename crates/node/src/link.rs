@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use belljar_domain::Tier;
 use belljar_guest_proto::{
     Decoder, DiskCount, Failure, FrameError, FromGuest, GENERATION, Header, Hello, MAX_BODY, Reply,
     Request, ToGuest,
 };
-use belljar_model::Tier;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;

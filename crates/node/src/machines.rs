@@ -1,7 +1,7 @@
 //! What virtual machines are made of, from the store that a template lies in.
 
-use belljar_model::RootFs;
-use belljar_sandbox::{Parts, Supplier};
+use belljar_domain::RootFs;
+use belljar_engine::{Parts, Supplier};
 use belljar_template::machine::MachineError;
 use belljar_template::{Silent, Store};
 

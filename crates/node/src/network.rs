@@ -6,10 +6,10 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
-use belljar_bus::gateway::{GitRemote, Grant, Minted, Opened, PORT, Session};
+use belljar_domain::User;
+use belljar_domain::network::Policy;
 use belljar_guest_proto::{CHUNK, Reply, Request, ToGuest};
-use belljar_model::User;
-use belljar_model::network::Policy;
+use belljar_peer_proto::gateway::{GitRemote, Grant, Minted, Opened, PORT, Session};
 
 use crate::files::FileError;
 use crate::gateway::{Attached, Gateway, GatewayError};

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use belljar_model::{Disk, Limits, RootFs, SandboxId, SecurityProfile, Spec, Tier};
-use belljar_sandbox::{
+use belljar_domain::{Disk, Limits, RootFs, SandboxId, SecurityProfile, Spec, Tier};
+use belljar_engine::{
     Backend, Config, Engine, EngineError, Files, Machine, Runtimes, StartError, State, Weakened,
     Zygote,
 };
@@ -275,7 +275,7 @@ impl Maker {
         let forking = forking(&confinement, engine.facts(), engine.has_unified());
         let (fork, ours) = forking.map_err(NodeError::Context)?;
         let zygote = Some(zygote);
-        let warm = belljar_sandbox::Warm { zygote, files, fork: Some(fork) };
+        let warm = belljar_engine::Warm { zygote, files, fork: Some(fork) };
         let made = engine.create_for(id, spec, warm).await;
         let (machine, pending) = made.map_err(NodeError::Start)?;
         let weakened = Weakened::default();

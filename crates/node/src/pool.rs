@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use belljar_model::Spec;
+use belljar_domain::Spec;
 use tokio::sync::Notify;
 
 use crate::node::{Maker, NodeError};

@@ -1,7 +1,7 @@
 //! Translates the engine's confinement for the guest.
 
+use belljar_engine::Confinement;
 use belljar_guest_proto::{InnerGroups, Profile};
-use belljar_sandbox::Confinement;
 
 pub(crate) fn profile(confinement: &Confinement) -> Profile {
     Profile {

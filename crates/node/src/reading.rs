@@ -1,7 +1,7 @@
 //! A file that is read piece by piece, as fast as somebody takes the pieces.
 
+use belljar_domain::User;
 use belljar_guest_proto::{Reply, Request, ToGuest, WINDOW};
-use belljar_model::User;
 
 use crate::files::FileError;
 use crate::link::{Channel, Incoming, LinkError};

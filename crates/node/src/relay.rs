@@ -15,8 +15,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use belljar_bus::gateway::{Belongs, PORT};
 use belljar_guest_proto::{Failure, Reply, Request, ToGuest};
+use belljar_peer_proto::gateway::{Belongs, PORT};
 use rustix::io::Errno;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;

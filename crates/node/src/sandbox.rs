@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use belljar_domain::{End, Limits, SandboxId, Spec, Tier, User};
+use belljar_engine::cgroup::{CallGroup, FIRST_CALL};
+use belljar_engine::{Defence, Machine, Pending, SandboxUsage, StartError, Weakened, Zygote};
 use belljar_guest_proto::{Failure, Hello, Reply, Request, Spawn, Stdin, ToGuest};
-use belljar_model::{End, Limits, SandboxId, Spec, Tier, User};
-use belljar_sandbox::cgroup::{CallGroup, FIRST_CALL};
-use belljar_sandbox::{Defence, Machine, Pending, SandboxUsage, StartError, Weakened, Zygote};
 use tokio::sync::mpsc;
 
 use crate::call::{Call, Event, Waiting};

@@ -16,10 +16,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::{End, EndReason, Limits, Usage};
+use belljar_engine::cgroup::CallGroup;
+use belljar_engine::{Defence, Machine, Weakened};
 use belljar_guest_proto::{Exit, Request};
-use belljar_model::{End, EndReason, Limits, Usage};
-use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{Defence, Machine, Weakened};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use belljar_domain::limits::GIB;
+use belljar_domain::{Limits, RootFs, Spec, Tier};
+use belljar_engine::{Engine, Program, StartError, Zygote};
 use belljar_guest_proto::context::FromContext;
-use belljar_model::limits::GIB;
-use belljar_model::{Limits, RootFs, Spec, Tier};
-use belljar_sandbox::{Engine, Program, StartError, Zygote};
 
 use crate::copy::Stills;
 use crate::runtime;

@@ -16,9 +16,9 @@ mod record;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use belljar_domain::Spec;
+use belljar_engine::{Engine, Machine, Then};
 use belljar_guest_proto::{Awaken, Reply, Request};
-use belljar_model::Spec;
-use belljar_sandbox::{Engine, Machine, Then};
 use tokio::sync::oneshot;
 
 use crate::command::Tag;
@@ -234,7 +234,7 @@ impl Sandbox {
         if hello.generation != belljar_guest_proto::GENERATION {
             return Err(LinkError::Generation);
         }
-        let weakened = belljar_sandbox::Weakened::default();
+        let weakened = belljar_engine::Weakened::default();
         if !crate::sandbox::is_confined(&hello, spec.tier, &weakened, privileged) {
             return Err(LinkError::NotConfined);
         }

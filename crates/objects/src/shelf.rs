@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use belljar_model::data::{Data, Identity, Shown, Unfit};
+use belljar_domain::data::{Data, Identity, Shown, Unfit};
 use rustix::fs::{Mode, OFlags, ioctl_ficlone};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};

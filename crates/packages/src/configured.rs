@@ -20,7 +20,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use belljar_model::RootFs;
+use belljar_domain::RootFs;
 
 use crate::files::{Files, OpenError, Tree};
 use crate::rules::{self, Told};

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 use sha2::{Digest as _, Sha256};
 
-use belljar_model::network::Scheme;
+use belljar_domain::network::Scheme;
 
 use crate::digest::Digest;
 use crate::promise::Promised;

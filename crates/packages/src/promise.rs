@@ -14,7 +14,7 @@ mod tests;
 
 pub use sparse::Downloads;
 
-use belljar_model::network::Scheme;
+use belljar_domain::network::Scheme;
 
 use crate::configured::{Manager, Role};
 use crate::digest::Digest;

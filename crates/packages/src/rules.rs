@@ -1,6 +1,6 @@
 //! What a policy must allow, and sandboxes be told, for package managers to work.
 
-use belljar_model::network::{Host, HostPattern, Rule, Scheme};
+use belljar_domain::network::{Host, HostPattern, Rule, Scheme};
 
 use crate::configured::{Environment, Index, Indexes, Role, Source};
 use crate::files::Files;
@@ -177,7 +177,7 @@ mod tests {
     fn indexes(environment: &[(&str, &str)]) -> Indexes {
         let empty = tempfile::tempdir().unwrap();
         let layers = vec![empty.path().to_owned()];
-        let tree = Tree::of(&belljar_model::RootFs { layers, binds: vec![] }).unwrap();
+        let tree = Tree::of(&belljar_domain::RootFs { layers, binds: vec![] }).unwrap();
         let pair = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
         read(&tree, &environment.iter().map(pair).collect::<Environment>())
     }
@@ -236,7 +236,7 @@ mod tests {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, text).unwrap();
         let layers = vec![scratch.path().to_owned()];
-        let tree = Tree::of(&belljar_model::RootFs { layers, binds: vec![] }).unwrap();
+        let tree = Tree::of(&belljar_domain::RootFs { layers, binds: vec![] }).unwrap();
         (scratch, tree)
     }
 

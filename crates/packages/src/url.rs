@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use belljar_model::network::{Host, InvalidHost, Scheme};
+use belljar_domain::network::{Host, InvalidHost, Scheme};
 
 #[cfg(test)]
 mod tests;

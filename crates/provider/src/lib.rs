@@ -14,7 +14,7 @@ mod wire;
 mod write;
 
 pub use answer::{Answer, Retry, Stop};
-pub use belljar_model::{Effort, Temperature};
+pub use belljar_domain::{Effort, Temperature};
 pub use client::{Client, InvalidBasePath, Limits, Upstream};
 pub use clock::{Clock, WallClock};
 pub use conversation::{

@@ -1,8 +1,8 @@
 //! Parameters that a request names: which providers have them, and which of them were in force.
 
+use belljar_domain::{Effort, ModelParameters, Temperature};
 use belljar_llm::Dialect;
 use belljar_llm::json::Value;
-use belljar_model::{Effort, ModelParameters, Temperature};
 use http::HeaderMap;
 
 use crate::provider::Options;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use belljar_model::{Effort, Temperature};
+use belljar_domain::{Effort, Temperature};
 
 use crate::answer::Answer;
 use crate::conversation::{Conversation, InvalidConversation};

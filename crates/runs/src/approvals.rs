@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use belljar_domain::approval::MAX_PENDING_APPROVALS;
+use belljar_domain::{OperationCaps, RunId, SandboxId};
 use belljar_journal::event::{CallDecision, CallRef, Request, Verdict};
 use belljar_journal::{Address, ApprovalQuery, CallApproval, ReadError, RunView, read_all};
-use belljar_model::approval::MAX_PENDING_APPROVALS;
-use belljar_model::{OperationCaps, RunId, SandboxId};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 

@@ -1,7 +1,7 @@
 //! The operator's bounds on the time and the money of each run.
 
+use belljar_domain::ModelParameters;
 use belljar_journal::event::Budget;
-use belljar_model::ModelParameters;
 
 /// The most that one run may use. It is what a run gets that names less or nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::io::Read as _;
 use belljar_agent::{
     MAX_ARCHIVE_BYTES, MAX_SKILLS, Recording, RecordingError, SkillError, SkillFolder, Texts,
 };
+use belljar_domain::approval::ToolApprovals;
+use belljar_domain::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_journal::event::{Brief, Budget, Guards, Prompt, Replay, Skill};
 use belljar_journal::{Address, BlobRef, Journal, ReadError, RunView, read_all};
-use belljar_model::approval::ToolApprovals;
-use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::{Digest, Expected, Objects, ObjectsError};
 use belljar_pipeline::{AgentKind, CodeArtifact, Refusal, RoleModels, check_code};
 use time::OffsetDateTime;
@@ -369,7 +369,7 @@ mod tests {
     fn a_published_program_has_its_own_options() {
         let program = Brief { agent: AgentKind::Codex, ..Brief::default() };
         assert!(check_agent(&program).is_ok());
-        let temperature = Some(belljar_model::Temperature::MAX);
+        let temperature = Some(belljar_domain::Temperature::MAX);
         let parameters = ModelParameters { temperature, ..ModelParameters::default() };
         assert!(!parameters.is_default());
         for refused in [

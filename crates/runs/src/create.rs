@@ -11,13 +11,13 @@ use belljar_agent::program::program;
 use belljar_agent::{DataError, Depot as _, Format, Item, MANIFEST, Plan, PlanError, Room, Texts};
 use belljar_dataset::Description;
 use belljar_dataset::worker::describe_those_that_can_be;
+use belljar_domain::{MaxLimits, OperationCaps, OutOfRange, Question, RunId, Sequence, Tier};
 use belljar_journal::event::{
     Body, Brought, Budget, Dataset, Environment, NetworkAccess, RunCreated, Wish,
 };
 use belljar_journal::{
     Address, BlobError, BlobRef, CreateError, Created, Event, First, NewRun, ReadError,
 };
-use belljar_model::{MaxLimits, OperationCaps, OutOfRange, Question, RunId, Sequence, Tier};
 use belljar_objects::{Digest, ObjectsError};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_agent::{Left, WorkError, Worker};
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{Body, Brought};
 use belljar_journal::{Address, ClaimError, ClaimQuery, ReadError};
-use belljar_model::{RunId, Sequence};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use belljar_agent::{DataError, Depot, Item};
 use belljar_dataset::VERSION;
-use belljar_model::data::{PLANNED, UPLOADED};
+use belljar_domain::data::{PLANNED, UPLOADED};
 use belljar_objects::{BlobFacts, Digest, Objects, ObjectsError, OpenError, Place};
 use futures_util::future::BoxFuture;
 use tempfile::NamedTempFile;

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
+use belljar_domain::Tier;
 use belljar_journal::{FigureStore, Journal, LedgerStore, RowStore};
-use belljar_model::Tier;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::signals::SignalRecorder;

@@ -1,9 +1,9 @@
 //! The network access that a run may have, checked before anything is paid for.
 
+use belljar_domain::network::Ceiling;
+use belljar_domain::{OperationCapped, OperationCaps, is_operation_name};
 use belljar_journal::RunView;
 use belljar_journal::event::NetworkAccess;
-use belljar_model::network::Ceiling;
-use belljar_model::{OperationCapped, OperationCaps, is_operation_name};
 
 use crate::Runs;
 use crate::create::{CreateRunError, Wanted};
@@ -85,8 +85,8 @@ impl NetworkOffer {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::network::{Policy, Reach};
     use belljar_journal::event::{Budget, Environment, RunCreated, Wish};
-    use belljar_model::network::{Policy, Reach};
 
     use super::*;
 

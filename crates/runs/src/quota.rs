@@ -7,9 +7,9 @@
 
 use std::error::Error;
 
+use belljar_domain::RunId;
 use belljar_journal::event::{Budget, BudgetPatch, Request};
 use belljar_journal::{Address, Failure, ReadError, ReservedMoney, RunView, read_all};
-use belljar_model::RunId;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 
@@ -205,9 +205,9 @@ pub(crate) fn within(budget: Option<u64>, left: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use belljar_agent::Texts;
+    use belljar_domain::Sequence;
     use belljar_journal::Pending;
     use belljar_journal::event::{ControlRequested, Environment, NetworkAccess, RunCreated, Wish};
-    use belljar_model::Sequence;
 
     use super::*;
 

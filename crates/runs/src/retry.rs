@@ -1,9 +1,9 @@
 //! Another attempt at a run that ended without an answer, with a larger allocation.
 
 use belljar_agent::{Larger, NoRetry, next_attempt, retry};
+use belljar_domain::{OperationCapped, OperationCaps, RunId};
 use belljar_journal::event::{Body, Budget, ForkedFrom};
 use belljar_journal::{Address, CreateError, Created, First, NewRun, ReadError, RunView, read_all};
-use belljar_model::{OperationCapped, OperationCaps, RunId};
 
 use crate::Runs;
 use crate::bounds::OverBudget;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_agent::{Observer, RunSpan, Signal};
+use belljar_domain::approval::ApprovalAction;
 use belljar_journal::{Address, Failure, FigureStore};
-use belljar_model::approval::ApprovalAction;
 use belljar_telemetry::{Spent, metrics, record_known};
 use time::OffsetDateTime;
 

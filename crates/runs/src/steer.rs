@@ -1,10 +1,10 @@
 //! What people want of a run that is under way.
 
+use belljar_domain::{OperationCapped, OperationCaps};
 use belljar_journal::event::{BudgetPatch, ControlRequested, Request};
 use belljar_journal::{
     Address, Appended, Body, Event, Key, ReadError, RequestError, RunView, read_all,
 };
-use belljar_model::{OperationCapped, OperationCaps};
 
 use crate::Runs;
 use crate::bounds::OverBudget;
@@ -166,8 +166,8 @@ fn check(view: &RunView, request: &Request) -> Result<(), SteerError> {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::{RunId, Sequence};
     use belljar_journal::event::{Breakpoints, ForkedFrom};
-    use belljar_model::{RunId, Sequence};
     use time::OffsetDateTime;
 
     use super::*;

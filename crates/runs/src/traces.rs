@@ -103,8 +103,8 @@ fn nanos(at: OffsetDateTime) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::{RunId, Sequence};
     use belljar_journal::event::Tokens;
-    use belljar_model::{RunId, Sequence};
 
     use super::*;
 

@@ -125,7 +125,7 @@ impl WordFollower {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use belljar_model::RunId;
+    use belljar_domain::RunId;
 
     use super::*;
 

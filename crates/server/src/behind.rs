@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::body::Body;
-use belljar_actions::{Keys, OnBehalf, Tenant};
-use belljar_bus::behalf::{Behalf, FRESH, HEADER, about, is_fresh};
-use belljar_bus::member::Registered;
 use belljar_identity::{
     Clients, NodeIdentity, Peer, PeerIdentity, Purpose, ReplayCache, SignatureError, digest, verify,
 };
 use belljar_listen::{ListenError, Listener};
+use belljar_peer_proto::behalf::{Behalf, FRESH, HEADER, about, is_fresh};
+use belljar_peer_proto::member::Registered;
+use belljar_sandboxes::{Keys, OnBehalf, Tenant};
 use http::{Extensions, Request};
 use http_body_util::{BodyExt as _, Limited};
 

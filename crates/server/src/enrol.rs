@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use belljar_bus::encoded::Encoded;
-use belljar_bus::enrolment::{Certificate, ENROL, Enrol};
 use belljar_identity::{
     Connector, EnrolmentToken, KeyError, NodeIdentity, NodeIdentityError, Peer, PlatformClock,
     Purpose, Route, TlsConfigError, pending_key, pinned_client, sign_bytes,
 };
+use belljar_peer_proto::encoded::Encoded;
+use belljar_peer_proto::enrolment::{Certificate, ENROL, Enrol};
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};

@@ -9,9 +9,9 @@
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, OnBehalf, Tenant};
-use belljar_model::OperationCaps;
+use belljar_domain::OperationCaps;
 use belljar_runs::Runs;
+use belljar_sandboxes::{Actions, OnBehalf, Tenant};
 use belljar_webhooks::Webhooks;
 use belljar_workflow::Workflows;
 use http::Request;

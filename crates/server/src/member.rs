@@ -19,10 +19,10 @@ mod stored;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_actions::Actions;
-use belljar_bus::enrolment::Trust;
-use belljar_bus::member::{Load, PROTOCOL, Register, Registered, Sync, Synced};
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
+use belljar_peer_proto::enrolment::Trust;
+use belljar_peer_proto::member::{Load, PROTOCOL, Register, Registered, Sync, Synced};
+use belljar_sandboxes::Actions;
 use tokio::time::Instant;
 
 use crate::behind::Cluster;
@@ -219,7 +219,7 @@ async fn register(
                 }
                 cluster.identity().clock().set(registered.now);
                 set_trust(cluster, registered.trust.clone());
-                belljar_actions::mark(registered.number);
+                belljar_sandboxes::mark(registered.number);
                 for id in &registered.end {
                     actions.end_by_order(id, EndReason::Lost).await;
                 }

@@ -3,11 +3,11 @@
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use belljar_actions::{Actions, PageKeys};
-use belljar_bus::behalf::{ABSENT, KEYS, WHOSE};
 use belljar_console::Console;
 use belljar_e2b::{E2b, Target};
 use belljar_listen::{HostError, host};
+use belljar_peer_proto::behalf::{ABSENT, KEYS, WHOSE};
+use belljar_sandboxes::{Actions, PageKeys};
 use belljar_telemetry::Route;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, StatusCode};
@@ -129,8 +129,8 @@ fn is_below(path: &str, own: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use belljar_actions::OnBehalf;
-    use belljar_model::OperationCaps;
+    use belljar_domain::OperationCaps;
+    use belljar_sandboxes::OnBehalf;
 
     use super::*;
 
@@ -173,7 +173,7 @@ mod tests {
         let ours = |path: &str| {
             let request = Request::builder().uri(path).header("host", "80-abc.example.com");
             let mut request = request.header("e2b-sandbox-id", "abc").body(Body::empty()).unwrap();
-            let tenant = belljar_actions::Tenant::new("one");
+            let tenant = belljar_sandboxes::Tenant::new("one");
             request.extensions_mut().insert(OnBehalf {
                 tenant,
                 ids: Vec::new(),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_actions::{RowBatch, RowQueue, settle_charges};
+use belljar_domain::network::Row;
+use belljar_domain::rows::AttributedRow;
 use belljar_journal::{Failure, RowStore};
-use belljar_model::network::Row;
-use belljar_model::rows::AttributedRow;
 use belljar_node::Gateway;
+use belljar_sandboxes::{RowBatch, RowQueue, settle_charges};
 use belljar_telemetry::metrics;
 use time::OffsetDateTime;
 use tokio::sync::Notify;
@@ -141,10 +141,10 @@ async fn forget_old(store: Arc<dyn RowStore>, keep: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::SandboxId;
+    use belljar_domain::network::{Bytes, Decision, Kind, Reason};
+    use belljar_domain::rows::{ConnectionRow, RowBody};
     use belljar_journal::{LedgerDirectory, LedgerStore as _, RowDirectory, UsageQuery};
-    use belljar_model::SandboxId;
-    use belljar_model::network::{Bytes, Decision, Kind, Reason};
-    use belljar_model::rows::{ConnectionRow, RowBody};
     use belljar_objects::Digest;
 
     use super::*;

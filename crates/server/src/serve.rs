@@ -1,9 +1,9 @@
 //! From the first connection to an orderly end.
 
-use belljar_actions::Actions;
 use belljar_console::Console;
 use belljar_listen::{Doors, Listener, Settings};
 use belljar_runs::Runs;
+use belljar_sandboxes::Actions;
 use belljar_webhooks::Webhooks;
 use belljar_workflow::Workflows;
 use tokio::sync::oneshot;

@@ -1,6 +1,6 @@
 //! Sandboxes that are placed as they are asked for, in one step.
 
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_domain::{NodeNumber, SandboxId};
 use sqlx::Row as _;
 use sqlx::types::Json;
 
@@ -47,7 +47,7 @@ impl Store {
         .bind(new.id.as_str())
         .bind(new.tenant)
         .bind(new.template)
-        .bind(new.tier.map(belljar_model::Tier::as_str))
+        .bind(new.tier.map(belljar_domain::Tier::as_str))
         .bind(Json(new.facts))
         .bind(new.request.map(|(key, _)| key))
         .bind(new.request.as_ref().map(|(_, digest)| digest.as_slice()))

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use belljar_model::NodeNumber;
-use belljar_model::budget::{
+use belljar_domain::NodeNumber;
+use belljar_domain::budget::{
     AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetLimit, BudgetRequest, MAX_SLICE,
     ReturnSlices, SLICE_DIVISOR, Slice, UnusedSlice,
 };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{NodeNumber, SandboxId};
+use belljar_domain::{NodeNumber, SandboxId};
 use sqlx::Row as _;
 use time::OffsetDateTime;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::OperationCap;
+use belljar_domain::OperationCap;
 use sqlx::Row as _;
 use time::OffsetDateTime;
 

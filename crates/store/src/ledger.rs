@@ -6,11 +6,11 @@
 //! A trigger charges sandboxes when they end; rows of connections are charged where they are
 //! stored ([`Rows`](crate::Rows)); stored bytes are charged once an hour.
 
+use belljar_domain::SandboxId;
 use belljar_journal::event::Tokens;
 use belljar_journal::{
     Amounts, Failure, LedgerStore, UsageGroup, UsageKey, UsageName, UsagePage, UsageQuery,
 };
-use belljar_model::SandboxId;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use sqlx::Row as _;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
+use belljar_domain::{EndReason, NodeNumber, SandboxId, Tier};
 use sqlx::{PgConnection, Row as _};
 
 use crate::error::{StoreError, of};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{MaxLimits, NodeNumber, SandboxId, Tier};
+use belljar_domain::{MaxLimits, NodeNumber, SandboxId, Tier};
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;

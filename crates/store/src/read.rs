@@ -1,6 +1,6 @@
 //! Columns, as the types that they stand for.
 
-use belljar_model::{EndReason, OperationCap, SandboxId, Tier};
+use belljar_domain::{EndReason, OperationCap, SandboxId, Tier};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 

@@ -3,12 +3,12 @@
 //! Rows go to the database as JSON documents and come back as such: one statement a batch,
 //! whatever columns there are.
 
+use belljar_domain::network::Bytes;
+use belljar_domain::rows::{AttributedRow, CallRow, ConnectionRow, RowBody};
+use belljar_domain::{Attribution, NodeNumber};
 use belljar_journal::{
     Address, Charged, Failure, FoundRow, FoundRows, MostRows, RowStore, StoredRows,
 };
-use belljar_model::network::Bytes;
-use belljar_model::rows::{AttributedRow, CallRow, ConnectionRow, RowBody};
-use belljar_model::{Attribution, NodeNumber};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -24,6 +24,7 @@ mod renew;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
     Address, AnswerFolder, AppendError, Appended, AppendedAll, ApprovalQuery, Batch, Bells,
@@ -31,7 +32,6 @@ use belljar_journal::{
     Journal, Key, Lease, LeaseError, ListQuery, Listed, NewEvent, NewRun, ReadError, RequestError,
     ReservedMoney, RunRow, State, rules,
 };
-use belljar_model::{RunId, Sequence};
 use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, SemaphorePermit};
 

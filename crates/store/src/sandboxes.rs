@@ -5,7 +5,7 @@ mod row;
 
 use std::time::Duration;
 
-use belljar_model::{SandboxId, Tier};
+use belljar_domain::{SandboxId, Tier};
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::types::Json;

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{NodeNumber, StoredBytes, StoredKind};
+use belljar_domain::{NodeNumber, StoredBytes, StoredKind};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{OperationCap, SandboxId, Tier};
+use belljar_domain::{OperationCap, SandboxId, Tier};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;

@@ -2,7 +2,7 @@
 //!
 //! `NOTIFY` stores nothing, and a replica that is away misses what was said.
 
-use belljar_model::RunId;
+use belljar_domain::RunId;
 use serde_json::{Value, json};
 use sqlx::postgres::PgListener;
 

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use belljar_model::{Bind, End, RootFs};
+use belljar_domain::{Bind, End, RootFs};
 
 use crate::digest::{Digest, Fields};
 use crate::file;
@@ -278,7 +278,7 @@ impl Build<'_> {
         let mut root = self.root();
         root.binds.extend(bind);
         let mut env = self.env.clone();
-        env.insert("HOME".to_owned(), belljar_model::User::Root.home().to_owned());
+        env.insert("HOME".to_owned(), belljar_domain::User::Root.home().to_owned());
         env.extend(also.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         for directory in [disk.to_owned(), disk.join("upper"), disk.join("work")] {
             fs::create_dir(&directory).map_err(file::at("create", &directory))?;

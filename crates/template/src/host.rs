@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use belljar_model::{Bind, RootFs};
+use belljar_domain::{Bind, RootFs};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::confined::{Attributes, Root};

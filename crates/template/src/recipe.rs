@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use belljar_model::{Limits, Tier};
+use belljar_domain::{Limits, Tier};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -104,7 +104,7 @@ pub enum RecipeError {
     #[error("in the recipe `{recipe}`, {what}; {hint}")]
     Invalid { recipe: String, what: String, hint: &'static str },
     #[error("in the recipe `{recipe}`")]
-    Limits { recipe: String, source: belljar_model::limits::OutOfRange },
+    Limits { recipe: String, source: belljar_domain::limits::OutOfRange },
 }
 
 impl Recipe {

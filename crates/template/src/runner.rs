@@ -5,7 +5,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use belljar_model::{End, RootFs};
+use belljar_domain::{End, RootFs};
 
 /// Runs one command in a fresh sandbox: as its root, without capabilities,
 /// without network.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use belljar_model::{RootFs, Tier, User};
+use belljar_domain::{RootFs, Tier, User};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{ControlRequested, PausePoint};
 use belljar_journal::{
     Address, AppendError, Appended, ApprovalQuery, Bells, BlobError, BlobRef, Body, ClaimError,
     CreateError, Created, Event, Failure, First, Journal, Key, Lease, LeaseError, ListQuery,
     Listed, NewEvent, NewRun, ReadError, RequestError, RunRow, State,
 };
-use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 

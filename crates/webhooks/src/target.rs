@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use belljar_domain::network::{Block, Policy};
 use belljar_egress::{Openings, own, vet};
-use belljar_model::network::{Block, Policy};
 use http::Uri;
 use http::uri::Scheme;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_model::OperationCaps;
+use belljar_domain::OperationCaps;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_client::Client;
+use belljar_domain::OperationCaps;
 use belljar_journal::{
     Failure, NewWorkflow, WorkflowAddress, WorkflowCreated, WorkflowRecord, WorkflowRow,
     WorkflowStore,
 };
-use belljar_model::OperationCaps;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;

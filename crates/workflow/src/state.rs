@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_model::OperationCaps;
+use belljar_domain::OperationCaps;
 
 use crate::definition::{Definition, OnFailure, Step};
 use crate::record::{

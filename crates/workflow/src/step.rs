@@ -10,7 +10,7 @@ use belljar_api::data::{NoSha256, Sha256 as Sha256Digits};
 use belljar_api::run::{Run, RunData, RunOutcome};
 use belljar_api::sandbox::CreateSandbox;
 use belljar_client::{Client, Command, Error, Key, Outcome, RunWish};
-use belljar_model::{EndReason, Question};
+use belljar_domain::{EndReason, Question};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};

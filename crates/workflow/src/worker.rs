@@ -319,8 +319,8 @@ mod tests {
     use std::sync::Arc;
 
     use belljar_client::Client;
+    use belljar_domain::OperationCaps;
     use belljar_journal::{NewWorkflow, WorkflowAddress, WorkflowDirectory};
-    use belljar_model::OperationCaps;
     use bytes::Bytes;
     use futures_util::future::BoxFuture;
 

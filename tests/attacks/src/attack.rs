@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use anyhow::{Context as _, bail};
-use belljar_model::{SecurityProfile, Spec, User};
+use belljar_domain::{SecurityProfile, Spec, User};
 use belljar_node::{Command, Defence};
 
 use crate::catalogue::table;

@@ -21,7 +21,7 @@ mod suite;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use clap::Parser;
 
 use crate::harness::launch::{self, Planted};

@@ -3,7 +3,7 @@
 //! The attacks on the real jail come first: while a control runs, settings of the host may be
 //! touched. What needs the host for itself comes last.
 
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_node::Defence;
 
 use crate::Options;

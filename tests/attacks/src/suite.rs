@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use belljar_model::{RootFs, Spec, Tier};
+use belljar_domain::{RootFs, Spec, Tier};
 use belljar_node::{Node, Weakened};
 use belljar_template::{Lease, Template};
 use belljar_testkit::{Attempt, CapturedLog, CaseLog, OwnEngines, print_retry};

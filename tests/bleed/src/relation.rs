@@ -1,7 +1,7 @@
 //! How two sessions are related.
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Limits, Spec, Tier};
+use belljar_domain::{Limits, Spec, Tier};
 use belljar_node::{ContextOptions, Node, Origin, PoolSize, Sandbox, Weakened};
 use belljar_template::Template;
 

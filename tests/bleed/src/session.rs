@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::{EndReason, User};
+use belljar_domain::{EndReason, User};
 use belljar_node::{Command, Context, ContextOptions, Origin, Sandbox};
 use serde::Deserialize;
 use serde_json::Value;

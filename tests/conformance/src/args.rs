@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use belljar_model::Tier;
-use belljar_model::spec::{Runtime, UnknownTier};
+use belljar_domain::Tier;
+use belljar_domain::spec::{Runtime, UnknownTier};
 
 use crate::shards::Shard;
 use crate::suite::Case;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::Command;
 use tokio::task::JoinSet;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use belljar_model::{RootFs, Runtime, Tier};
+use belljar_domain::{RootFs, Runtime, Tier};
 
 use crate::fixture::Fixture;
 

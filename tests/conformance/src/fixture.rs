@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::limits::MIB;
-use belljar_model::{Limits, Spec, Tier};
+use belljar_domain::limits::MIB;
+use belljar_domain::{Limits, Spec, Tier};
+use belljar_engine::Enforcement;
 use belljar_node::{ContextOptions, Node, Sandbox};
-use belljar_sandbox::Enforcement;
 use belljar_template::Template;
 
 use crate::pace::Pace;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::{RootFs, Spec, Tier};
+use belljar_domain::{RootFs, Spec, Tier};
 use belljar_node::Node;
 use tokio::task::JoinSet;
 

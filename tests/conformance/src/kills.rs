@@ -11,7 +11,7 @@ use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_node::{Command, Event, Leftovers, Node};
 use belljar_testkit::{OwnEngines, Process, Processes};
 use rustix::process::{Pid, Signal, WaitOptions};

@@ -9,7 +9,7 @@ use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{EndReason, Tier};
+use belljar_domain::{EndReason, Tier};
 use belljar_node::{Command, Sandbox};
 
 /// A factor for every time that a case allows.

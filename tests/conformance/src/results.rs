@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use serde::{Deserialize, Serialize};
 
 use crate::features::Lack;

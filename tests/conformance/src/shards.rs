@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use clap::ValueEnum as _;
 use tokio::process::Command;
 

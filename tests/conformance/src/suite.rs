@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::Tier;
+use belljar_domain::Tier;
+use belljar_engine::StartError;
 use belljar_node::NodeError;
-use belljar_sandbox::StartError;
 use belljar_testkit::{CaseLog, CaseOutcome, CaseVerdict, run_case};
 
 use crate::Verdict;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use belljar_model::Tier;
+use belljar_domain::Tier;
 
 use crate::features::Feature;
 use crate::results::{Came, Results};

@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::User;
-use belljar_model::limits::{GIB, MIB};
+use belljar_domain::User;
+use belljar_domain::limits::{GIB, MIB};
 use belljar_node::Sandbox;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

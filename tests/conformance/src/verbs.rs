@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::{End, EndReason, User};
+use belljar_domain::{End, EndReason, User};
 use belljar_node::{Call, CallError, Command, Event, FileError, Finished, Input, Sandbox};
 use tokio::io::{AsyncRead, ReadBuf};
 

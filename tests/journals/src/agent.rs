@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use belljar_domain::{EndReason, ExecId, SandboxId, Sequence};
 use belljar_journal::event::{
     Block, BudgetChanged, Cancelled, ErrorCategory, Finished, Injected, InjectedMessage,
     LlmRequested, LlmResponded, Outcome, Paused, Request, Resumed, Tokens, ToolFinished,
@@ -17,7 +18,6 @@ use belljar_journal::{
     Address, AppendError, Body, Call, ClaimError, Ending, Journal, Lease, NewEvent, Next, Pending,
     RunView, read_all,
 };
-use belljar_model::{EndReason, ExecId, SandboxId, Sequence};
 use belljar_objects::Digest;
 use serde_json::json;
 

@@ -2,12 +2,12 @@
 
 use std::io::Read as _;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{
     Artifact, ArtifactAdded, Budget, ControlRequested, Dataset, Finished, ForkedFrom, Injected,
     InjectedMessage, Outcome, Prompt, Request, RunCreated,
 };
 use belljar_journal::{Address, BlobRef, First, NewEvent, NewRun};
-use belljar_model::{RunId, Sequence};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 

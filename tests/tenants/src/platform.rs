@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Config, Keys, RowQueue, Tenant};
 use belljar_client::Within;
 use belljar_control::{Control, Keyring, Random};
+use belljar_domain::{KnownBudgets, NodeNumber, OperationCap};
 use belljar_identity::{ControlKeys, EnrolmentToken, NodeIdentity};
-use belljar_model::{KnownBudgets, NodeNumber, OperationCap};
 use belljar_node::PoolSize;
 use belljar_objects::Place;
+use belljar_sandboxes::{Actions, Config, Keys, RowQueue, Tenant};
 use belljar_server::{
     Cluster, EngineGone, Inside, Listener, Me, Member, PlatformBudgets, Server, Settings,
 };

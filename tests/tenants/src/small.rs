@@ -11,8 +11,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Config, Keys};
 use belljar_node::PoolSize;
+use belljar_sandboxes::{Actions, Config, Keys};
 use belljar_server::{EngineGone, Listener, Server, Settings};
 use belljar_template::{Builder, Job, Options, Recipe, Runner, Silent, Store};
 use belljar_testkit::ensure_in_time;
@@ -228,7 +228,7 @@ impl Runner for Nobody {
         &self,
         _: &Job<'_>,
         _: &mut dyn FnMut(&[u8]),
-    ) -> Result<belljar_model::End, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<belljar_domain::End, Box<dyn std::error::Error + Send + Sync>> {
         Err("nothing is to be run".into())
     }
 }

@@ -9,16 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Ceiling, Config, EventKind, EventObserver, Keys, RowQueue, Tenant};
 use belljar_client::Within;
+use belljar_domain::OperationCaps;
 use belljar_journal::{
     Directory, FigureFile, FigureStore, Journal, LedgerDirectory, LedgerStore, RowDirectory,
     RowStore, WorkflowDirectory, WorkflowStore,
 };
-use belljar_model::OperationCaps;
 use belljar_node::PoolSize;
 use belljar_objects::Place;
 use belljar_runs::{Data, DataLimits, Parts, RunQuota, Runs, WordHub, WorkflowFiles};
+use belljar_sandboxes::{
+    Actions, Ceiling, Config, EventKind, EventObserver, Keys, RowQueue, Tenant,
+};
 use belljar_server::{EngineGone, Inside, KEEP_ROWS, Listener, RowKeeper, Server, Settings};
 use belljar_webhooks::{
     Directory as Hooks, EventKind as HookKind, Message, Reach, Schedule, Sender, Shelf, Webhooks,

@@ -16,7 +16,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::{Process, Processes};
 
-/// User ids that sandboxes have, as the engine leases them: crates/sandbox/src/state.rs.
+/// User ids that sandboxes have, as the engine leases them: crates/engine/src/state.rs.
 const FIRST_USER: u32 = 0x1000_0000;
 const USERS_PER_LEASE: u32 = 0x10_0000;
 

@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Config, Keys, Tenant};
 use belljar_node::PoolSize;
 use belljar_runs::Runs;
+use belljar_sandboxes::{Actions, Config, Keys, Tenant};
 use belljar_server::{EngineGone, Inside, Listener, Server, Settings, tls};
 use tempfile::TempDir;
 use tokio::sync::oneshot;

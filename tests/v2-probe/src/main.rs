@@ -8,7 +8,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use belljar_model::{Bind, EndReason, Limits, Owners, RootFs, Spec, Tier};
+use belljar_domain::{Bind, EndReason, Limits, Owners, RootFs, Spec, Tier};
 use belljar_node::{Command, Event, Finished, Leftovers, Node, Sandbox, hook};
 use tokio::time::{sleep, timeout};
 

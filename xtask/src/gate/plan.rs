@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_engine_selects_every_tier_and_no_model_stage() {
-        let chosen = selected(&changed(&["crates/sandbox/src/plan.rs"]));
+        let chosen = selected(&changed(&["crates/engine/src/plan.rs"]));
         for name in ["conformance-oci", "conformance-microvm", "attacks-oci", "attacks-warm"] {
             assert!(chosen.contains(&name), "{name} in {chosen:?}");
         }

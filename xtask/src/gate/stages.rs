@@ -68,7 +68,7 @@ pub(crate) const EVERYTHING: &[&str] = &[
     "xtask/src/gate",
 ];
 
-/// What builds a sandbox in every tier. `crates/model` is not here: it has no I/O, and
+/// What builds a sandbox in every tier. `crates/domain` is not here: it has no I/O, and
 /// what it decides is tested by the stages that always run.
 macro_rules! tiers {
     ($($more:literal),*) => {
@@ -77,7 +77,7 @@ macro_rules! tiers {
             "crates/guest-proto/",
             "crates/guest/",
             "crates/node/",
-            "crates/sandbox/",
+            "crates/engine/",
             "crates/sys/",
             "crates/template/",
             "tests/testkit/",
@@ -171,7 +171,7 @@ pub(crate) const GATE: &[Stage] = &[
     stage(
         "sdk-installs",
         When::Changed(&[
-            "crates/actions/src/builds/",
+            "crates/sandboxes/src/builds/",
             "crates/e2b/",
             "crates/egress/",
             "crates/gateway/",
@@ -293,7 +293,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
             "just fuzz llm events 60",
             "just fuzz template unpack 240",
             "just fuzz cassette import 240",
-            "just fuzz bus messages 120",
+            "just fuzz peer-proto messages 120",
         ],
     ),
     always("runs-alive", &["just runs-alive --alive 200 --rate 8 --commits-of-run 16"]),

@@ -11,7 +11,7 @@ fn workspace(members: &[(&str, &str)]) -> tempfile::TempDir {
                   [workspace.dependencies]\nhidden = { package = \"belljar-sys\" }\n\
                   [workspace.lints.rust]\nunsafe_code = \"deny\"\n";
     fs::write(root.path().join("Cargo.toml"), shared).unwrap();
-    for (name, dependencies) in [("model", ""), ("sys", "")].iter().chain(members) {
+    for (name, dependencies) in [("domain", ""), ("sys", "")].iter().chain(members) {
         let folder = root.path().join("crates").join(name);
         fs::create_dir_all(folder.join("src")).unwrap();
         let manifest = format!(
@@ -49,10 +49,7 @@ fn accepted(name: &str, dependencies: &str) {
 
 #[test]
 fn imports_of_the_table_pass() {
-    accepted(
-        "sandbox",
-        "[dependencies]\nbelljar-model.workspace = true\nhidden.workspace = true\n",
-    );
+    accepted("engine", "[dependencies]\nbelljar-model.workspace = true\nhidden.workspace = true\n");
     accepted("sys", "[dependencies]\nlibc.workspace = true\n");
     accepted("conformance", "[dependencies]\nbelljar-sys.workspace = true\n");
     accepted("node", "[dev-dependencies]\nbelljar-testkit.workspace = true\n");
@@ -63,7 +60,7 @@ fn a_planted_import_fails_and_says_what_is_allowed() {
     let words = ["crates/guest-proto/Cargo.toml", "`guest-proto` imports `sys`", "only `model`"];
     refused("guest-proto", "[dependencies]\nbelljar-sys.workspace = true\n", &words);
     let words = ["imports `model`", "nothing of the workspace"];
-    refused("sys", "[dependencies]\nbelljar-model = { path = \"../model\" }\n", &words);
+    refused("sys", "[dependencies]\nbelljar-model = { path = \"../domain\" }\n", &words);
     refused(
         "node",
         "[dependencies]\nbelljar-guest.workspace = true\n",
@@ -125,8 +122,8 @@ fn unsafe_code_outside_sys_is_found() {
 #[test]
 fn a_crate_cannot_leave_the_workspace_lints() {
     let root = workspace(&[]);
-    let manifest = root.path().join("crates/model/Cargo.toml");
-    fs::write(manifest, "[package]\nname = \"belljar-model\"\n").unwrap();
+    let manifest = root.path().join("crates/domain/Cargo.toml");
+    fs::write(manifest, "[package]\nname = \"belljar-domain\"\n").unwrap();
     assert!(broken(root.path())[0].contains("workspace's lints"));
 }
 

@@ -1,8 +1,8 @@
+use belljar_domain::{EndReason, Sequence};
 use belljar_journal::event::{
     Block as Kept, Budget, BudgetChanged, CallRef, Injected, InjectedMessage, LlmFailed,
     LlmRequested, LlmResponded, LlmTrouble, NetworkAccess, Tokens, ToolFinished, Used,
 };
-use belljar_model::{EndReason, Sequence};
 use belljar_objects::Digest;
 use serde_json::json;
 

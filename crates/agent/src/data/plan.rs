@@ -1,9 +1,9 @@
 //! What is loaded how, and what is made smaller before, so that all of it fits.
 
 use belljar_dataset::{Dataset, Description, Encoding, variables};
+use belljar_domain::data::{FOLDER, MOST_FILES};
 use belljar_journal::BlobRef;
 use belljar_journal::event::{self, Brought, Guards};
-use belljar_model::data::{FOLDER, MOST_FILES};
 
 use super::depot::{DataError, Depot};
 use super::factors::{Factors, shape};

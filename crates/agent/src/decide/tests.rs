@@ -1,10 +1,10 @@
+use belljar_domain::EndReason;
 use belljar_journal::Event;
 use belljar_journal::event::{
     Block, Body, Breakpoints, Brief, Budget, BudgetChanged, ControlRequested, Environment,
     Finished, Guards, InjectedMessage, LlmFailed, Paused, Request, Resumed, SandboxAttached,
     ToolFault, Wish,
 };
-use belljar_model::EndReason;
 use serde_json::json;
 
 use super::*;

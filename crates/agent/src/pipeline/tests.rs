@@ -1,9 +1,9 @@
+use belljar_domain::{ChosenLimits, EndReason, SandboxId, Sequence};
 use belljar_journal::event::{
     Block, Brief, Budget, Environment, LlmRequested, SandboxAttached, SnapshotRefused,
     SnapshotTaken, ToolFinished, ToolIntended, Used, Wish,
 };
 use belljar_journal::{CallState, RunView};
-use belljar_model::{ChosenLimits, EndReason, SandboxId, Sequence};
 use belljar_objects::Digest;
 use belljar_pipeline::{Language, Output, PlanRequest, code, plan};
 use belljar_provider::{Conversation, Heuristic, Options, Provider};
@@ -384,7 +384,7 @@ fn a_lost_sandbox_is_no_fault_of_the_program() {
     assert!(step.starts_with("Close") && step.contains("Sandbox"), "{step}");
 
     // Another attempt at the run has the program written anew.
-    let (parent, after) = (belljar_model::RunId::from_bits([1; 16]), tale.story().view.head);
+    let (parent, after) = (belljar_domain::RunId::from_bits([1; 16]), tale.story().view.head);
     let (model, prompt, budget, retry) = (None, None, None, None);
     tale.0.add(belljar_journal::event::ForkedFrom { parent, after, model, prompt, budget, retry });
     assert_eq!(tale.pipeline().role(), Role::Coder);

@@ -7,11 +7,11 @@
 //!   otherwise ───────────────────────► close: failed
 //! ```
 
+use belljar_domain::EndReason;
 use belljar_journal::PROGRAM_CALL;
 use belljar_journal::event::{
     Body, ErrorCategory, Event, Limit, LimitHit, Outcome, RunCreated, ToolFault,
 };
-use belljar_model::EndReason;
 use belljar_pipeline::AgentKind;
 use time::OffsetDateTime;
 
@@ -131,8 +131,8 @@ fn limit(story: &Story, fault: &ToolFault, now: OffsetDateTime, turn: u32) -> Op
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::Sequence;
     use belljar_journal::event::{Brief, Budget, CallRef, ToolFinished, Used, Wish};
-    use belljar_model::Sequence;
 
     use super::*;
     use crate::decide::decide;

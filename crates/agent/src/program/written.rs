@@ -1,7 +1,7 @@
 //! Events of a journal, out of what a program did.
 
+use belljar_domain::EndReason;
 use belljar_journal::event::{CallRef, Cut, ToolFault, ToolFinished, ToolIntended, Used};
-use belljar_model::EndReason;
 use belljar_objects::Digest;
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
 use std::task::Poll;
 
+use belljar_domain::network::Bytes;
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{
     Block, Body, Budget, CallRef, Event, Injected, InjectedMessage, LlmRequested, NetworkAccess,
     NetworkRefusal, NetworkUsed, PromptBuilt,
 };
-use belljar_model::network::Bytes;
-use belljar_model::{RunId, Sequence};
 use belljar_objects::Digest;
 
 use super::*;

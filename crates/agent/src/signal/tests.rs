@@ -1,10 +1,10 @@
 //! Requirements: O4
 
+use belljar_domain::{EndReason, Generation, RunId, SandboxId};
 use belljar_journal::event::{
     Budget, ForkedFrom, GuardReported, Lack, LeaseTaken, LlmFailed, ParameterDeviated, Retry,
     SandboxAttached, ToolFault,
 };
-use belljar_model::{EndReason, Generation, RunId, SandboxId};
 
 use super::*;
 use crate::invented::{Log, called};

@@ -1,7 +1,7 @@
+use belljar_domain::EndReason;
 use belljar_journal::event::{
     Budget, CallRef, ErrorCategory, GuardReported, LlmFailed, PromptBuilt,
 };
-use belljar_model::EndReason;
 use belljar_objects::Digest;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Requirements: O1
 
+use belljar_domain::EndReason;
 use belljar_journal::event::{Budget, ErrorCategory, ForkedFrom, LlmTrouble, Outcome, ToolFault};
-use belljar_model::EndReason;
 
 use super::*;
 use crate::invented::{Log, called};

@@ -1,14 +1,14 @@
 use std::time::Duration;
 
+use belljar_domain::network::{Bytes, Reason};
+use belljar_domain::rows::{CallKind, FileChange};
+use belljar_domain::{Attribution, EndReason, ExecId, RunId};
 use belljar_journal::event::{
     Budget, Finished, Outcome, Output, Prompt, RunCreated, SandboxAttached, Used,
 };
 use belljar_journal::{
     BlobRef, Directory, First, Lease, LedgerDirectory, NewEvent, NewRun, RowDirectory,
 };
-use belljar_model::network::{Bytes, Reason};
-use belljar_model::rows::{CallKind, FileChange};
-use belljar_model::{Attribution, EndReason, ExecId, RunId};
 use belljar_objects::Digest;
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 //! The run pauses, as for a question: no worker has it meanwhile, and a worker that takes over finds
 //! the same pause. The decision resumes it.
 
+use belljar_domain::approval::{ApprovalPolicy, MAX_PENDING_APPROVALS, ToolApprovals, ToolCall};
 use belljar_journal::event::{CallDecision, PausePoint, Verdict};
 use belljar_journal::{ApprovalQuery, Call, RunView};
-use belljar_model::approval::{ApprovalPolicy, MAX_PENDING_APPROVALS, ToolApprovals, ToolCall};
 use belljar_objects::Digest;
 use time::{Duration, OffsetDateTime};
 
@@ -124,11 +124,11 @@ fn expired(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::Sequence;
     use belljar_journal::event::{
         Body, CallRef, ControlRequested, Event, Paused, Request, Resumed,
     };
     use belljar_journal::{CallState, Next, Pending};
-    use belljar_model::Sequence;
     use serde_json::json;
 
     use super::*;

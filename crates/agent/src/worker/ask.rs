@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use belljar_domain::{ModelParameters, Sequence};
 use belljar_journal::event::{
     Block, Body, Event, Limit, LlmFailed, LlmRequested, LlmResponded, LlmTrouble, PromptBuilt,
 };
 use belljar_journal::{NewEvent, STAGE_CALL_PREFIX};
-use belljar_model::{ModelParameters, Sequence};
 use belljar_objects::Digest;
 use belljar_provider::{Answer, AnswerError, Delta, Options, ToolChoice};
 

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use belljar_client::{Cell, Command, Error, Key, Sandbox};
+use belljar_domain::{Attribution, EndReason, ExecId, SandboxId};
 use belljar_journal::event::{
     Artifact, ArtifactAdded, Body, CallRef, Cut, GuardReported, Limit, Output, PausePoint, Paused,
     RunCreated, ToolFinished, ToolIntended, ToolStarted,
 };
 use belljar_journal::{Call, NewEvent};
-use belljar_model::{Attribution, EndReason, ExecId, SandboxId};
 use belljar_objects::Digest;
 
 use super::stage::classify;

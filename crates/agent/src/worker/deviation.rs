@@ -1,8 +1,8 @@
 //! Parameters that were not in force as the run chose them: each is written down once.
 
+use belljar_domain::ModelParameters;
 use belljar_journal::NewEvent;
 use belljar_journal::event::{DeviationCause, ParameterDeviated};
-use belljar_model::ModelParameters;
 use belljar_provider::{Deviation, Options};
 
 use super::{Work, WorkError};

@@ -13,9 +13,9 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{Body, Event, Injected};
 use belljar_journal::{AppendError, AppendedAll, Batch, BlobRef, Key, NewEvent};
-use belljar_model::Sequence;
 use time::OffsetDateTime;
 
 use super::{PART, Work, WorkError};

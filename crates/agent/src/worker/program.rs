@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use belljar_api::network::{Budget, CreateToken};
 use belljar_client::{Command, Error, Key, Outcome, Sandbox};
+use belljar_domain::data::FOLDER;
+use belljar_domain::{Attribution, ExecId, SandboxId};
 use belljar_journal::event::{Body, Injected, InjectedMessage, Limit, SessionSaved, ToolStarted};
 use belljar_journal::{Call, NewEvent, RunView};
-use belljar_model::data::FOLDER;
-use belljar_model::{Attribution, ExecId, SandboxId};
 
 use self::hear::Hearing;
 use super::call::MOST_CPU;

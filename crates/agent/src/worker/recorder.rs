@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::{End, SandboxId, Sequence};
 use belljar_journal::event::{
     Block, CallRef, Environment, ErrorCategory, Finished, InjectedMessage, Limit, LimitHit,
     LlmRequested, LlmResponded, Outcome, RunCreated, SandboxAttached, Tokens, ToolFault,
@@ -13,7 +14,6 @@ use belljar_journal::{
     Address, AppendError, ClaimError, CreateError, First, Journal, Lease, NewEvent, NewRun,
     PROGRAM_CALL,
 };
-use belljar_model::{End, SandboxId, Sequence};
 use belljar_objects::Digest;
 
 use super::keeper::Keeper;
@@ -273,9 +273,9 @@ impl ProgramRecorder {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::{EndReason, RunId, Usage};
     use belljar_journal::event::{Brief, Budget, Wish};
     use belljar_journal::{Directory, RunView, read_all};
-    use belljar_model::{EndReason, RunId, Usage};
     use belljar_pipeline::AgentKind;
 
     use super::*;

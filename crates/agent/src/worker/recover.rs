@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{LlmFailed, LlmResponded, LlmTrouble, ParameterDeviated};
 use belljar_journal::{Asked, Body, NewEvent};
-use belljar_model::Sequence;
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;

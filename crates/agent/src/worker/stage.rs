@@ -10,11 +10,11 @@
 use belljar_api::checkpoint::CreateCheckpoint;
 use belljar_api::sandbox::Keep;
 use belljar_client::Error;
+use belljar_domain::{EndReason, SandboxId};
 use belljar_journal::event::{
     ErrorCategory, SandboxAttached, SnapshotRefused, SnapshotTaken, StageMessage, ToolFault,
 };
 use belljar_journal::{Call, INSTALL_CALL, NewEvent, QUESTION_CALL, RUN_CALL, STAGE_CALL_PREFIX};
-use belljar_model::{EndReason, SandboxId};
 use belljar_pipeline::{
     Category, CodeArtifact, Message, Role, error_line, read_code, read_diagnosis, read_plan,
 };

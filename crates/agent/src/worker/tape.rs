@@ -10,10 +10,10 @@ use std::io;
 
 use belljar_api::network::Network;
 use belljar_client::{Backoff, Error, Outcome, Sandbox};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{CassetteId, InvalidCassetteId, Miss, Policy, Tape};
 use belljar_journal::BlobRef;
 use belljar_journal::event::NetworkAccess;
-use belljar_model::SandboxId;
-use belljar_model::network::{CassetteId, InvalidCassetteId, Miss, Policy, Tape};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt as _;
 
@@ -193,7 +193,7 @@ mod tests {
     use std::time::Duration;
 
     use belljar_client::{Protocol, Transport};
-    use belljar_model::network::Reach;
+    use belljar_domain::network::Reach;
 
     use super::*;
 

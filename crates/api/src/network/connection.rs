@@ -1,6 +1,6 @@
 //! Rows: what became of everything that was asked for.
 
-use belljar_model::network as model;
+use belljar_domain::network as model;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Policies, as they are asked for and shown.
 
-use belljar_model::network as model;
+use belljar_domain::network as model;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use belljar_model::{Effort, ModelParameters, Temperature};
+use belljar_domain::{Effort, ModelParameters, Temperature};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::units::parse_time;
-use belljar_model::{OperationCap, Tier};
+use belljar_domain::units::parse_time;
+use belljar_domain::{OperationCap, Tier};
 use belljar_store::Scope;
 use clap::{Args, Subcommand};
 

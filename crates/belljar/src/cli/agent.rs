@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
+use belljar_domain::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
 use belljar_pipeline::AgentKind;
 use clap::{Args, Subcommand, ValueEnum};
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use belljar_domain::units::{parse_size, parse_time};
+use belljar_domain::{ChosenLimits, Question, Tier};
 use belljar_journal::event::Environment;
-use belljar_model::units::{parse_size, parse_time};
-use belljar_model::{ChosenLimits, Question, Tier};
 use clap::{Args, Subcommand, ValueEnum};
 use time::format_description::well_known::{Iso8601, Rfc3339};
 use time::{Date, OffsetDateTime};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::Tier;
-use belljar_model::units::parse_time;
+use belljar_domain::Tier;
+use belljar_domain::units::parse_time;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Measure Belljar next to the tools that it is built on

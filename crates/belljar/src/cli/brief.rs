@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use belljar_domain::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
+use belljar_domain::{Effort, Instructions, RecordingName, Temperature};
 use belljar_journal::event::Guards;
-use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
-use belljar_model::{Effort, Instructions, RecordingName, Temperature};
 use clap::{Args, ValueEnum};
 
 /// The brief of the run's model. A resumed run keeps its own.
@@ -74,7 +74,7 @@ pub(crate) enum InstructionsSource {
 }
 
 impl FromStr for InstructionsSource {
-    type Err = belljar_model::InvalidInstructions;
+    type Err = belljar_domain::InvalidInstructions;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.strip_prefix('@') {

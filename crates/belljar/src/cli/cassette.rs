@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 use clap::{Args, Subcommand};
 
 /// Inspect, compare, export and import cassettes recorded with --record

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_actions::Ceiling;
-use belljar_model::units::{parse_size, parse_time};
-use belljar_model::{SecurityProfile, Tier};
+use belljar_domain::units::{parse_size, parse_time};
+use belljar_domain::{SecurityProfile, Tier};
+use belljar_sandboxes::Ceiling;
 use clap::Args;
 
 use super::{Observe, Preset, Sharing, parse_cores, parse_tier};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use belljar_model::network::{CassetteId, HostPattern, Miss, Policy, Reach, Rule, Tape};
+use belljar_domain::network::{CassetteId, HostPattern, Miss, Policy, Reach, Rule, Tape};
 use clap::{Args, ValueEnum};
 
 use crate::network::Terms;

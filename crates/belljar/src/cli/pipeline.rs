@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use belljar_model::Question;
-use belljar_model::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
+use belljar_domain::Question;
+use belljar_domain::approval::{APPROVAL_SECONDS, ApprovalPolicy, MAX_APPROVAL_SECONDS};
 use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels};
 use clap::{Args, Subcommand};
 

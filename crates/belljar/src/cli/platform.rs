@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use belljar_control::Keyring;
-use belljar_model::units::parse_time;
+use belljar_domain::units::parse_time;
 use belljar_objects::Place;
 use clap::Args;
 

@@ -1,7 +1,7 @@
 //! The network access of a run: the part of the command line of `belljar ask` that says so.
 
+use belljar_domain::network::{Policy, Reach, Rule};
 use belljar_journal::event::NetworkAccess;
-use belljar_model::network::{Policy, Reach, Rule};
 use clap::Args;
 
 use super::Preset;

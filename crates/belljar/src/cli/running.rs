@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::units::{parse_days, parse_size, parse_time};
+use belljar_domain::units::{parse_days, parse_size, parse_time};
 use clap::Args;
 
 use super::agent::parse_dollars;

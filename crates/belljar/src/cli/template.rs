@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::units::parse_time;
+use belljar_domain::units::parse_time;
 use clap::{Args, Subcommand};
 
 /// Build, list and remove templates, the base images of sandboxes

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belljar_domain::units::parse_time;
 use belljar_journal::UsageKey;
-use belljar_model::units::parse_time;
 use clap::Args;
 
 use super::RunName;

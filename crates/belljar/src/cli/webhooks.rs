@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belljar_model::network::Block;
-use belljar_model::units::parse_time;
+use belljar_domain::network::Block;
+use belljar_domain::units::parse_time;
 use clap::{Args, Subcommand};
 
 /// Options of servers and platforms.

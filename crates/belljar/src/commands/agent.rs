@@ -23,10 +23,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use belljar_agent::ProgramRecorder;
 use belljar_agent::program::{Known, Program, Task, Turns, program};
-use belljar_bus::gateway::{Budget, PORT};
-use belljar_model::Limits;
-use belljar_model::approval::ToolApprovals;
+use belljar_domain::Limits;
+use belljar_domain::approval::ToolApprovals;
 use belljar_node::{Input, Tag};
+use belljar_peer_proto::gateway::{Budget, PORT};
 
 use self::choose::Choice;
 use self::report::Outcome;

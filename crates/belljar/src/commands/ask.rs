@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
-use belljar_actions::RowQueue;
 use belljar_agent::{Left, More, Settings, WorkError, Worker, try_again};
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{
     Body, Brief, CallDecision, ControlRequested, Environment, Finished, NetworkAccess, Outcome,
     Request, Verdict,
@@ -26,11 +26,11 @@ use belljar_journal::event::{
 use belljar_journal::{
     Address, CallApproval, ClaimError, Event, Journal, ReadError, Watch, read_all,
 };
-use belljar_model::{RunId, Sequence};
 use belljar_node::Gateway;
 use belljar_objects::Shelf;
 use belljar_pipeline::AgentKind;
 use belljar_runs::TraceRecorder;
+use belljar_sandboxes::RowQueue;
 use belljar_server::{KEEP_ROWS, RowKeeper};
 use belljar_telemetry::Role;
 use time::OffsetDateTime;

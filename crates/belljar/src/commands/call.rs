@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
-use belljar_model::{End, Usage, User};
+use belljar_domain::{End, Usage, User};
 use belljar_node::{CallError, Captured, Command, Entry, EntryKind, Input, Listing, NetworkSigns};
 use serde_json::{Map, Value, json};
 use time::format_description::well_known::Rfc3339;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use belljar_cassette::{Entry, Limits, Matching, Store, Tenant};
-use belljar_model::units::format_size;
+use belljar_domain::units::format_size;
 
 use crate::cli::{Cassette, CassetteAction};
 use crate::config::Config;

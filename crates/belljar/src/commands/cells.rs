@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use belljar_model::{End, EndReason, Limits, Usage};
+use belljar_domain::{End, EndReason, Limits, Usage};
 use belljar_node::{CellEnd, CellEvent, CellOptions, Checkpoint, Context, NetworkSigns};
 
 use self::charts::Charts;

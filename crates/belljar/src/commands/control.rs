@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use belljar_actions::RowQueue;
 use belljar_console::Console;
 use belljar_control::{Control, Keyring, Random, Settings};
-use belljar_doorbell::Doorbell;
 use belljar_identity::ControlKeys;
+use belljar_nats::Doorbell;
+use belljar_sandboxes::RowQueue;
 use belljar_server::{Listener, RowKeeper, Settings as Bounds, tls};
 use belljar_telemetry::Role;
 use tokio::sync::watch;

@@ -12,7 +12,7 @@ use belljar_dataset::Description;
 use belljar_dataset::worker::{
     self, Refusal, WorkerError, describe_sealed, describe_those_that_can_be,
 };
-use belljar_model::units::format_size;
+use belljar_domain::units::format_size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::{Dataset, DatasetAction, Describe};
@@ -28,7 +28,7 @@ const WATCHED: u64 = 256 << 20;
 
 /// Becomes a worker if this process was started as one.
 pub(crate) fn hook() -> Option<ExitCode> {
-    worker::hook(|| belljar_sandbox::seal::reader(MEMORY))
+    worker::hook(|| belljar_engine::seal::reader(MEMORY))
 }
 
 pub(crate) fn run(options: &Dataset, config: &Config, printer: &Printer) -> anyhow::Result<u8> {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use belljar_console::Console;
-use belljar_model::OperationCap;
+use belljar_domain::OperationCap;
 use belljar_template::{Outcome, Progress as _, StepStart};
 
 use self::child::{Child, Ending};

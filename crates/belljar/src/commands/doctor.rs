@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use belljar_console::Console;
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_node::Node;
 use belljar_template::host as host_template;
 use belljar_template::{Store, Template};
@@ -187,7 +187,7 @@ fn console(console: Console) -> Finding {
             .fix("run `just console`, which needs npm, and build again");
     }
     let size = u64::try_from(console.size()).unwrap_or(u64::MAX);
-    let size = belljar_model::units::format_size(size);
+    let size = belljar_domain::units::format_size(size);
     let detail = format!("built in ({size}); `serve` and `control` have it at /console");
     Finding::new("console", State::Ok, detail)
 }
@@ -203,7 +203,7 @@ fn templates(config: &Config) -> Vec<Finding> {
     match listed {
         Ok(list) => findings.extend(list.iter().map(|manifest| {
             let name = format!("{}@{}", manifest.name, manifest.version);
-            let size = belljar_model::units::format_size(manifest.size);
+            let size = belljar_domain::units::format_size(manifest.size);
             Finding::new(name, State::Ok, size)
         })),
         Err(error) => findings.push(Finding::new("templates", State::No, error.to_string())),

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use belljar_model::Limits;
+use belljar_domain::Limits;
 
 use super::call::{self, StandardInput};
 use crate::cli::Exec;

@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_actions::{CHARGE_LOG_FOLDER, counted_budgets};
 use belljar_agent::Prices;
-use belljar_bus::gateway::{Belongs, Budget as Allowance, Grant, PORT, Session};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Policy, Subject};
 use belljar_journal::event::{Brief, Budget};
 use belljar_journal::{Address, Journal, ReadError, RunView};
 use belljar_llm::rewrite::Models as Allowed;
 use belljar_llm::{Dialect, Table};
-use belljar_model::SandboxId;
-use belljar_model::network::{Policy, Subject};
 use belljar_node::{BudgetLessor, Desk, Gateway, GatewayOptions};
+use belljar_peer_proto::gateway::{Belongs, Budget as Allowance, Grant, PORT, Session};
 use belljar_provider::{
     Client, Provider, Retries, Transport, TransportError, Upstream, WallClock, check_parameters,
 };
 use belljar_runs::{Choice, FixedRules, Models, NoModel, NoProvider, Priced, UnsupportedBrief};
+use belljar_sandboxes::{CHARGE_LOG_FOLDER, counted_budgets};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::HOST;

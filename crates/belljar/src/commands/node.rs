@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Keys, RowQueue};
-use belljar_bus::member::Registered;
-use belljar_bus::platform::Beat;
-use belljar_doorbell::Doorbell;
 use belljar_identity::{EnrolmentToken, NodeIdentity, private_file, sign_beat};
+use belljar_nats::Doorbell;
+use belljar_peer_proto::member::Registered;
+use belljar_peer_proto::platform::Beat;
+use belljar_sandboxes::{Actions, Keys, RowQueue};
 use belljar_server::{Cluster, Listener, Me, Member, PlatformBudgets, Server, Settings};
 use belljar_telemetry::Role;
 

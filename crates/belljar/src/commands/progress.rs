@@ -71,7 +71,7 @@ impl Progress for Screen {
 
     fn bytes(&mut self, done: u64, total: u64) {
         if let Some(bar) = &self.bar {
-            let size = belljar_model::units::format_size;
+            let size = belljar_domain::units::format_size;
             bar.set_message(format!("{} of {}", size(done), size(total)));
         }
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use belljar_model::{Limits, User};
+use belljar_domain::{Limits, User};
 
 use super::call::{self, StandardInput};
 use super::language::{self, Language};

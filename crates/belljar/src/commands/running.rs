@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, RowQueue, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
+use belljar_domain::Tier;
 use belljar_journal::{
     AnswerFolder, Directory, FigureFile, Journal, LedgerDirectory, RowDirectory,
 };
-use belljar_model::Tier;
 use belljar_node::Gateway;
 use belljar_objects::Place;
 use belljar_runs::{
     Data, DataLimits, FixedRules, Models, NoQuota, Parts, Quotas, RunBounds, RunQuota, Runs,
     Settings, WordHub,
 };
+use belljar_sandboxes::{Actions, RowQueue, Tenant};
 use belljar_server::Inside;
 use belljar_store::Store;
 use belljar_webhooks::{AnnouncedJournal, Directory as Hooks};

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use belljar_agent::Larger;
 use belljar_client::Client;
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{Breakpoints, Budget, BudgetPatch, ControlRequested, Event, Request};
 use belljar_journal::{
     Address, Directory, Journal, LedgerDirectory, ListQuery, RowDirectory, RunRow, RunView, State,
     Watch, read_all,
 };
-use belljar_model::{RunId, Sequence};
 use time::OffsetDateTime;
 
 pub(super) use remote::read as read_event;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use belljar_actions::{Actions, Keys, RowQueue};
 use belljar_console::Console;
-use belljar_model::SecurityProfile;
+use belljar_domain::SecurityProfile;
 use belljar_node::PoolSize;
+use belljar_sandboxes::{Actions, Keys, RowQueue};
 use belljar_server::{Listener, RowKeeper, Server, Settings, tls};
 use belljar_telemetry::Role;
 
@@ -109,8 +109,8 @@ pub(super) fn settings(
     options: &Hosting,
     config: &Config,
     data: &Path,
-) -> anyhow::Result<belljar_actions::Config> {
-    let mut settings = belljar_actions::Config::new(data.to_owned(), config.store.clone());
+) -> anyhow::Result<belljar_sandboxes::Config> {
+    let mut settings = belljar_sandboxes::Config::new(data.to_owned(), config.store.clone());
     settings.engine_state.clone_from(&config.state);
     settings.objects = options.sharing.place();
     let most = settings.pool.most.max(options.pool);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use belljar_model::{End, Limits};
+use belljar_domain::{End, Limits};
 use belljar_node::{Call, Event, Input};
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Tenant};
+use belljar_domain::{StoredBytes, StoredKind};
 use belljar_journal::{LedgerDirectory, LedgerEntry, stored_run_bytes};
-use belljar_model::{StoredBytes, StoredKind};
 use belljar_runs::Runs;
+use belljar_sandboxes::{Actions, Tenant};
 use belljar_store::{ChargedStorage, Store, StoredHour, StoredPart};
 use belljar_telemetry::metrics;
 use tokio::task::JoinHandle;

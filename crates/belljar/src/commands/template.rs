@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use belljar_model::units::format_size;
+use belljar_domain::units::format_size;
 use belljar_template::store::StoreError;
 use belljar_template::{
     Base, Builder, Built, Cache, Manifest, Options, Recipe, Reference, Store, catalog, host,
@@ -243,7 +243,7 @@ fn show(text: &str, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     for (name, value) in &manifest.env {
         printer.data(format_args!("  env        {name}={value}"))?;
     }
-    let limits = manifest.limits.over(belljar_model::Limits::default());
+    let limits = manifest.limits.over(belljar_domain::Limits::default());
     printer.data(format_args!(
         "  limits     memory {}, {} thousandths of a core, {} processes, disk {}",
         format_size(limits.memory_bytes),

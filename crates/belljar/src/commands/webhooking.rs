@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use belljar_actions::{Event, EventKind as SandboxEvent, EventObserver, Tenant};
 use belljar_control::Control;
 use belljar_identity::ControlKeys;
+use belljar_sandboxes::{Event, EventKind as SandboxEvent, EventObserver, Tenant};
 use belljar_server::Inside;
 use belljar_store::{SecretSeal, Store};
 use belljar_webhooks::{

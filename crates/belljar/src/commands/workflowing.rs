@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_actions::{Actions, Tenant};
 use belljar_client::{Client, Within};
 use belljar_control::Control;
+use belljar_domain::OperationCaps;
 use belljar_journal::WorkflowDirectory;
-use belljar_model::OperationCaps;
 use belljar_runs::{Runs, WorkflowFiles};
+use belljar_sandboxes::{Actions, Tenant};
 use belljar_server::Inside;
 use belljar_store::Store;
 use belljar_workflow::{Parts, Settings, Signal, Workflows};

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::EntryKind;
 use rustix::fs::{Mode, OFlags};
 

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use belljar_model::User;
-use belljar_model::units::format_size;
+use belljar_domain::User;
+use belljar_domain::units::format_size;
 use belljar_node::{Entry, EntryKind, FileError};
 
 use super::Local;

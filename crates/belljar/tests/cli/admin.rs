@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_store::{Registration, Scope, Store};
 use belljar_testkit::Postgres;
 use serde_json::Value;

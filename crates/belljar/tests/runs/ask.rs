@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{Body, Brought};
 use belljar_journal::{Address, Directory, Journal as _, ListQuery, Watch, read_all};
-use belljar_model::Sequence;
 use belljar_scripted::{Model, Options, Script};
 
 use crate::world::{MODEL, TEMPLATE, World};

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use belljar_actions::Tenant;
 use belljar_journal::{Directory, FigureFile};
 use belljar_objects::Digest;
 use belljar_runs::Settings;
+use belljar_sandboxes::Tenant;
 use belljar_server::Inside;
 use bytes::Bytes;
 use http::Request;

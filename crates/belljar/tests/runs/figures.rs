@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::Sequence;
 use belljar_journal::Watch;
 use belljar_journal::event::{Budget, Environment, NetworkAccess};
-use belljar_model::Sequence;
 use belljar_runs::{RunStats, Runs, Settings, Wanted, WantedBrief};
 use belljar_store::{Quota, Store};
 use belljar_testkit::Postgres;
@@ -88,7 +88,7 @@ fn wanted() -> Wanted {
         brief: WantedBrief::default(),
         environment: Environment::default(),
         network: NetworkAccess::default(),
-        caps: belljar_model::OperationCaps::default(),
+        caps: belljar_domain::OperationCaps::default(),
         now: None,
         questions: false,
         traceparent: None,

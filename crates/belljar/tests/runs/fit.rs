@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use belljar_model::data::MOST_FILES;
+use belljar_domain::data::MOST_FILES;
 use belljar_scripted::Model;
 
 use crate::ask::{Asked, belljar, newest, scripted};

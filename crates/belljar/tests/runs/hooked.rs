@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use belljar_domain::Sequence;
 use belljar_journal::event::ControlRequested;
 use belljar_journal::{
     Address, AppendError, Appended, ApprovalQuery, Bells, BlobError, BlobRef, ClaimError,
     CreateError, Created, Directory, Event, Failure, Journal, Key, Lease, LeaseError, ListQuery,
     Listed, NewEvent, NewRun, ReadError, RequestError, RunRow,
 };
-use belljar_model::Sequence;
 use futures_util::future::BoxFuture;
 
 /// The things that are done at an append.

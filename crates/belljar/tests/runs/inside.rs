@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use belljar_agent::{Left, Settings, shelve_files};
+use belljar_domain::{EndReason, Limits};
 use belljar_journal::RunView;
 use belljar_journal::event::{Body, Dataset, ErrorCategory, Event, Outcome, ToolFinished};
 use belljar_llm::Dialect;
-use belljar_model::{EndReason, Limits};
 use belljar_objects::{Digest, Shelf};
 
 use crate::world::{World, finished, question, turns};

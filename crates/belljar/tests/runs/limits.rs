@@ -6,11 +6,11 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use belljar_agent::{Left, Settings, WorkError};
+use belljar_domain::EndReason;
 use belljar_journal::event::{
     Body, Budget, BudgetPatch, Event, Injected, Limit, LimitHit, Outcome, Request,
 };
 use belljar_journal::{ClaimError, RunView, Watch};
-use belljar_model::EndReason;
 
 use crate::world::{Stage, World, finished, turns};
 
@@ -191,7 +191,7 @@ async fn grown(stage: &Stage<'_>, seen: usize) {
     let mut watch = Watch::new(
         stage.journal.clone(),
         stage.address.clone(),
-        belljar_model::Sequence(seen as u64 + 1),
+        belljar_domain::Sequence(seen as u64 + 1),
     );
     while let Some(event) = watch.next().await.unwrap() {
         if event.body.is_progress() || matches!(event.body, Body::InjectedMessage(_)) {

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use belljar_actions::Tenant;
 use belljar_agent::Prices;
 use belljar_client::{Client, Within};
 use belljar_journal::{Address, FigureStore, Journal, LedgerDirectory, RowDirectory};
@@ -14,6 +13,7 @@ use belljar_runs::{
     Choice, Data, DataLimits, FixedRules, Models, NoModel, NoProvider, Parts, Priced, RunQuota,
     Runs, Settings, WordHub,
 };
+use belljar_sandboxes::Tenant;
 use belljar_scripted::{Model, Options, Script};
 use belljar_server::Inside;
 use futures_util::future::BoxFuture;

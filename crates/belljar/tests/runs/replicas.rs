@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::{ChosenLimits, OperationCaps, Sequence, Tier};
 use belljar_journal::event::{
     Body, Budget, BudgetPatch, Environment, NetworkAccess, Outcome, Request,
 };
 use belljar_journal::{Journal, RunView, Watch, read_all};
-use belljar_model::{ChosenLimits, OperationCaps, Sequence, Tier};
 use belljar_runs::{CreateRunError, RunBounds, Settings, SteerError, Wanted, WantedBrief};
 use belljar_store::{Quota, Store};
 use belljar_testkit::Postgres;
@@ -63,7 +63,7 @@ pub(crate) async fn another_replica_goes_on_where_one_was_dropped(world: &World)
         template: None,
         environment,
         network: NetworkAccess::default(),
-        caps: belljar_model::OperationCaps::default(),
+        caps: belljar_domain::OperationCaps::default(),
         operation: Some("replicas".into()),
         model: None,
         budget: Budget::default(),

@@ -5,9 +5,9 @@
 use std::sync::{Arc, Mutex};
 
 use belljar_agent::{Left, Observer, Signal, Signals};
+use belljar_domain::Sequence;
 use belljar_journal::event::Body;
 use belljar_journal::{Address, RunView, Watch};
-use belljar_model::Sequence;
 
 use crate::world::{World, turns};
 

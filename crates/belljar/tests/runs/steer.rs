@@ -3,9 +3,9 @@
 //! Requirements: O3, A19
 
 use belljar_agent::Left;
+use belljar_domain::Sequence;
 use belljar_journal::event::{Body, Budget, BudgetPatch, Event, Injected, Outcome, Request};
 use belljar_journal::{RunView, Watch};
-use belljar_model::Sequence;
 
 use crate::world::{Stage, World, finished, turns};
 

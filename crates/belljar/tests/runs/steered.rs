@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{
     Body, Breakpoints, Budget, BudgetPatch, Environment, NetworkAccess, PausePoint, Paused, Request,
 };
 use belljar_journal::{Directory, FigureFile, FigureStore as _, SpanSums, Sums, Watch, span_of};
-use belljar_model::Sequence;
 use belljar_objects::Digest;
 use belljar_runs::{CreateRunError, QuotaError, RunQuota, Settings, SteerError, Wanted};
 use belljar_store::{Quota, Store, WordNote};
@@ -249,7 +249,7 @@ pub(crate) async fn quotas_refuse_what_is_above_them_alone(world: &World) {
         questions: false,
         traceparent: None,
         network: NetworkAccess::default(),
-        caps: belljar_model::OperationCaps::default(),
+        caps: belljar_domain::OperationCaps::default(),
         brief: belljar_runs::WantedBrief::default(),
         key: Some((key.to_owned(), Digest::of(key.as_bytes()))),
     };
@@ -282,7 +282,7 @@ pub(crate) async fn quotas_refuse_what_is_above_them_alone(world: &World) {
     let refused = runs.create("three", wanted("e")).await.unwrap_err();
     assert!(is_dollars(&refused), "{refused}");
     let change = BudgetPatch(Budget { nano_dollars: Some(1001), ..Budget::default() });
-    let caps = belljar_model::OperationCaps::default();
+    let caps = belljar_domain::OperationCaps::default();
     let more = runs.steer(&run, Request::Budget { change }, "three", &caps, None).await;
     assert!(matches!(more, Err(SteerError::Quota(QuotaError::Budget(_)))), "{more:?}");
     spend("three", 1_000_000_000).await;
@@ -334,13 +334,13 @@ pub(crate) async fn another_replica_is_steered_through_the_database(world: &Worl
         questions: false,
         traceparent: None,
         network: NetworkAccess::default(),
-        caps: belljar_model::OperationCaps::default(),
+        caps: belljar_domain::OperationCaps::default(),
         brief: belljar_runs::WantedBrief::default(),
         key: None,
     };
     let run = asked.create("one", wanted).await.unwrap().run;
     let breakpoints = Breakpoints { turns: true, calls: false };
-    let caps = belljar_model::OperationCaps::default();
+    let caps = belljar_domain::OperationCaps::default();
     let points = Request::Breakpoints { breakpoints };
     asked.steer(&run, points, "one", &caps, None).await.unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -373,7 +373,7 @@ pub(crate) async fn words_go_from_replica_to_replica(_: &World) {
     let note = WordNote {
         origin: format!("replica-{}", std::process::id()),
         tenant: "one".into(),
-        run: belljar_model::RunId::from_bits([7; 16]),
+        run: belljar_domain::RunId::from_bits([7; 16]),
         said: Some((1, 0, "forty-two".into())),
     };
     let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use belljar_agent::{Left, Prices, Settings, Texts, Worker};
 use belljar_client::{Client, Dial, Trust};
+use belljar_domain::RunId;
 use belljar_journal::event::{
     Body, Budget, ControlRequested, Event, Finished, Request, RunCreated,
 };
 use belljar_journal::{Address, Directory, FigureFile, First, Journal, NewRun, RunView, read_all};
 use belljar_llm::Dialect;
-use belljar_model::RunId;
 use belljar_objects::Shelf;
 use belljar_provider::{Provider, Transport, TransportError, Upstream, WallClock};
 use belljar_scripted::{Model, Options, Script};

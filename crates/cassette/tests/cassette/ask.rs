@@ -4,7 +4,7 @@ use belljar_cassette::{
     Entry, Limits, NotPlayed, Playback, Played, Player, Recorder, Redactor, Request, Store, Tenant,
     Url,
 };
-use belljar_model::network::CassetteId;
+use belljar_domain::network::CassetteId;
 use tempfile::TempDir;
 
 pub(crate) struct World {

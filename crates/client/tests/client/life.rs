@@ -6,7 +6,7 @@ use belljar_api::context::CellEvent;
 use belljar_api::network::ListConnections;
 use belljar_api::sandbox::{ChangeSandbox, Fork, ForkSandbox, Keep, ListEnded, ListSandboxes};
 use belljar_client::{CallSaid, Cell, Command, Error};
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use bytes::Bytes;
 use futures_util::stream;
 use std::collections::BTreeMap;

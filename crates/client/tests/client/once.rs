@@ -3,7 +3,7 @@
 use belljar_api::context::CellEvent;
 use belljar_api::sandbox::{Keep, ResumeSandbox};
 use belljar_client::{CallSaid, Cell, CellRun, Command, Key, Sandbox};
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_testkit::Served;
 use futures_util::future::join_all;
 

@@ -31,7 +31,7 @@ async fn store() -> Store {
 async fn add(store: &Store, number: u64) -> String {
     let scopes = &[Scope::Sandboxes];
     let (hash, label) = (hash(number), "");
-    let operations = belljar_model::OperationCap::ALL;
+    let operations = belljar_domain::OperationCap::ALL;
     let new = NewKey { hash, tenant: "one", label, scopes, lives: None, operations };
     store.add_key(&new).await.unwrap()
 }

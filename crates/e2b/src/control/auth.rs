@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
-use belljar_actions::{Actions, Kind, OnBehalf, Problem, Tenant};
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
+use belljar_sandboxes::{Actions, Kind, OnBehalf, Problem, Tenant};
 use http::request::Parts;
 use tracing::Span;
 

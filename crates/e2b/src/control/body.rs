@@ -1,7 +1,7 @@
 //! Bodies and queries, with every complaint in E2B's envelope.
 
 use axum::extract::{FromRequest, Request};
-use belljar_actions::Problem;
+use belljar_sandboxes::Problem;
 use serde::de::DeserializeOwned;
 
 use crate::error::RestError;

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
-use belljar_actions::Actions;
+use belljar_sandboxes::Actions;
 use http::header;
 use http::request::Parts;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use belljar_actions::{Actions, Level, LogLine, LogQuery, Moment, Problem};
+use belljar_sandboxes::{Actions, Level, LogLine, LogQuery, Moment, Problem};
 use serde_json::{Value, json};
 
 use super::auth::Caller;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use belljar_actions::{Actions, Figures, LONGEST_PAGE, Moment, Problem};
+use belljar_sandboxes::{Actions, Figures, LONGEST_PAGE, Moment, Problem};
 use serde::Serialize;
 
 use super::auth::Caller;

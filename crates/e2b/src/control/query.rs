@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
-use belljar_actions::{LONGEST_PAGE, Problem};
+use belljar_sandboxes::{LONGEST_PAGE, Problem};
 use http::request::Parts;
 
 use crate::error::RestError;

@@ -7,7 +7,7 @@ mod network;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use belljar_actions::{Actions, Moment, OnTimeout, Paused, Sandbox};
+use belljar_sandboxes::{Actions, Moment, OnTimeout, Paused, Sandbox};
 use http::StatusCode;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -140,11 +140,11 @@ impl Detail {
         let facts = sandbox.facts();
         let (out, allow_internet_access) = network::Shown::of(&sandbox.network().wish.policy);
         let pause_mode = match sandbox.state() {
-            belljar_actions::State::Paused(Paused::Frozen(_) | Paused::Suspended(_)) => {
+            belljar_sandboxes::State::Paused(Paused::Frozen(_) | Paused::Suspended(_)) => {
                 Some("full")
             }
-            belljar_actions::State::Paused(Paused::Saved(_)) => Some("filesystem"),
-            belljar_actions::State::Running(_) | belljar_actions::State::Ended(_) => None,
+            belljar_sandboxes::State::Paused(Paused::Saved(_)) => Some("filesystem"),
+            belljar_sandboxes::State::Running(_) | belljar_sandboxes::State::Ended(_) => None,
         };
         Self {
             listed: Listed::new(sandbox),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Moment, Secret, SecretInfo};
+use belljar_sandboxes::{Actions, Moment, Secret, SecretInfo};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 

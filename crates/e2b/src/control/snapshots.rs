@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, PauseMode, Snapshot};
+use belljar_sandboxes::{Actions, PauseMode, Snapshot};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ mod uploads;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use belljar_actions::{Actions, BuildRecord, BuildStatus, Kind, Moment, Record};
+use belljar_sandboxes::{Actions, BuildRecord, BuildStatus, Kind, Moment, Record};
 use http::StatusCode;
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ mod upload;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Kind, Problem};
+use belljar_sandboxes::{Kind, Problem};
 use http::Uri;
 use serde::Deserialize;
 use serde_json::json;

@@ -6,8 +6,8 @@ mod messages;
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_actions::{Selector, StartProcess};
 use belljar_node::PtySize;
+use belljar_sandboxes::{Selector, StartProcess};
 use serde_json::{Value, json};
 
 use super::Visit;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use belljar_actions::{Actions, Sandbox, now};
-use belljar_model::target::is_link_signature;
+use belljar_domain::target::is_link_signature;
+use belljar_sandboxes::{Actions, Sandbox, now};
 use http::{Method, Request};
 use sha2::{Digest as _, Sha256};
 

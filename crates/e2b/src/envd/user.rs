@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use belljar_actions::{Kind, Problem};
-use belljar_model::User;
+use belljar_domain::User;
+use belljar_sandboxes::{Kind, Problem};
 use http::{HeaderMap, header};
 
 /// The user of a name; without one, the template's own.

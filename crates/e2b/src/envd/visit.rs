@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Live, Problem, Sandbox};
-use belljar_model::User;
+use belljar_domain::User;
+use belljar_sandboxes::{Actions, Live, Problem, Sandbox};
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
 

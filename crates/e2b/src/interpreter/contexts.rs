@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{ContextInfo, Contexts, Kind, Problem};
 use belljar_node::Language;
+use belljar_sandboxes::{ContextInfo, Contexts, Kind, Problem};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 

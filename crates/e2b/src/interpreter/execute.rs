@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Contexts, Execution, Output, Place, now};
+use belljar_sandboxes::{Contexts, Execution, Output, Place, now};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use http::{StatusCode, header};
@@ -94,8 +94,8 @@ fn line(output: Output) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_actions::Flaw;
     use belljar_node::Display;
+    use belljar_sandboxes::Flaw;
     use serde_json::{Value, json};
 
     use super::*;

@@ -10,8 +10,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use belljar_domain::network::Host;
 use belljar_egress::http1::{Chunked, Framing, Head, Scan, Target, Version};
-use belljar_model::network::Host;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;

@@ -1,8 +1,8 @@
 //! Messages of SOCKS 5.
 
+use belljar_domain::network::Host;
 use belljar_egress::Destination;
 use belljar_egress::socks5::{greeting, login, request};
-use belljar_model::network::Host;
 
 use super::Outcome;
 

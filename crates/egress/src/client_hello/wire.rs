@@ -1,6 +1,6 @@
 //! The greeting itself: RFC 8446 section 4.1.2, and RFC 6066 for names.
 
-use belljar_model::network::HostName;
+use belljar_domain::network::HostName;
 
 use super::{Hello, MOST_EXTENSIONS, NotHello};
 

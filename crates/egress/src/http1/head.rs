@@ -1,6 +1,6 @@
 //! Heads of requests.
 
-use belljar_model::network::Host;
+use belljar_domain::network::Host;
 
 use super::target::authority;
 use super::{Fields, Malformed, Scan, Target, line};

@@ -1,6 +1,6 @@
 //! Request targets: who is asked for what.
 
-use belljar_model::network::Host;
+use belljar_domain::network::Host;
 
 use super::Malformed;
 use super::bytes::is_target;

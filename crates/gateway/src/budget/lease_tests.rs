@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use belljar_bus::gateway::FromGateway;
-use belljar_model::budget::{AskSlice, BudgetAnswer, BudgetRequest, ReturnSlices, Slice};
+use belljar_domain::budget::{AskSlice, BudgetAnswer, BudgetRequest, ReturnSlices, Slice};
+use belljar_peer_proto::gateway::FromGateway;
 use tokio::sync::mpsc;
 
 use super::*;

@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use belljar_bus::gateway::FromGateway;
-use belljar_model::budget::{
+use belljar_domain::budget::{
     AskSlice, BudgetAnswer, BudgetKey, BudgetRequest, ReturnSlices, Slice,
 };
+use belljar_peer_proto::gateway::FromGateway;
 use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 //! Gateways that share a rate.
 
-use belljar_bus::gateway::FromGateway;
-use belljar_model::budget::{AskSlice, BudgetAmount, BudgetAnswer, BudgetRequest, Slice};
+use belljar_domain::budget::{AskSlice, BudgetAmount, BudgetAnswer, BudgetRequest, Slice};
+use belljar_peer_proto::gateway::FromGateway;
 use tokio::sync::mpsc;
 
 use super::*;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use belljar_model::budget::{BudgetKey, ReturnSlices, Slice, UnusedSlice};
+use belljar_domain::budget::{BudgetKey, ReturnSlices, Slice, UnusedSlice};
 use tokio::time::Instant;
 
 use super::{Amount, Limit, State, What, by_kind};

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use belljar_model::network::Row;
+use belljar_domain::network::Row;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use belljar_model::network::Row;
+use belljar_domain::network::Row;
 
 use super::lock_path;
 use super::record::{self, Stage};

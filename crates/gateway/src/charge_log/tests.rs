@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-use belljar_model::SandboxId;
-use belljar_model::network::{Bytes, CallRef, Charge, Decision, Kind, Process, Reason, Subject};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Bytes, CallRef, Charge, Decision, Kind, Process, Reason, Subject};
 
 use super::*;
 

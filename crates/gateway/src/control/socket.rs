@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use belljar_bus::gateway::{FromGateway, LONGEST, ToGateway, decode, encode};
+use belljar_peer_proto::gateway::{FromGateway, LONGEST, ToGateway, decode, encode};
 use belljar_sys::packet;
 use tokio::io::Interest;
 use tokio::net::UnixStream;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use belljar_bus::gateway::{OWN_NAME, PORT};
+use belljar_domain::network::{Host, Reason};
 use belljar_egress::Destination;
 use belljar_egress::http1::{Head, Target};
-use belljar_model::network::{Host, Reason};
+use belljar_peer_proto::gateway::{OWN_NAME, PORT};
 use futures_util::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue};
 use http::{Method, Request, Uri};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
 use tokio::sync::Semaphore;
 
 use super::config::Name;

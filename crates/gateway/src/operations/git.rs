@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderValue};
 use ::http::{Method, Request};
-use belljar_model::approval::{ApprovalAction, ApprovalRequest};
-use belljar_model::network::Reason;
+use belljar_domain::approval::{ApprovalAction, ApprovalRequest};
+use belljar_domain::network::Reason;
 use http_body_util::BodyExt as _;
 use tokio_rustls::rustls::ClientConfig;
 

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use ::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use ::http::{Method, Request};
+use belljar_domain::approval::{ApprovalAction, ApprovalRequest, ToolApprovals, ToolCall};
+use belljar_domain::network::{Decision, Kind, Reason};
 use belljar_llm::dialect::Dialect;
 use belljar_llm::hold::{HeldCall, Hold, HoldError, keep_alive};
 use belljar_llm::refusal::{self, Kind as Refusal};
 use belljar_llm::tap::Form;
-use belljar_model::approval::{ApprovalAction, ApprovalRequest, ToolApprovals, ToolCall};
-use belljar_model::network::{Decision, Kind, Reason};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::Frame;

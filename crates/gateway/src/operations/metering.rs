@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use belljar_domain::network::Charge;
 use belljar_llm::dialect::Dialect;
 use belljar_llm::price::{Price, Reservation};
 use belljar_llm::tap::{Form, Options, Pass, Tap};
 use belljar_llm::usage::Usage;
-use belljar_model::network::Charge;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap};

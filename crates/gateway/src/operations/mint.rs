@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_bus::gateway::{Grant, Minted};
+use belljar_peer_proto::gateway::{Grant, Minted};
 
 use crate::budget::{self, Limit};
 use crate::session::Session;

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::http::{HeaderValue, Method, StatusCode, header};
+use belljar_domain::network::{Decision, Reason};
 use belljar_llm::dialect::{Dialect, Endpoint, Route};
 use belljar_llm::json::Reader;
 use belljar_llm::price::{self, InvalidTable};
 use belljar_llm::request::Request;
 use belljar_llm::rewrite::{Change, InvalidRules, Models, Rewritten, Rules};
-use belljar_model::network::{Decision, Reason};
 use bytes::Bytes;
 
 use super::config::Settings;

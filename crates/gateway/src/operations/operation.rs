@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::network::{Host, InvalidHost};
+use belljar_domain::network::{Host, InvalidHost};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Uri};
 use tokio_rustls::rustls::ClientConfig;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ::http::header::{self, HeaderMap, HeaderValue};
 use ::http::{Method, Request};
-use belljar_model::network::Subject;
+use belljar_domain::network::Subject;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::rustls::ClientConfig;

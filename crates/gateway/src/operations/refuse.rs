@@ -2,10 +2,10 @@
 
 use ::http::header::{HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderValue, StatusCode};
+use belljar_domain::network::{Decision, Reason};
 use belljar_llm::dialect::{Dialect, Route};
 use belljar_llm::refusal::{self, Kind};
 use belljar_llm::rewrite::Refused;
-use belljar_model::network::{Decision, Reason};
 use bytes::Bytes;
 
 use super::PREFIX;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use ::http::StatusCode;
 use ::http::header::{self, HeaderMap};
-use belljar_bus::gateway::OWN_NAME;
+use belljar_domain::network::{Decision, Kind, Reason};
 use belljar_llm::dialect::{Dialect, Endpoint, Route};
-use belljar_model::network::{Decision, Kind, Reason};
+use belljar_peer_proto::gateway::OWN_NAME;
 
 use super::PREFIX;
 use super::operation::{Does, Operation};

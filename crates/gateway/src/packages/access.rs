@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use belljar_domain::network::{Policy, Reach, Reason};
 use belljar_egress::{Destination, Verdict};
-use belljar_model::network::{Policy, Reach, Reason};
 use belljar_packages::promise::{self, Asked, Downloads, Page, Unreadable};
 use belljar_packages::{Index, Indexes, Learned, Trust, Url, rules};
 use tokio::sync::Semaphore;
@@ -176,7 +176,7 @@ fn unescaped_scope(target: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::network::{IndexKind, PackageIndex};
+    use belljar_domain::network::{IndexKind, PackageIndex};
 
     use super::*;
 

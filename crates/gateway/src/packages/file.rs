@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::network::{Decision, Reason};
 use belljar_packages::cache::{Key, Reader, Scope, WriteError, Writer};
 use belljar_packages::{Digest, Hasher, Url};
 use bytes::Bytes;

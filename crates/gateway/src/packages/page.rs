@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use belljar_model::network::Reason;
+use belljar_domain::network::Reason;
 use belljar_packages::promise::MOST_BYTES;
 use belljar_packages::{Index, Manager, Url};
 use bytes::{Bytes, BytesMut};

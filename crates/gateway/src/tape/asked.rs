@@ -1,8 +1,8 @@
 //! A request as a cassette sees it.
 
 use belljar_cassette::Request;
-use belljar_model::network::Host;
-use belljar_model::network::Scheme;
+use belljar_domain::network::Host;
+use belljar_domain::network::Scheme;
 use bytes::Bytes;
 use http::request::Parts;
 

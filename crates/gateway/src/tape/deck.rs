@@ -9,7 +9,7 @@ use belljar_cassette::{
     End, Miss, NotPlayed, PlayError, Playback, Played, Player, RecordError, Recorder, Redactor,
     StoreError, Tenant,
 };
-use belljar_model::network::{CassetteId, Tape};
+use belljar_domain::network::{CassetteId, Tape};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};

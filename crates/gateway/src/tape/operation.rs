@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use belljar_bus::gateway::OWN_NAME;
+use belljar_domain::network::{Decision, Host, Kind, Miss, Reason, Tape};
 use belljar_egress::Destination;
-use belljar_model::network::{Decision, Host, Kind, Miss, Reason, Tape};
+use belljar_peer_proto::gateway::OWN_NAME;
 use http::{Request, StatusCode};
 use http_body::Body as _;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
 use http::HeaderMap;
 
 use super::*;

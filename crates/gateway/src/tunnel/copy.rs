@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use belljar_domain::network::{Decision, Policy, Reason};
 use belljar_egress::Destination;
 use belljar_egress::client_hello::{After, Again, Hello, NotHello};
-use belljar_model::network::{Decision, Policy, Reason};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use belljar_domain::network::{Policy, Reason};
 use belljar_egress::client_hello::{Again, Hello, NotHello, Reader};
 use belljar_egress::{Destination, judge_name};
-use belljar_model::network::{Policy, Reason};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 

@@ -2,7 +2,7 @@
 //!
 //! Requirements: N2
 
-use belljar_model::network::{Decision, Kind, Policy, Reach, Reason, Rule};
+use belljar_domain::network::{Decision, Kind, Policy, Reach, Reason, Rule};
 
 use crate::client::{ask, is_closed, tls, trusting};
 use crate::world::{World, allow};
@@ -39,7 +39,7 @@ async fn requests_inside_are_judged_one_by_one() {
     assert_eq!(ask(&mut stream, other).await.status, 403);
     assert!(is_closed(&mut stream).await);
     assert_eq!(*world.seen.lock().unwrap(), ["/public/a", "/version"]);
-    let is_done = |row: &belljar_model::network::Row| row.kind == Kind::Connection;
+    let is_done = |row: &belljar_domain::network::Row| row.kind == Kind::Connection;
     let rows = world.rows(&sandbox, |rows| rows.iter().any(is_done)).await;
     let exchanges: Vec<_> = rows
         .iter()

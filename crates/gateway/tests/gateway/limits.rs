@@ -2,7 +2,7 @@
 //!
 //! Requirements: N3
 
-use belljar_model::network::{Policy, Reason, Throttle};
+use belljar_domain::network::{Policy, Reason, Throttle};
 
 use crate::client::{ask, is_closed};
 use crate::world::{World, allow};
@@ -19,7 +19,7 @@ async fn too_many_connections_are_told_so() {
     assert_eq!(ask(&mut second, get).await.status, 403);
     let refused = sandbox.ask(get).await;
     assert_eq!((refused.status, refused.header("x-belljar-reason")), (429, Some("too_many")));
-    let is_it = |row: &belljar_model::network::Row| row.reason == Reason::TooMany;
+    let is_it = |row: &belljar_domain::network::Row| row.reason == Reason::TooMany;
     world.rows(&sandbox, |rows| rows.iter().any(is_it)).await;
 }
 

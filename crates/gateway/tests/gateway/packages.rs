@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belljar_model::network::{
+use belljar_domain::network::{
     Decision, IndexKind, Kind, Miss, PackageIndex, Policy, Reach, Reason, Row, Tape, Throttle,
 };
 use sha2::{Digest as _, Sha256};
@@ -413,7 +413,7 @@ async fn what_came_from_the_cache_is_recorded_and_played_without_it() {
     registry.page(&first, "/simple/a/").await;
     registry.file(&first).await;
 
-    let cassette: belljar_model::network::CassetteId = "packages".parse().unwrap();
+    let cassette: belljar_domain::network::CassetteId = "packages".parse().unwrap();
     let record = Tape::Record { cassette: cassette.clone() };
     let recording = registry.world.sandbox(Policy { tape: record, ..registry.policy() });
     registry.page(&recording, "/simple/a/").await;

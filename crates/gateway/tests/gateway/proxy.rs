@@ -2,7 +2,7 @@
 //!
 //! Requirements: N2, N4
 
-use belljar_model::network::{Decision, Kind, Policy, Reason};
+use belljar_domain::network::{Decision, Kind, Policy, Reason};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::client::{answer, ask, is_closed};
@@ -24,7 +24,7 @@ async fn an_allowed_host_is_reached_and_written_down() {
     assert_eq!(ask(&mut stream, &text).await.body, "GET /a ");
 
     let exchanges = |rows: &[_]| {
-        rows.iter().filter(|row: &&belljar_model::network::Row| row.kind == Kind::Exchange).count()
+        rows.iter().filter(|row: &&belljar_domain::network::Row| row.kind == Kind::Exchange).count()
     };
     let rows = world.rows(&sandbox, |rows| exchanges(rows) == 2).await;
     assert_eq!(rows.iter().map(|row| row.sequence).collect::<Vec<_>>(), [0, 1, 2]);
@@ -133,7 +133,7 @@ async fn what_a_client_says_of_itself_does_not_leave() {
     let sandbox = world.sandbox(allow(&[("127.0.0.1", port)]));
     let text = format!(
         "GET http://127.0.0.1:{port}/headers HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\
-         x-forwarded-for: 1.2.3.4\r\nforwarded: for=1.2.3.4\r\nvia: 1.1 me\r\nx-belljar-sandbox: me\r\n\
+         x-forwarded-for: 1.2.3.4\r\nforwarded: for=1.2.3.4\r\nvia: 1.1 me\r\nx-belljar-engine: me\r\n\
          proxy-authorization: Basic eDp5\r\nconnection: x-private\r\nx-private: 1\r\nx-mine: kept\r\n\r\n"
     );
     let shown = sandbox.ask(&text).await.body;
@@ -200,7 +200,7 @@ async fn a_connection_is_somebodys() {
 async fn the_gateway_is_no_way_to_itself() {
     let world = World::start().await;
     let sandbox =
-        world.sandbox(Policy { reach: belljar_model::network::Reach::Open, ..Policy::default() });
+        world.sandbox(Policy { reach: belljar_domain::network::Reach::Open, ..Policy::default() });
     for to in ["127.0.0.1:3128", "gateway.belljar.internal:80", "gateway.belljar.internal:443"] {
         assert_eq!(sandbox.tunnel(to).await.unwrap_err().status, 403, "{to}");
     }

@@ -2,12 +2,12 @@
 //!
 //! Requirements: N5
 
-use belljar_model::network::{Decision, Kind, Miss, Policy, Reason, Tape};
+use belljar_domain::network::{Decision, Kind, Miss, Policy, Reason, Tape};
 
 use crate::client::{ask, tls, trusting};
 use crate::world::{Sandbox, World, allow};
 
-fn name() -> belljar_model::network::CassetteId {
+fn name() -> belljar_domain::network::CassetteId {
     "first".parse().unwrap()
 }
 

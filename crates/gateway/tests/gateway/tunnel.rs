@@ -2,7 +2,7 @@
 //!
 //! Requirements: N2
 
-use belljar_model::network::{Decision, Kind, Policy, Reason};
+use belljar_domain::network::{Decision, Kind, Policy, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::client::{ask, greeting, is_closed, tls};
@@ -37,7 +37,7 @@ async fn another_name_inside_is_cut() {
     for (name, reason) in [("other.test", Reason::NameMismatch), ("", Reason::NoName)] {
         let stream = sandbox.tunnel(&format!("good.test:{port}")).await.unwrap();
         assert!(tls(stream, name, &world.roots).await.is_err());
-        let is_it = |row: &belljar_model::network::Row| row.reason == reason;
+        let is_it = |row: &belljar_domain::network::Row| row.reason == reason;
         let rows = world.rows(&sandbox, |rows| rows.iter().any(is_it)).await;
         let row = rows.iter().find(|row| is_it(row)).unwrap();
         assert_eq!((row.kind, row.decision), (Kind::Connection, Decision::Denied));
@@ -65,7 +65,7 @@ async fn another_name_in_a_second_greeting_is_cut() {
     let _ = stream.shutdown().await;
     assert!(is_closed(&mut stream).await);
     assert!(heard.await.unwrap() == first, "more than the first greeting was passed on");
-    let is_it = |row: &belljar_model::network::Row| row.reason == Reason::NameMismatch;
+    let is_it = |row: &belljar_domain::network::Row| row.reason == Reason::NameMismatch;
     world.rows(&sandbox, |rows| rows.iter().any(is_it)).await;
 }
 
@@ -143,7 +143,7 @@ async fn what_a_new_policy_forbids_is_cut() {
     assert_eq!(ask(&mut stream, GET).await.status, 200);
     world.gateway.change(&sandbox.id, Policy::default()).unwrap();
     assert!(is_closed(&mut stream).await);
-    let is_cut = |row: &belljar_model::network::Row| row.reason == Reason::PolicyChanged;
+    let is_cut = |row: &belljar_domain::network::Row| row.reason == Reason::PolicyChanged;
     world.rows(&sandbox, |rows| rows.iter().any(is_cut)).await;
     let refused = sandbox.tunnel(&format!("good.test:{port}")).await.unwrap_err();
     assert_eq!(refused.status, 403);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belljar_bus::gateway::{Belongs, FromGateway, Session};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{CallRef, Policy, Reach, Row, Rule, Subject};
 use belljar_gateway::{Config, Gateway};
-use belljar_model::SandboxId;
-use belljar_model::network::{CallRef, Policy, Reach, Row, Rule, Subject};
+use belljar_peer_proto::gateway::{Belongs, FromGateway, Session};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use belljar_bus::gateway::Budget;
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::network::{Decision, Reason};
+use belljar_peer_proto::gateway::Budget;
 use http::{Method, StatusCode};
 
 use crate::world::{HELLO, STREAMED, World, messages, request};

@@ -2,7 +2,7 @@
 //!
 //! Requirements: G1
 
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::network::{Decision, Reason};
 use http::StatusCode;
 
 use crate::world::{HELLO, KEY, STREAMED, World, messages};

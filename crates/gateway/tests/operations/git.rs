@@ -9,8 +9,8 @@ mod server;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use belljar_model::approval::{ApprovalAction, ApprovalAnswer};
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::approval::{ApprovalAction, ApprovalAnswer};
+use belljar_domain::network::{Decision, Reason};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body_util::Full;

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use belljar_model::approval::{ApprovalAction, ApprovalAnswer};
-use belljar_model::network::{CassetteId, Decision, Miss, Policy, Reason, Tape};
+use belljar_domain::approval::{ApprovalAction, ApprovalAnswer};
+use belljar_domain::network::{CassetteId, Decision, Miss, Policy, Reason, Tape};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 

@@ -2,7 +2,7 @@
 //!
 //! Requirements: G3, G4, G5
 
-use belljar_model::network::Reason;
+use belljar_domain::network::Reason;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 

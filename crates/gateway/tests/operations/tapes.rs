@@ -2,7 +2,7 @@
 //!
 //! Requirements: N5
 
-use belljar_model::network::{Decision, Miss, Policy, Reason, Tape};
+use belljar_domain::network::{Decision, Miss, Policy, Reason, Tape};
 use http::{Method, StatusCode};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn a_recorded_conversation_is_played_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let settings = format!("[gateway]\ncassettes = {:?}\n", folder.path());
     let world = World::start(SCRIPT, &settings).await;
-    let cassette: belljar_model::network::CassetteId = "talk".parse().unwrap();
+    let cassette: belljar_domain::network::CassetteId = "talk".parse().unwrap();
     let sandbox = world.sandbox("a");
     let tape = Tape::Record { cassette: cassette.clone() };
     world.gateway.change(&sandbox.id, Policy { tape, ..Policy::default() }).unwrap();
@@ -57,7 +57,7 @@ async fn a_judged_replay_refuses_as_the_recording_did() {
     let folder = tempfile::tempdir().unwrap();
     let settings = format!("[gateway]\ncassettes = {:?}\n", folder.path());
     let world = World::start(SCRIPT, &settings).await;
-    let cassette: belljar_model::network::CassetteId = "talk".parse().unwrap();
+    let cassette: belljar_domain::network::CassetteId = "talk".parse().unwrap();
     let tapes = [
         Tape::Record { cassette: cassette.clone() },
         Tape::Replay { cassette, miss: Miss::Judged },
@@ -91,7 +91,7 @@ async fn telemetry_is_on_no_tape() {
         folder.path()
     );
     let world = World::start(SCRIPT, &settings).await;
-    let cassette: belljar_model::network::CassetteId = "spans".parse().unwrap();
+    let cassette: belljar_domain::network::CassetteId = "spans".parse().unwrap();
     let tapes = [
         Tape::Record { cassette: cassette.clone() },
         Tape::Replay { cassette: cassette.clone(), miss: Miss::Judged },

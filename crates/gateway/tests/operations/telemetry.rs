@@ -2,7 +2,7 @@
 //!
 //! Requirements: O1, G4
 
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::network::{Decision, Reason};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 

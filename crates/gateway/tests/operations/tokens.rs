@@ -2,7 +2,7 @@
 //!
 //! Requirements: G2, G6
 
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::network::{Decision, Reason};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use belljar_bus::gateway::{Budget, FromGateway, Grant, Session};
+use belljar_domain::SandboxId;
+use belljar_domain::approval::{ApprovalRequest, ToolApprovals};
+use belljar_domain::network::{Policy, Row, Subject, Throttle};
 use belljar_gateway::{Config, Gateway};
-use belljar_model::SandboxId;
-use belljar_model::approval::{ApprovalRequest, ToolApprovals};
-use belljar_model::network::{Policy, Row, Subject, Throttle};
+use belljar_peer_proto::gateway::{Budget, FromGateway, Grant, Session};
 use belljar_scripted::{Model, Options, Script};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -166,7 +166,7 @@ impl World {
         let of = |rows: &[Row]| -> Vec<Row> {
             let is_its = |row: &&Row| {
                 row.subject.sandbox == sandbox.id
-                    && row.kind == belljar_model::network::Kind::Operation
+                    && row.kind == belljar_domain::network::Kind::Operation
             };
             rows.iter().filter(is_its).cloned().collect()
         };

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Instant;
 
-use belljar_bus::gateway::{Belongs, FromGateway, Grant, ToGateway};
-use belljar_model::network::{Charge, Decision, Policy, Row};
+use belljar_domain::network::{Charge, Decision, Policy, Row};
+use belljar_peer_proto::gateway::{Belongs, FromGateway, Grant, ToGateway};
 use belljar_scripted::{Model, Options, Script};
 
 use super::{Gateway, PATIENCE, sandbox, session};

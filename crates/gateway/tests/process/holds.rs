@@ -3,11 +3,11 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use belljar_bus::gateway::{Belongs, FromGateway, Grant, ToGateway};
-use belljar_model::approval::{
+use belljar_domain::approval::{
     ApprovalAction, ApprovalAnswer, ApprovalPolicy, ApprovalRequest, ToolApprovals,
 };
-use belljar_model::network::Policy;
+use belljar_domain::network::Policy;
+use belljar_peer_proto::gateway::{Belongs, FromGateway, Grant, ToGateway};
 use belljar_scripted::{Model, Options, Script};
 
 use super::{Gateway, PATIENCE, sandbox, session};

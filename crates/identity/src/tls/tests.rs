@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::NodeNumber;
+use belljar_domain::NodeNumber;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 

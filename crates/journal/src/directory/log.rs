@@ -16,7 +16,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use belljar_model::{Generation, Sequence};
+use belljar_domain::{Generation, Sequence};
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

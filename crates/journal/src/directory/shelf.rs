@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use belljar_model::{Generation, RunId, Sequence};
+use belljar_domain::{Generation, RunId, Sequence};
 use belljar_objects::Digest;
 use time::OffsetDateTime;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use belljar_model::Sequence;
+use belljar_domain::Sequence;
 
 use crate::error::{Failure, ReadError};
 

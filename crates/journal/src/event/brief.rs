@@ -1,7 +1,7 @@
 //! The choices of a run that are about its model: parameters, instructions, skills, recordings.
 
-use belljar_model::approval::ToolApprovals;
-use belljar_model::{ModelParameters, RunId};
+use belljar_domain::approval::ToolApprovals;
+use belljar_domain::{ModelParameters, RunId};
 use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels};
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 //! A request is an event that anybody may add, without a lease. Whoever has the
 //! lease sees it, acts, and says so with an event that names the request.
 
-use belljar_model::Sequence;
-use belljar_model::approval::{ApprovalResult, ToolCall};
+use belljar_domain::Sequence;
+use belljar_domain::approval::{ApprovalResult, ToolCall};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 

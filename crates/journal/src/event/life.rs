@@ -1,6 +1,6 @@
 //! How a run begins, who has it, and how it ends.
 
-use belljar_model::{ChosenLimits, Generation, RunId, Sequence, Tier};
+use belljar_domain::{ChosenLimits, Generation, RunId, Sequence, Tier};
 use belljar_objects::Digest;
 use belljar_pipeline::AgentKind;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What the model was asked, and what it said.
 
-use belljar_model::Sequence;
+use belljar_domain::Sequence;
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

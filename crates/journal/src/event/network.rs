@@ -1,6 +1,6 @@
 //! The network access of a run, and what its calls did with it.
 
-use belljar_model::network::{Bytes, Policy};
+use belljar_domain::network::{Bytes, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::event::CallRef;

@@ -1,6 +1,6 @@
 //! Messages between the agents of a pipeline run, and refused checkpoints.
 
-use belljar_model::Sequence;
+use belljar_domain::Sequence;
 use belljar_pipeline::Message;
 use serde::{Deserialize, Serialize};
 

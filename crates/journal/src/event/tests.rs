@@ -1,5 +1,5 @@
-use belljar_model::ModelParameters;
-use belljar_model::approval::{ApprovalPolicy, ToolApprovals, ToolCall};
+use belljar_domain::ModelParameters;
+use belljar_domain::approval::{ApprovalPolicy, ToolApprovals, ToolCall};
 use belljar_objects::Digest;
 use belljar_pipeline::{AgentKind, CodeArtifact, Message};
 use expect_test::expect;
@@ -91,7 +91,7 @@ fn logs_of_older_versions_have_no_environment() {
     assert_eq!(written(&briefed)["wish"]["brief"], json!({"parameters": {"output_tokens": 5}}));
     assert_eq!(event(written(&briefed)).unwrap().body, Body::from(briefed));
 
-    let sandbox = belljar_model::SandboxId::from_random([1; 16]);
+    let sandbox = belljar_domain::SandboxId::from_random([1; 16]);
     let old = json!({"kind": "sandbox_attached", "v": 1, "sandbox": sandbox, "number": 1,
         "template": "t"});
     let Body::SandboxAttached(read) = event(old.clone()).unwrap().body else { panic!() };
@@ -100,14 +100,14 @@ fn logs_of_older_versions_have_no_environment() {
     let mut new = old;
     new["environment"] = environment;
     let Body::SandboxAttached(read) = event(new.clone()).unwrap().body else { panic!() };
-    assert_eq!(read.environment.unwrap().tier, Some(belljar_model::Tier::GVISOR));
+    assert_eq!(read.environment.unwrap().tier, Some(belljar_domain::Tier::GVISOR));
 }
 
 /// What is written today must be readable for ever: a change here is a new format.
 #[test]
 fn shapes_stay_as_they_are() {
     let call = CallRef { turn: 2, id: "c1".into() };
-    let run = belljar_model::RunId::from_bits([1; 16]);
+    let run = belljar_domain::RunId::from_bits([1; 16]);
     let exec = call.exec(&run, 1);
     let bodies: Vec<Body> = vec![
         ForkedFrom {
@@ -141,7 +141,7 @@ fn shapes_stay_as_they_are() {
         ToolFinished {
             call,
             exec: Some(exec),
-            reason: belljar_model::EndReason::Done,
+            reason: belljar_domain::EndReason::Done,
             exit_code: Some(0),
             shown: "1".into(),
             cut: Some(Cut { shown_chars: 1, total_chars: 2 }),

@@ -1,6 +1,6 @@
 //! What was done in the sandbox, and what came of it.
 
-use belljar_model::{EndReason, ExecId, Generation, RunId, SandboxId, Sequence};
+use belljar_domain::{EndReason, ExecId, Generation, RunId, SandboxId, Sequence};
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 

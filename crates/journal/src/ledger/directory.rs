@@ -122,7 +122,7 @@ impl LedgerStore for LedgerDirectory {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::{RunId, SandboxId};
+    use belljar_domain::{RunId, SandboxId};
     use time::OffsetDateTime;
 
     use super::super::{Account, Amounts, UsageKey};

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use belljar_model::rows::{AttributedRow, RowBody};
-use belljar_model::{Attribution, RunId};
+use belljar_domain::rows::{AttributedRow, RowBody};
+use belljar_domain::{Attribution, RunId};
 use belljar_objects::Digest;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
@@ -201,9 +201,9 @@ impl RowStore for RowDirectory {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
-    use belljar_model::rows::{CallKind, CallRow, ConnectionRow};
-    use belljar_model::{EndReason, SandboxId};
+    use belljar_domain::network::{Bytes, Charge, Decision, Kind, Reason};
+    use belljar_domain::rows::{CallKind, CallRow, ConnectionRow};
+    use belljar_domain::{EndReason, SandboxId};
 
     use super::*;
     use crate::ledger::{LedgerStore as _, UsageKey, UsageQuery};

@@ -1,6 +1,6 @@
 //! Where a run can be forked.
 
-use belljar_model::Sequence;
+use belljar_domain::Sequence;
 
 use super::RunView;
 use crate::event::{Body, Event, SnapshotTaken};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use belljar_model::approval::ToolCall;
+use belljar_domain::approval::ToolCall;
 use time::OffsetDateTime;
 
 use super::RunView;

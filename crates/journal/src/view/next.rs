@@ -15,7 +15,7 @@
 //! `tool_started` is written before the sandbox is asked, and a sandbox does what
 //! it is asked under one exec id once. So a call is done exactly once, whoever asks.
 
-use belljar_model::{ExecId, SandboxId, Sequence};
+use belljar_domain::{ExecId, SandboxId, Sequence};
 
 use super::{Asked, Call, CallState, Pending, Progress, RunView};
 use crate::event::Request;

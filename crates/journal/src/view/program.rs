@@ -46,7 +46,7 @@ fn program_call(number: usize, turn: u32, created: &RunCreated, message: &str) -
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::Sequence;
+    use belljar_domain::Sequence;
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,4 +1,4 @@
-use belljar_model::RunId;
+use belljar_domain::RunId;
 use serde_json::json;
 use time::OffsetDateTime;
 
@@ -8,7 +8,7 @@ use crate::event::{
     LlmResponded, LlmTrouble, Outcome, Paused, Resumed, Tokens, ToolFinished, ToolIntended,
     ToolStarted, Unknown, Used, Wish,
 };
-use belljar_model::{ChosenLimits, EndReason, Tier};
+use belljar_domain::{ChosenLimits, EndReason, Tier};
 use belljar_objects::Digest;
 
 /// A transcript that grows by bodies.

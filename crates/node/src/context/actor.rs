@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use belljar_domain::{EndReason, Limits};
+use belljar_engine::cgroup::CallGroup;
+use belljar_engine::{Ended, Machine};
 use belljar_guest_proto::context::{FromContext, Parked, Reader, ToContext};
 use belljar_guest_proto::{Request, WINDOW};
-use belljar_model::{EndReason, Limits};
-use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{Ended, Machine};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 

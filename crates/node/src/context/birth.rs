@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use belljar_domain::{Limits, User};
+use belljar_engine::cgroup::CallGroup;
+use belljar_engine::{
+    Confinement, Ended, Ends, Forking, Interpreter, Machine, Pending, StartError, Zygote,
+};
 use belljar_guest_proto::context::{FromContext, Reader, ToContext};
 use belljar_guest_proto::zygote::Entry;
 use belljar_guest_proto::{Reply, Request, Spawn, Stdin, ToGuest};
-use belljar_model::{Limits, User};
-use belljar_sandbox::cgroup::CallGroup;
-use belljar_sandbox::{
-    Confinement, Ended, Ends, Forking, Interpreter, Machine, Pending, StartError, Zygote,
-};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
@@ -320,7 +320,7 @@ pub(crate) struct Ours([OwnedFd; 3]);
 /// every respect.
 pub(crate) fn forking(
     confinement: &Confinement,
-    facts: belljar_sandbox::plan::Facts,
+    facts: belljar_engine::plan::Facts,
     into_cgroup: bool,
 ) -> Result<(Forking, Ours), ContextError> {
     let step = |source: io::Error| {

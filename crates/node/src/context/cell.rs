@@ -1,7 +1,7 @@
 //! One cell, as whoever asked for it sees it.
 
+use belljar_domain::{EndReason, Usage};
 use belljar_guest_proto::context::{Bundle, Display};
-use belljar_model::{EndReason, Usage};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 

@@ -15,8 +15,8 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_model::Spec;
-use belljar_sandbox::Files;
+use belljar_domain::Spec;
+use belljar_engine::Files;
 
 use super::{Checkpoint, Taken, begins_with_files};
 use crate::whole::Whole;

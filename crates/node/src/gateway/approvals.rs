@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use belljar_bus::gateway::ToGateway;
-use belljar_model::approval::{
+use belljar_domain::approval::{
     ApprovalAction, ApprovalAnswer, ApprovalRequest, ApprovalResult, MAX_PENDING_APPROVALS,
 };
+use belljar_peer_proto::gateway::ToGateway;
 use tokio::sync::{broadcast, watch};
 
 use super::Shared;
@@ -168,8 +168,8 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::SandboxId;
-    use belljar_model::network::Subject;
+    use belljar_domain::SandboxId;
+    use belljar_domain::network::Subject;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::ToGateway;
-use belljar_model::budget::{BudgetAnswer, BudgetRequest};
+use belljar_domain::budget::{BudgetAnswer, BudgetRequest};
+use belljar_peer_proto::gateway::ToGateway;
 
 use super::Shared;
 
@@ -87,7 +87,7 @@ pub(super) fn answer(shared: &Arc<Shared>, question: u64, request: BudgetRequest
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::budget::{BudgetAmount, Slice};
+    use belljar_domain::budget::{BudgetAmount, Slice};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use belljar_bus::gateway::{ChargeLogReport, ToGateway};
+use belljar_peer_proto::gateway::{ChargeLogReport, ToGateway};
 use tokio::sync::broadcast;
 
 use super::{Gateway, Shared};

@@ -4,8 +4,8 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use belljar_bus::gateway::{Belongs, FromGateway, Grant, Minted, Session, ToGateway};
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
+use belljar_peer_proto::gateway::{Belongs, FromGateway, Grant, Minted, Session, ToGateway};
 
 use super::{Gateway, GatewayError};
 

@@ -6,8 +6,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::{FromGateway, LEASED_BUDGETS, LONGEST, PROCESS, decode};
-use belljar_sandbox::packet;
+use belljar_engine::packet;
+use belljar_peer_proto::gateway::{FromGateway, LEASED_BUDGETS, LONGEST, PROCESS, decode};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;

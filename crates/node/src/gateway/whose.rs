@@ -4,10 +4,10 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::{Belongs, Socket, ToGateway};
-use belljar_model::SandboxId;
-use belljar_model::network::Process;
-use belljar_sandbox::Whereabouts;
+use belljar_domain::SandboxId;
+use belljar_domain::network::Process;
+use belljar_engine::Whereabouts;
+use belljar_peer_proto::gateway::{Belongs, Socket, ToGateway};
 
 use super::{Served, Shared};
 use crate::ledger::Ledger;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use belljar_model::Spec;
-use belljar_sandbox::Then;
+use belljar_domain::Spec;
+use belljar_engine::Then;
 
 use super::{LONGEST_LIFE, MOST_FORKS, Warmth};
 use crate::context::ContextOptions;

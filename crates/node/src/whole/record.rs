@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use belljar_domain::Spec;
 use belljar_guest_proto::GENERATION;
-use belljar_model::Spec;
 use serde::{Deserialize, Serialize};
 
 use crate::context::{Context, ContextOptions};
@@ -132,7 +132,7 @@ mod by_name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_model::{Limits, RootFs, Tier};
+    use belljar_domain::{Limits, RootFs, Tier};
 
     fn record() -> Record {
         let root = RootFs { layers: vec!["/layer".into()], binds: Vec::new() };

@@ -18,14 +18,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_bus::gateway::{Grant, PROCESS, Session};
-use belljar_model::network::{Policy, Row, Subject, Throttle};
-use belljar_model::{Limits, SandboxId, Spec, Tier, User};
+use belljar_domain::network::{Policy, Row, Subject, Throttle};
+use belljar_domain::{Limits, SandboxId, Spec, Tier, User};
+use belljar_engine::ListenError;
 use belljar_node::{
     Command, ContextOptions, Event, Gateway, GatewayError, GatewayOptions, Language, Leftovers,
     Node, Sandbox, Tag,
 };
-use belljar_sandbox::ListenError;
+use belljar_peer_proto::gateway::{Grant, PROCESS, Session};
 use belljar_template::{Store, Template};
 use libtest_mimic::{Arguments, Trial};
 use tokio::sync::broadcast;

@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 
-use belljar_bus::gateway::{
+use belljar_domain::network::{Bytes, Decision, Kind, Reason, Row, Subject};
+use belljar_engine::packet;
+use belljar_peer_proto::gateway::{
     Belongs, FromGateway, LONGEST, Minted, Opened, Session, Socket, ToGateway, decode, encode,
 };
-use belljar_model::network::{Bytes, Decision, Kind, Reason, Row, Subject};
-use belljar_sandbox::packet;
 
 struct StandIn {
     line: OwnedFd,
@@ -122,7 +122,7 @@ impl StandIn {
             let local = stream.local_addr().unwrap();
             let (this, subject, diagnosis) = (self.clone(), subject.clone(), diagnosis.clone());
             std::thread::spawn(move || {
-                let found = belljar_sandbox::diag::find(diagnosis.as_fd(), peer, local).unwrap();
+                let found = belljar_engine::diag::find(diagnosis.as_fd(), peer, local).unwrap();
                 let found = found.unwrap();
                 let (cgroup, inode, uid) = (found.cgroup, found.inode, found.uid);
                 let socket = Socket { cgroup, inode, uid };

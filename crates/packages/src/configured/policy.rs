@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use belljar_model::network::{IndexKind, PackageIndex};
+use belljar_domain::network::{IndexKind, PackageIndex};
 
 use super::{About, Index, Indexes, MOST, Manager, Note, Role, Source};
 use crate::url::{Credential, Url};

@@ -47,7 +47,7 @@ mod tests {
     fn what_lies_across_two_pieces_is_found() {
         let scratch = tempfile::tempdir().unwrap();
         let layers = vec![scratch.path().to_owned()];
-        let tree = Tree::of(&belljar_model::RootFs { layers, binds: vec![] }).unwrap();
+        let tree = Tree::of(&belljar_domain::RootFs { layers, binds: vec![] }).unwrap();
         let whole = |after: &[u8]| after.starts_with(b"wanted/").then_some(());
         for before in [0, 1, 5, 9, 15, 300].map(|back| usize::try_from(PIECE).unwrap() - back) {
             let mut bytes = vec![b'x'; before];

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use belljar_model::RootFs;
+use belljar_domain::RootFs;
 use tempfile::TempDir;
 
 use super::*;

@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use belljar_model::Bind;
+use belljar_domain::Bind;
 use tempfile::TempDir;
 
 use super::*;

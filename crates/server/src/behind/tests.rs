@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use belljar_bus::encoded::Encoded;
-use belljar_bus::enrolment::{Certificate, Trust, TrustedAuthority};
+use belljar_domain::NodeNumber;
 use belljar_identity::{Authority, EnrolmentToken, KeyPair, PlatformClock, PublicKey, sign};
-use belljar_model::NodeNumber;
+use belljar_peer_proto::encoded::Encoded;
+use belljar_peer_proto::enrolment::{Certificate, Trust, TrustedAuthority};
 
 use super::*;
 
@@ -53,7 +53,7 @@ impl World {
         Behalf {
             tenant: "one".into(),
             floor: None,
-            operation_caps: belljar_model::OperationCaps::default(),
+            operation_caps: belljar_domain::OperationCaps::default(),
             ids: Vec::new(),
             node: number(),
             body: Some(digest(b"body").into()),

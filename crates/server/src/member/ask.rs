@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use belljar_bus::enrolment::{AskClock, CLOCK, Certificate, RENEW};
-use belljar_bus::member::{
-    AskBudget, BUDGETS, REGISTER, ROWS, Register, Registered, RowsStored, STORED, SYNC, SendRows,
-    SendStored, StoredTaken, Sync, Synced,
-};
+use belljar_domain::budget::BudgetAnswer;
 use belljar_identity::{
     ConnectError, Connector, Endpoint, NodeIdentityError, Peer, Purpose, Route, SignatureError,
     TlsConfigError, random, unverified_client, verify,
 };
-use belljar_model::budget::BudgetAnswer;
+use belljar_peer_proto::enrolment::{AskClock, CLOCK, Certificate, RENEW};
+use belljar_peer_proto::member::{
+    AskBudget, BUDGETS, REGISTER, ROWS, Register, Registered, RowsStored, STORED, SYNC, SendRows,
+    SendStored, StoredTaken, Sync, Synced,
+};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};

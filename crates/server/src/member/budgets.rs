@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use belljar_bus::member::AskBudget;
-use belljar_model::budget::{BudgetAnswer, BudgetRequest};
+use belljar_domain::budget::{BudgetAnswer, BudgetRequest};
 use belljar_node::{BudgetLessor, LeaseFuture};
+use belljar_peer_proto::member::AskBudget;
 
 use super::ask::Control;
 use crate::behind::Cluster;

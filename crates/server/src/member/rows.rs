@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_actions::{RowBatch, RowQueue};
-use belljar_bus::member::SendRows;
+use belljar_peer_proto::member::SendRows;
+use belljar_sandboxes::{RowBatch, RowQueue};
 use belljar_telemetry::metrics;
 use http::StatusCode;
 
@@ -92,8 +92,8 @@ fn split(parts: &mut Vec<RowBatch>, refused: RowBatch) -> Option<RowBatch> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::rows::{AttributedRow, CallKind, CallRow, RowBody};
-    use belljar_model::{EndReason, SandboxId};
+    use belljar_domain::rows::{AttributedRow, CallKind, CallRow, RowBody};
+    use belljar_domain::{EndReason, SandboxId};
 
     use super::*;
 

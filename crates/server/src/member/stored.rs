@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use belljar_actions::Actions;
-use belljar_bus::member::SendStored;
+use belljar_peer_proto::member::SendStored;
+use belljar_sandboxes::Actions;
 
 use super::ask::{AskError, Control};
 use crate::behind::Cluster;

@@ -2,12 +2,12 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use belljar_actions::{Actions, Approval, PageKeys, Tenant};
 use belljar_api::approval as api;
+use belljar_domain::OperationCaps;
+use belljar_domain::approval::ApprovalAnswer;
 use belljar_journal::event::Verdict;
-use belljar_model::OperationCaps;
-use belljar_model::approval::ApprovalAnswer;
 use belljar_runs::{RunApproval, Runs};
+use belljar_sandboxes::{Actions, Approval, PageKeys, Tenant};
 use http::StatusCode;
 
 use super::authenticate::{Caller, Capped};

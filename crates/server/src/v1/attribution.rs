@@ -1,6 +1,6 @@
 //! The run, the turn and the call that a request is made for, as the run's worker says it.
 
-use belljar_model::Attribution;
+use belljar_domain::Attribution;
 use http::{HeaderMap, StatusCode};
 
 use super::failure::Failure;
@@ -21,7 +21,7 @@ pub(super) fn attribution(headers: &HeaderMap) -> Result<Option<Attribution>, Fa
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::RunId;
+    use belljar_domain::RunId;
     use http::HeaderValue;
 
     use super::*;

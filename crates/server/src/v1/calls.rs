@@ -13,9 +13,9 @@ mod stdin;
 
 use std::sync::Arc;
 
-use belljar_actions::{Actions, Live, Problem, Process, ProcessEnd, Sandbox, Selector, Tenant};
 use belljar_api::call as api;
-use belljar_model::User;
+use belljar_domain::User;
+use belljar_sandboxes::{Actions, Live, Problem, Process, ProcessEnd, Sandbox, Selector, Tenant};
 
 pub(super) use delete::delete;
 pub(super) use follow::follow;

@@ -5,8 +5,8 @@ mod delete;
 mod fork;
 mod list;
 
-use belljar_actions::Snapshot;
 use belljar_api::checkpoint as api;
+use belljar_sandboxes::Snapshot;
 
 use super::sandboxes::date_time;
 

@@ -8,8 +8,8 @@ mod list;
 mod restart;
 mod run;
 
-use belljar_actions::{Actions, ContextInfo, Contexts, Problem, Tenant};
 use belljar_api::context as api;
+use belljar_sandboxes::{Actions, ContextInfo, Contexts, Problem, Tenant};
 
 use super::calls::reach;
 

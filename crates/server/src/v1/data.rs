@@ -5,9 +5,9 @@ mod delete;
 mod describe;
 mod list;
 
-use belljar_actions::{Kind, Problem};
 use belljar_api::data as api;
 use belljar_runs::{Kept, KeptError, PutError};
+use belljar_sandboxes::{Kind, Problem};
 use http::StatusCode;
 
 use super::failure::Failure;

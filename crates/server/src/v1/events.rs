@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
-use belljar_actions::{Actions, Event, EventKind, Sandbox, Tenant};
 use belljar_api::event as api;
+use belljar_sandboxes::{Actions, Event, EventKind, Sandbox, Tenant};
 use futures_util::{Stream, stream};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;

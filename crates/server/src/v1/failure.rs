@@ -2,8 +2,8 @@
 //! the request's id.
 
 use axum::response::{IntoResponse, Response};
-use belljar_actions::{Kind, Problem};
 use belljar_api::Envelope;
+use belljar_sandboxes::{Kind, Problem};
 use http::{HeaderValue, StatusCode, header};
 
 #[derive(Debug, Clone)]

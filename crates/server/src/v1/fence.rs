@@ -7,7 +7,7 @@
 use axum::extract::{RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::Actions;
+use belljar_sandboxes::Actions;
 use http::{HeaderMap, StatusCode};
 
 use super::authenticate::Caller;

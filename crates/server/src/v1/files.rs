@@ -8,11 +8,11 @@ mod rename;
 mod stat;
 mod write;
 
-use belljar_actions::{Files, Live, Moment, Sandbox};
 use belljar_api::bounds::DateTime;
 use belljar_api::call::User;
 use belljar_api::file as api;
 use belljar_node::{Entry, EntryKind};
+use belljar_sandboxes::{Files, Live, Moment, Sandbox};
 
 use super::calls::user;
 

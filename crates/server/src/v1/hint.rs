@@ -1,8 +1,8 @@
 //! Hints on the result of a call or a cell: why it may have failed.
 
-use belljar_actions::Sandbox;
 use belljar_api::call::{Hint, HintCode};
 use belljar_node::{NetworkNeed, NetworkSigns};
+use belljar_sandboxes::Sandbox;
 
 /// Reads along with the output of one call.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ mod get;
 mod set;
 mod token;
 
-use belljar_actions::{Network, NetworkWish, Problem};
 use belljar_api::network as api;
-use belljar_model::network::Policy;
+use belljar_domain::network::Policy;
+use belljar_sandboxes::{Network, NetworkWish, Problem};
 
 pub(super) use cassette::{read_cassette, write_cassette};
 pub(super) use connections::connections;

@@ -1,7 +1,7 @@
 //! Keys that requests bear, so that what they ask for is done once.
 
 use axum::response::Response;
-use belljar_actions::Asked;
+use belljar_sandboxes::Asked;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 

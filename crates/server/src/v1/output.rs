@@ -3,8 +3,8 @@
 use axum::response::sse::Event;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use belljar_actions::{Amount, Pieces, Problem};
 use belljar_api::call::{Captured, Chunk, Encoding, Omitted};
+use belljar_sandboxes::{Amount, Pieces, Problem};
 use serde::Serialize;
 
 /// Writes a stream piece by piece; a character is never cut in two.

@@ -16,10 +16,10 @@ mod turn;
 mod usage;
 
 use axum::extract::FromRequestParts;
-use belljar_actions::{Kind, Problem, Tenant};
 use belljar_api::bounds::DateTime;
 use belljar_journal::{Address, ReadError};
 use belljar_runs::Runs;
+use belljar_sandboxes::{Kind, Problem, Tenant};
 use http::StatusCode;
 use http::request::Parts;
 use time::OffsetDateTime;

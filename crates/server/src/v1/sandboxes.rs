@@ -10,10 +10,10 @@ mod list;
 mod pause;
 mod resume;
 
-use belljar_actions::{Actions, Moment, OnTimeout, PauseMode, Sandbox};
 use belljar_api::bounds::DateTime;
 use belljar_api::sandbox as api;
-use belljar_model::Limits;
+use belljar_domain::Limits;
+use belljar_sandboxes::{Actions, Moment, OnTimeout, PauseMode, Sandbox};
 
 pub(super) use change::change;
 pub(super) use create::create;

@@ -7,9 +7,9 @@ use axum::response::{Html, IntoResponse};
 use axum::{Extension, Json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_actions::Actions;
 use belljar_api::service::{Health, Status};
-use belljar_model::network::Scheme;
+use belljar_domain::network::Scheme;
+use belljar_sandboxes::Actions;
 use http::header;
 use sha2::{Digest as _, Sha256};
 

@@ -3,8 +3,8 @@
 mod get;
 mod list;
 
-use belljar_actions::Known;
 use belljar_api::template as api;
+use belljar_sandboxes::Known;
 
 use super::sandboxes::limits;
 

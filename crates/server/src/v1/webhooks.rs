@@ -5,8 +5,8 @@ mod create;
 mod look;
 
 use axum::extract::FromRequestParts;
-use belljar_actions::{Kind, Problem};
 use belljar_api::webhook as api;
+use belljar_sandboxes::{Kind, Problem};
 use belljar_webhooks::{DeliveryRecord, Secret, ShelfError, Webhook, Webhooks};
 use http::StatusCode;
 use http::request::Parts;

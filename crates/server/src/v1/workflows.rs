@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
-use belljar_actions::{Kind, Problem};
 use belljar_api::workflow as api;
 use belljar_journal::{Failure as StoreFailure, WorkflowRecord, WorkflowRow};
+use belljar_sandboxes::{Kind, Problem};
 use belljar_workflow::{
     CreateWorkflowError, FileRef, State, StepValue, WantedInput, WantedWorkflow, Workflows,
 };

@@ -11,8 +11,8 @@
 use std::io;
 use std::time::Duration;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::{Address, AnswerFolder, Failure, ReadError};
-use belljar_model::{RunId, Sequence};
 use tokio::time::Instant;
 
 use super::{Runs, failed};

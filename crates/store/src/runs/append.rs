@@ -1,8 +1,8 @@
 //! One event more, under a lease or from outside.
 
+use belljar_domain::{Generation, Sequence};
 use belljar_journal::event::PausePoint;
 use belljar_journal::{Address, AppendError, Appended, Body, NewEvent, State, Stored, rules};
-use belljar_model::{Generation, Sequence};
 use sqlx::Row as _;
 
 use super::approvals::ApprovalChange;

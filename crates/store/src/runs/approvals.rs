@@ -63,9 +63,9 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::Sequence;
+    use belljar_domain::approval::ToolCall;
     use belljar_journal::event::{CallRef, Cancelled, Finished, Outcome, Paused};
-    use belljar_model::Sequence;
-    use belljar_model::approval::ToolCall;
 
     use super::*;
 

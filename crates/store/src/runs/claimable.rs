@@ -6,8 +6,8 @@
 
 use std::sync::PoisonError;
 
+use belljar_domain::RunId;
 use belljar_journal::{Address, ClaimQuery, FORMAT, ReadError};
-use belljar_model::RunId;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 

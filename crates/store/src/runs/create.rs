@@ -1,7 +1,7 @@
 //! Runs that begin.
 
+use belljar_domain::Sequence;
 use belljar_journal::{CreateError, Created, Failure, First, NewRun, rules};
-use belljar_model::Sequence;
 
 use super::append::Columns;
 use super::money::of_new;

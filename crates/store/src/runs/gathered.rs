@@ -3,11 +3,11 @@
 //! All are written, or none. If one of them is there already, or something else is not as the
 //! writer thinks, they are written one by one, and the first that cannot be says why.
 
+use belljar_domain::Sequence;
 use belljar_journal::{
     AppendError, AppendedAll, Batch, BlobRef, Event, Lease, MOST_BLOB_BYTES, NewEvent, State,
     Stored, rules,
 };
-use belljar_model::Sequence;
 use time::OffsetDateTime;
 
 use super::append::{Columns, fact, is_repetition};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use belljar_domain::{Generation, Sequence};
 use belljar_journal::{Address, ClaimError, FORMAT, Lease, LeaseError, State};
-use belljar_model::{Generation, Sequence};
 use sqlx::Row as _;
 
 use super::{Runs, failed, unreadable};

@@ -1,9 +1,9 @@
 //! Runs and their events, as they are.
 
+use belljar_domain::{Generation, RunId, Sequence};
 use belljar_journal::{
     Address, Body, Event, Key, ListQuery, Listed, Page, Parent, ReadError, RunRow, State,
 };
-use belljar_model::{Generation, RunId, Sequence};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 

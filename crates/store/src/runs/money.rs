@@ -1,8 +1,8 @@
 //! Money of runs: what they may still spend, without their transcripts.
 
+use belljar_domain::RunId;
 use belljar_journal::event::Request;
 use belljar_journal::{Address, Body, First, ReadError, ReservedMoney};
-use belljar_model::RunId;
 use sqlx::Row as _;
 
 use super::look::id;
@@ -101,10 +101,10 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::Sequence;
     use belljar_journal::event::{
         Budget, BudgetChanged, BudgetPatch, ControlRequested, LlmFailed, LlmTrouble,
     };
-    use belljar_model::Sequence;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The end of a sandbox: by its owner, or by the node that it was on.
 
-use belljar_model::{EndReason, SandboxId};
+use belljar_domain::{EndReason, SandboxId};
 
 use crate::change::Change;
 use crate::error::{StoreError, of};

@@ -1,6 +1,6 @@
 //! A sandbox, as it is on the books.
 
-use belljar_model::{EndReason, SandboxId, Tier};
+use belljar_domain::{EndReason, SandboxId, Tier};
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;

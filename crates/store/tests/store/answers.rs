@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::LlmRequested;
 use belljar_journal::{Address, AnswerFolder, BlobRef, Journal as _, NewEvent};
-use belljar_model::{RunId, Sequence};
 use belljar_store::{Runs, Store};
 use belljar_testkit::Postgres;
 use tempfile::TempDir;

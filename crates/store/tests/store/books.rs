@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
 use belljar_store::{Change, Charge};
 use belljar_testkit::Postgres;
 use serde_json::{Value, json};

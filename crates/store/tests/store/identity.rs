@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
+use belljar_domain::{EndReason, NodeNumber, SandboxId, Tier};
 use belljar_store::{
     EnrolOutcome, Gone, Heard, NewSandbox, NodeEnrolment, NodeState, Present, Registered,
     Registration, SandboxState, Store, Word,

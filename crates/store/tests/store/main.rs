@@ -21,7 +21,7 @@ mod workflows;
 
 use std::time::Duration;
 
-use belljar_model::{MaxLimits, NodeNumber, SandboxId, Tier};
+use belljar_domain::{MaxLimits, NodeNumber, SandboxId, Tier};
 use belljar_store::{
     EnrolOutcome, NewSandbox, Quota, Registered, Registration, Requested, SandboxRow, Store,
 };

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use belljar_model::{EndReason, MaxLimits};
+use belljar_domain::{EndReason, MaxLimits};
 use belljar_store::{Change, NodeState, SandboxState};
 
 use super::{LEASE, LIFE, id, made, node, running, store};

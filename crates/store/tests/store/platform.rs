@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::{EndReason, NodeNumber, SandboxId, Tier};
+use belljar_domain::{EndReason, NodeNumber, SandboxId, Tier};
 use belljar_store::{
     Admitted, Bill, Gone, Heard, NewSandbox, Present, Quota, Registered, Requested, SandboxState,
     Store, Word,

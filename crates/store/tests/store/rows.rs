@@ -1,9 +1,9 @@
-use belljar_journal::{Address, Charged, MostRows, RowStore as _, StoredRows};
-use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
-use belljar_model::rows::{
+use belljar_domain::network::{Bytes, Charge, Decision, Kind, Reason};
+use belljar_domain::rows::{
     AttributedRow, CallKind, CallRow, ChangeKind, ConnectionRow, FileChange, RowBody,
 };
-use belljar_model::{Attribution, EndReason, ExecId, NodeNumber, RunId, SandboxId};
+use belljar_domain::{Attribution, EndReason, ExecId, NodeNumber, RunId, SandboxId};
+use belljar_journal::{Address, Charged, MostRows, RowStore as _, StoredRows};
 use belljar_store::{Rows, Store};
 use time::OffsetDateTime;
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{Budget, ForkedFrom, Prompt, RunCreated};
 use belljar_journal::{Address, BlobRef, ClaimError, FORMAT, First, Journal as _, NewRun};
-use belljar_model::{RunId, Sequence};
 use belljar_store::Store;
 use belljar_testkit::Postgres;
 use time::OffsetDateTime;

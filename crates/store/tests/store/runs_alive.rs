@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::{
     Budget, BudgetChanged, BudgetPatch, ControlRequested, Environment, Finished, ForkedFrom,
     LlmFailed, LlmTrouble, NetworkAccess, Outcome, Prompt, Request, RunCreated, Wish,
@@ -13,7 +14,6 @@ use belljar_journal::{
     Address, AppendError, BlobRef, ClaimError, ClaimQuery, First, Journal as _, Lease, NewEvent,
     NewRun,
 };
-use belljar_model::{RunId, Sequence};
 use belljar_store::Store;
 use time::OffsetDateTime;
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_store::{Change, NewSandbox, Quota, Requested, SandboxState, StoreError};
 
 use super::{LEASE, LIFE, QUOTA, id, made, new, node, running, store};

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use belljar_domain::StoredKind::{self, Checkpoints, Datasets, Templates, Volumes};
+use belljar_domain::{NodeNumber, RunId, StoredBytes};
 use belljar_journal::{LedgerStore as _, UsageKey, UsagePage, UsageQuery};
-use belljar_model::StoredKind::{self, Checkpoints, Datasets, Templates, Volumes};
-use belljar_model::{NodeNumber, RunId, StoredBytes};
 use belljar_store::StoredPart::{self, Tables};
 use belljar_store::{ChargedStorage, MAX_STORED_BYTES, Store};
 use belljar_testkit::Postgres;

@@ -1,9 +1,9 @@
+use belljar_domain::network::{Bytes, Charge, Decision, Kind, Reason};
+use belljar_domain::rows::{AttributedRow, ConnectionRow, RowBody};
+use belljar_domain::{Attribution, EndReason, NodeNumber, RunId, SandboxId};
 use belljar_journal::{
     Account, LedgerStore as _, RowStore as _, UsageGroup, UsageKey, UsagePage, UsageQuery,
 };
-use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
-use belljar_model::rows::{AttributedRow, ConnectionRow, RowBody};
-use belljar_model::{Attribution, EndReason, NodeNumber, RunId, SandboxId};
 use belljar_store::Store;
 use time::{Duration, OffsetDateTime};
 

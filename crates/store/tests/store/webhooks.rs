@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use belljar_domain::{EndReason, RunId};
 use belljar_journal::event::{CallRef, Finished, Outcome as RunOutcome, PausePoint, Paused};
 use belljar_journal::{Address, Journal as _, MOST_INLINE_BYTES, NewEvent};
-use belljar_model::{EndReason, RunId};
 use belljar_store::{SecretSeal, Store};
 use belljar_testkit::Postgres;
 use belljar_webhooks::{

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use belljar_model::{OperationCap, Tier};
+use belljar_domain::{OperationCap, Tier};
 use belljar_store::{NewKey, Quota, Scope, StoreError, TenantRunQuota};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use belljar_model::{Bind, EndReason};
+use belljar_domain::{Bind, EndReason};
 
 use super::{Build, Step, StepError};
 use crate::confined::{Attributes, Root};
@@ -163,7 +163,7 @@ impl Build<'_> {
     }
 }
 
-fn succeeded(command: &str, end: &belljar_model::End, tail: String) -> Result<(), StepError> {
+fn succeeded(command: &str, end: &belljar_domain::End, tail: String) -> Result<(), StepError> {
     if end.reason == EndReason::Done {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::os::unix::fs::symlink;
 
-use belljar_model::{EndReason, Usage};
+use belljar_domain::{EndReason, Usage};
 use expect_test::expect;
 use tempfile::{TempDir, tempdir};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use belljar_model::RootFs;
+use belljar_domain::RootFs;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +150,7 @@ fn format(layers: &[PathBuf], work: &Path) -> Result<(), MachineError> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::Bind;
+    use belljar_domain::Bind;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use belljar_model::Tier;
+use belljar_domain::Tier;
 
 use super::{Base, FileEntry, Recipe, RecipeError};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use belljar_model::Limits;
-use belljar_model::units::{parse_size, parse_time};
+use belljar_domain::Limits;
+use belljar_domain::units::{parse_size, parse_time};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Limits that a template sets; what is absent stays as it is.

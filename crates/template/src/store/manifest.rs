@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use belljar_model::{Bind, RootFs};
+use belljar_domain::{Bind, RootFs};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;

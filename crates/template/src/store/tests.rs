@@ -162,7 +162,7 @@ fn a_manifest_of_old_names_no_tier_and_a_new_one_keeps_it() {
     let text = serde_json::to_string(&manifest).unwrap();
     assert!(!text.contains("tier"), "{text}");
     assert_eq!(store.resolve("a").unwrap().defaults.tier, None);
-    let tier = Some(belljar_model::Tier::GVISOR);
+    let tier = Some(belljar_domain::Tier::GVISOR);
     let defaults = crate::Defaults { tier, ..crate::Defaults::default() };
     store.publish(&Manifest { version: NEW.into(), created: 2, defaults, ..manifest }).unwrap();
     assert_eq!(store.resolve("a").unwrap().defaults.tier, tier);

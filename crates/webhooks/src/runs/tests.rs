@@ -1,6 +1,6 @@
+use belljar_domain::RunId;
 use belljar_journal::event::{Budget, Finished, Outcome, Prompt, RunCreated};
 use belljar_journal::{BlobRef, Directory as Runs};
-use belljar_model::RunId;
 
 use super::*;
 use crate::shelf::{NewWebhook, Shelf as _};

@@ -1,6 +1,6 @@
 //! Which attacks, and which of their controls, can be staged on which tier.
 
-use belljar_model::{Runtime, Tier};
+use belljar_domain::{Runtime, Tier};
 use belljar_node::Defence;
 
 use crate::attack::Attack;

@@ -10,8 +10,8 @@ mod owned;
 mod paths;
 mod shown;
 
-use belljar_model::limits::MIB;
-use belljar_model::{EndReason, Owners, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{EndReason, Owners, User};
 use belljar_node::Defence::{Landlock, Rlimits, Seccomp, SizedDisk};
 
 use crate::attack::{Act, Attack, Control, Run, Seen, verdict};

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Spec, Tier, User};
+use belljar_domain::{Spec, Tier, User};
+use belljar_engine::seccomp::numbers;
 use belljar_node::Defence::{
     Keyring, Landlock, NoNewPrivs, NoSuid, ProcHiding, ReadOnlyProc, Seccomp, UidSplit, UsernsLimit,
 };
 use belljar_node::{Command, PtySize};
-use belljar_sandbox::seccomp::numbers;
 
 use crate::attack::{Act, Attack, Control, Payload, Run, Seen, full, payload, verdict};
 use crate::harness::findings::Findings;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Bind, User};
+use belljar_domain::{Bind, User};
 use belljar_node::Defence::{NetNamespace, ReadOnlyLower, Seccomp};
 use belljar_node::{Command, Leftovers};
 

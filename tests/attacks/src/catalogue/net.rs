@@ -21,7 +21,7 @@ mod tunnels;
 
 use std::sync::Arc;
 
-use belljar_model::network::Policy;
+use belljar_domain::network::Policy;
 use belljar_node::{Defence, Sandbox};
 
 use crate::attack::{Act, Attack, Control, Seen};

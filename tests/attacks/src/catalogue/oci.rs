@@ -7,7 +7,7 @@ mod runtimes;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Tier, User};
+use belljar_domain::{Tier, User};
 use belljar_node::Command;
 use belljar_testkit::Processes;
 

@@ -3,7 +3,7 @@
 mod streams;
 mod twins;
 
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::Command;
 use belljar_node::Defence::OutputCap;
 

@@ -6,7 +6,7 @@ mod pids;
 
 use std::time::Duration;
 
-use belljar_model::{EndReason, User};
+use belljar_domain::{EndReason, User};
 use belljar_node::Command;
 use belljar_node::Defence::{
     CallKill, CpuTimer, Landlock, Rlimits, Seccomp, TreeKill, UidSplit, WallTimer,

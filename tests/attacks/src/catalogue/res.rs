@@ -8,8 +8,8 @@ mod rest;
 
 use std::time::{Duration, Instant};
 
-use belljar_model::limits::MIB;
-use belljar_model::{EndReason, Spec};
+use belljar_domain::limits::MIB;
+use belljar_domain::{EndReason, Spec};
 use belljar_node::Defence::{
     CgroupCpu, CgroupMemory, CgroupPids, NetNamespace, Rlimits, Seccomp, SizedDisk, SizedInodes,
 };

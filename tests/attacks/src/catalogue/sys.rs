@@ -1,7 +1,7 @@
 //! SYS: what proc, sys, devices and names give away or let be changed.
 
 use anyhow::ensure;
-use belljar_model::{Owners, Spec, User};
+use belljar_domain::{Owners, Spec, User};
 use belljar_node::Command;
 use belljar_node::Defence::{
     Landlock, MinimalDev, NetNamespace, NeutralNames, NoDev, ProcHiding, ReadOnlyProc, Rlimits,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{Command, Leftovers, Sandbox};
 
 use crate::attack::{Act, Attack, Control, Seen, payload, verdict};

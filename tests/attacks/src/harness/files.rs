@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{FileError, Listing, Sandbox};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::timeout;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use belljar_bus::gateway::PORT;
 use belljar_node::Sandbox;
+use belljar_peer_proto::gateway::PORT;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

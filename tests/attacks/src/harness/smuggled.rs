@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Bind, Owners, Spec};
+use belljar_domain::{Bind, Owners, Spec};
 use tempfile::TempDir;
 
 use crate::harness::programs::Programs;

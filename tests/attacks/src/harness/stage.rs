@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::limits::MIB;
-use belljar_model::{End, Limits, RootFs, Spec, Tier, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{End, Limits, RootFs, Spec, Tier, User};
 use belljar_node::{Call, Command, Defence, Event, Input, Node, NodeError, Sandbox, Weakened};
 use belljar_testkit::OwnEngines;
 

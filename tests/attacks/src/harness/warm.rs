@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{End, EndReason, Limits, RootFs, Spec};
+use belljar_domain::{End, EndReason, Limits, RootFs, Spec};
 use belljar_node::{Context, ContextOptions, Node, Origin, PoolSize, Sandbox, Warmth};
 use belljar_template::{Lease, Template};
 use serde_json::Value;

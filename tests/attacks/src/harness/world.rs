@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_bus::gateway::{Grant, Minted, Session};
-use belljar_model::SandboxId;
-use belljar_model::network::{Decision, HostPattern, Policy, Reach, Reason, Row, Rule, Subject};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Decision, HostPattern, Policy, Reach, Reason, Row, Rule, Subject};
 use belljar_node::{Gateway, GatewayOptions, Sandbox};
+use belljar_peer_proto::gateway::{Grant, Minted, Session};
 use belljar_scripted::{
     Authority, Hostile, Model, Names, Options, Reply, Script as Lines, Security, Zone,
 };

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{Attribute, EntryKind, FileError, Sandbox};
 
 use crate::fixture::Fixture;

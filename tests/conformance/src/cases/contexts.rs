@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::EndReason;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::limits::MIB;
 use belljar_node::{
     CellEvent, Context, ContextError, ContextOptions, Language, Origin, Ran, Running, Sandbox,
 };

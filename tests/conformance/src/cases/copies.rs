@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::limits::MIB;
-use belljar_model::{Bind, Spec, Tier, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{Bind, Spec, Tier, User};
 use belljar_node::{Checkpoint, Command, ContextError, NodeError, Origin, Sandbox, SaveError};
 use belljar_testkit::{OwnEngines, groups_of_engine};
 

@@ -6,11 +6,11 @@ use std::fs;
 use std::io::Write as _;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::limits::MIB;
-use belljar_model::{Spec, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{Spec, User};
+use belljar_engine::StartError;
 use belljar_node::{Command, NodeError, Sandbox};
 use belljar_objects::{Digest, Kept, Shelf};
-use belljar_sandbox::StartError;
 use tempfile::TempDir;
 
 use crate::features::Feature;

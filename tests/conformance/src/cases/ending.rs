@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_testkit::Process;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

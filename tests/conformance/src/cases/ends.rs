@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::EndReason;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::limits::MIB;
 use belljar_node::{Command, Input, Leftovers, Sandbox};
 
 use crate::fixture::Fixture;

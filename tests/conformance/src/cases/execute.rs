@@ -3,7 +3,7 @@
 //! Requirements: S1, S6, S8, S9
 
 use anyhow::ensure;
-use belljar_model::{EndReason, Tier, User};
+use belljar_domain::{EndReason, Tier, User};
 use belljar_node::{Command, Sandbox};
 
 use crate::features::Feature;

@@ -4,7 +4,7 @@
 //! Requirements: S3, S4
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Tier, User};
+use belljar_domain::{Tier, User};
 use belljar_node::{Command, Sandbox};
 
 use crate::fixture::Fixture;

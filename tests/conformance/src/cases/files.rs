@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::limits::MIB;
-use belljar_model::{Tier, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{Tier, User};
 use belljar_node::{Command, EntryKind, FileError, Sandbox};
 
 use crate::fixture::Fixture;

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::net::TcpListener;
 
 use anyhow::ensure;
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{Command, Leftovers, Sandbox};
 
 use crate::fixture::Fixture;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::limits::MIB;
-use belljar_model::{EndReason, Spec};
+use belljar_domain::limits::MIB;
+use belljar_domain::{EndReason, Spec};
 use belljar_node::{CellOptions, Context, ContextOptions, Language, Ran, Sandbox};
 
 use crate::fixture::Fixture;

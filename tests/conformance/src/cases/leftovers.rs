@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_node::{Command, Defence, Leftovers, Sandbox, Weakened};
 use belljar_testkit::Process;
 use rustix::process::{Pid, Signal, kill_process};

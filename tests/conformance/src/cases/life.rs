@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::{EndReason, Tier, User};
+use belljar_domain::{EndReason, Tier, User};
 use belljar_node::{Command, Event, NodeError};
 use belljar_testkit::{Process, groups_of_sandbox};
 

@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::limits::MIB;
-use belljar_model::{EndReason, Limits, Tier};
+use belljar_domain::limits::MIB;
+use belljar_domain::{EndReason, Limits, Tier};
 use belljar_node::{Command, NodeError, Sandbox};
 
 use crate::fixture::Fixture;

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{Call, Command, DialError, PortStream, Sandbox};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

@@ -3,7 +3,7 @@
 //! Requirements: S16
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{SecurityProfile, Spec, User};
+use belljar_domain::{SecurityProfile, Spec, User};
 use belljar_node::{Command, Creator, PoolSize, Sandbox};
 
 use crate::fixture::Fixture;

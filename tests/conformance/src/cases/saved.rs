@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::{Spec, Tier};
+use belljar_domain::{Spec, Tier};
 use belljar_node::{Command, Context, ContextError, Leftovers, Sandbox};
 
 use super::copies::{filled, is_filled};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{CellEvent, CellOptions, Context, Running, Sandbox};
 
 use crate::fixture::Fixture;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use belljar_model::EndReason;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::limits::MIB;
 use belljar_node::{Command, Event, Input};
 use sha2::{Digest as _, Sha256};
 

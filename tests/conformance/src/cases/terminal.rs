@@ -3,7 +3,7 @@
 //! Requirements: S8
 
 use anyhow::ensure;
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{Command, PtySize};
 
 use crate::fixture::Fixture;

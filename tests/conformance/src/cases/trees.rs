@@ -3,7 +3,7 @@
 //! Requirements: S1
 
 use anyhow::ensure;
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{EntryKind, Sandbox};
 
 use crate::fixture::Fixture;

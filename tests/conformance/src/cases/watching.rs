@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{Changes, Sandbox, WatchKind};
 
 use crate::fixture::Fixture;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Disk, EndReason, Limits, Spec, Tier, User};
+use belljar_domain::{Disk, EndReason, Limits, Spec, Tier, User};
 use belljar_node::{Command, Sandbox};
 use rustix::process::{Pid, Signal};
 

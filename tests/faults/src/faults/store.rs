@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{EndReason, SandboxId};
+use belljar_domain::{EndReason, SandboxId};
 use belljar_store::{Change, Charge, Outgoing, Requested, Store};
 use serde_json::Value;
 

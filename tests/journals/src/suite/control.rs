@@ -1,11 +1,11 @@
 //! Pause, resume, cancel, tell: from outside, at any time.
 
+use belljar_domain::Sequence;
+use belljar_domain::approval::ToolCall;
 use belljar_journal::event::{
     CallDecision, CallRef, Injected, Outcome, PausePoint, Paused, Request, Resumed, Verdict,
 };
 use belljar_journal::{ApprovalQuery, Body, NewEvent, RunView, State, Watch};
-use belljar_model::Sequence;
-use belljar_model::approval::ToolCall;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 

@@ -2,9 +2,9 @@
 //!
 //! Requirements: A16
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{Outcome, Request};
 use belljar_journal::{Body, CreateError, RunView, State, fork_points};
-use belljar_model::Sequence;
 use tempfile::TempDir;
 
 use super::crash::Process;

@@ -1,8 +1,8 @@
 //! Several events at once.
 
+use belljar_domain::Sequence;
 use belljar_journal::event::Request;
 use belljar_journal::{AppendError, Batch, BlobRef, Body, State};
-use belljar_model::Sequence;
 
 use super::{LONG, all, leased};
 use crate::build;

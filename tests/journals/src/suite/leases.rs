@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use belljar_domain::{Generation, Sequence};
 use belljar_journal::event::{LeaseTaken, Unknown};
 use belljar_journal::{
     AppendError, Body, ClaimError, ClaimQuery, Event, FORMAT, LeaseError, RunView, State,
 };
-use belljar_model::{Generation, Sequence};
 use serde_json::json;
 
 use super::{LONG, all, leased, make, run};

@@ -1,10 +1,10 @@
 //! Runs from afar.
 
+use belljar_domain::{RunId, Sequence};
 use belljar_journal::event::Request;
 use belljar_journal::{
     Address, CreateError, Created, First, ListQuery, NewRun, ReadError, RequestError, State,
 };
-use belljar_model::{RunId, Sequence};
 
 use super::{all, make};
 use crate::build;

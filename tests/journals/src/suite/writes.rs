@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use belljar_domain::Sequence;
 use belljar_journal::event::{ControlRequested, Request};
 use belljar_journal::{
     AppendError, Appended, BlobError, BlobRef, Body, ClaimError, Key, NewEvent, RequestError,
     State, Watch,
 };
-use belljar_model::Sequence;
 
 use super::{LONG, all, leased};
 use crate::build;

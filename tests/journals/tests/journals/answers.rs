@@ -1,7 +1,7 @@
 //! Answers of models in a directory: they outlive the process that kept them.
 
+use belljar_domain::Sequence;
 use belljar_journals::{InDirectory, Place as _, build};
-use belljar_model::Sequence;
 
 /// Requirements: A13, P5
 #[tokio::test]

@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
+use belljar_domain::Sequence;
 use belljar_journal::{Address, AppendError, Journal, Lease, ReadError, read_all};
 use belljar_journals::{InDirectory, Place as _, build};
-use belljar_model::Sequence;
 
 use std::time::Duration;
 

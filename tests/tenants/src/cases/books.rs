@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use belljar_api::sandbox::EndedList;
-use belljar_model::{EndReason, NodeNumber, SandboxId};
+use belljar_domain::{EndReason, NodeNumber, SandboxId};
 use belljar_store::NewSandbox;
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::Tiers;
-use belljar_model::{Runtime, Tier};
+use belljar_domain::{Runtime, Tier};
+use belljar_sandboxes::Tiers;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -123,7 +123,7 @@ pub(crate) async fn nothing_stays_behind(_: &World) -> anyhow::Result<String> {
         for number in 0..3 {
             let label = format!("{tenant}{number}");
             let hash = Sha256::digest(&label).into();
-            let (label, operations) = (label.as_str(), belljar_model::OperationCap::ALL);
+            let (label, operations) = (label.as_str(), belljar_domain::OperationCap::ALL);
             let scopes = &[Scope::Read];
             let key = NewKey { hash, tenant, label, scopes, lives: None, operations };
             store.add_key(&key).await?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
 use belljar_server::Settings;
 use belljar_store::{Quota, SandboxState, Store};
 use belljar_testkit::{Flood, ensure_in_time};

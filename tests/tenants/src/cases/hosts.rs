@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_bus::behalf::HEADER;
+use belljar_peer_proto::behalf::HEADER;
 use belljar_testkit::Undecided;
 use serde_json::json;
 

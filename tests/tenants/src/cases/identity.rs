@@ -9,9 +9,9 @@ pub(super) mod stolen;
 
 use std::time::Duration;
 
-use belljar_bus::behalf::Behalf;
+use belljar_domain::NodeNumber;
 use belljar_identity::{KeyPair, Peer, Purpose, digest, random, sign};
-use belljar_model::NodeNumber;
+use belljar_peer_proto::behalf::Behalf;
 
 use crate::peer::PeerClient;
 use crate::platform::Platform;
@@ -29,7 +29,7 @@ impl Platform {
         Ok(Behalf {
             tenant: "a".to_owned(),
             floor: None,
-            operation_caps: belljar_model::OperationCaps::default(),
+            operation_caps: belljar_domain::OperationCaps::default(),
             ids: Vec::new(),
             node: self.identity.number(),
             body: Some(digest(body.as_bytes()).into()),
@@ -41,7 +41,7 @@ impl Platform {
 
 /// The same, signed by another key.
 fn sign_with(key: &KeyPair, method: &str, path: &str, said: &Behalf) -> anyhow::Result<String> {
-    let context = belljar_bus::behalf::about(method, path);
+    let context = belljar_peer_proto::behalf::about(method, path);
     Ok(sign(key, Purpose::Request, context.as_bytes(), said)?)
 }
 

@@ -1,7 +1,7 @@
 //! Limits of sandboxes: no tenant gets more than the operator's maximum, by any route.
 
 use anyhow::{Context as _, ensure};
-use belljar_model::MaxLimits;
+use belljar_domain::MaxLimits;
 use belljar_store::Scope;
 use serde_json::{Value, json};
 

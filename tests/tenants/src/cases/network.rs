@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::Ceiling;
+use belljar_sandboxes::Ceiling;
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 

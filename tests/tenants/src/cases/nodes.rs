@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::Config;
+use belljar_sandboxes::Config;
 use serde_json::json;
 
 use crate::small::{SmallServer, make_base, until};

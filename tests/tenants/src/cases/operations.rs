@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use axum::Router;
-use belljar_model::OperationCap;
+use belljar_domain::OperationCap;
 use belljar_telemetry::{Role, Telemetry};
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use belljar_domain::{Attribution, EndReason, Sequence};
 use belljar_journal::event::{
     Block, Body, CallRef, LlmRequested, LlmResponded, SandboxAttached, Tokens, ToolFinished,
     ToolIntended, ToolStarted, Used,
 };
 use belljar_journal::{Address, Journal, Lease, NewEvent};
-use belljar_model::{Attribution, EndReason, Sequence};
 use belljar_objects::Digest;
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};

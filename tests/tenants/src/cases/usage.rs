@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Bytes, Charge, Decision, Kind, Reason};
+use belljar_domain::rows::{AttributedRow, ConnectionRow, RowBody};
 use belljar_journal::RowStore as _;
-use belljar_model::SandboxId;
-use belljar_model::network::{Bytes, Charge, Decision, Kind, Reason};
-use belljar_model::rows::{AttributedRow, ConnectionRow, RowBody};
 use belljar_testkit::ensure_in_time;
 use serde_json::{Value, json};
 

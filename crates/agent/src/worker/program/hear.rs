@@ -5,11 +5,11 @@ use std::time::Duration;
 use belljar_api::call::{CallEnd, Omitted};
 use belljar_api::file::{Entry, EntryKind};
 use belljar_client::{CallRun, CallSaid, Sandbox};
+use belljar_domain::{EndReason, ExecId, Sequence};
 use belljar_journal::event::{
     Block, CallRef, InjectedMessage, LlmRequested, LlmResponded, ToolFault, ToolFinished,
 };
 use belljar_journal::{Call, Key, NewEvent};
-use belljar_model::{EndReason, ExecId, Sequence};
 use belljar_objects::Digest;
 use tokio::time::{Instant, MissedTickBehavior};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_actions::{Keys, Secret};
-use belljar_model::OperationCap;
+use belljar_domain::OperationCap;
+use belljar_sandboxes::{Keys, Secret};
 use belljar_store::{NewKey, Scope, Store};
 use serde_json::json;
 

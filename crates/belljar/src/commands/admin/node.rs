@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use belljar_domain::{NodeNumber, Tier};
 use belljar_identity::EnrolmentToken;
-use belljar_model::{NodeNumber, Tier};
 use belljar_store::{Change, Node, NodeEnrolment, Store};
 use serde_json::json;
 use tokio::time::{Instant, sleep};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use belljar_model::Tier;
+use belljar_domain::Tier;
 use belljar_store::SandboxRow;
 use serde_json::json;
 use time::OffsetDateTime;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::{OperationCap, Tier};
+use belljar_domain::{OperationCap, Tier};
 use belljar_store::{Quota, Store, StoreError, Tenant, TenantEntry, TenantRunQuota};
 use serde_json::{Value, json};
 

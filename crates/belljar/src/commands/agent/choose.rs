@@ -201,7 +201,7 @@ mod tests {
             let program = program(agent).unwrap();
             assert!(belljar_template::catalog::text(program.template).is_some(), "{agent}");
         }
-        let gateway = format!("http://127.0.0.1:{}", belljar_bus::gateway::PORT);
+        let gateway = format!("http://127.0.0.1:{}", belljar_peer_proto::gateway::PORT);
         assert_eq!(belljar_agent::program::GATEWAY, gateway);
     }
 }

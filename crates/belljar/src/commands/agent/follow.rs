@@ -6,7 +6,7 @@ use belljar_agent::ProgramRecorder;
 use belljar_agent::program::{
     Lines, Program, ProgramEvent, ProgramWork, Task, TurnWarning, user_line,
 };
-use belljar_model::End;
+use belljar_domain::End;
 use belljar_node::{Call, Capture, Captured, Event as CallEvent, Writer};
 use tokio::time::Instant;
 

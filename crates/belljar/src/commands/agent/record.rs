@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use belljar_agent::program::Program;
 use belljar_agent::{ProgramOutcome, ProgramRecorder, Texts};
+use belljar_domain::ChosenLimits;
 use belljar_journal::Journal;
 use belljar_journal::event::{Brief, Budget, Environment, NetworkAccess, RunCreated, Tokens, Wish};
-use belljar_model::ChosenLimits;
 use time::OffsetDateTime;
 
 use super::choose::Choice;

@@ -1,7 +1,7 @@
 //! What came of it: the answer, what it used, what it cost.
 
 use belljar_agent::program::Program;
-use belljar_model::Limits;
+use belljar_domain::Limits;
 use serde_json::{Value, json};
 
 use super::follow::Followed;
@@ -144,7 +144,7 @@ pub(super) fn dollars(nano: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::{End, EndReason, Usage};
+    use belljar_domain::{End, EndReason, Usage};
     use belljar_node::Capture;
 
     use super::*;

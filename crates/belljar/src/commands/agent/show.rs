@@ -3,7 +3,7 @@
 //! For people they go to standard error; standard output gets the answer alone.
 
 use belljar_agent::program::{Program, ProgramEvent};
-use belljar_model::units::format_size;
+use belljar_domain::units::format_size;
 use serde_json::{Value, json};
 
 use super::choose::Choice;

@@ -2,8 +2,8 @@
 
 use anyhow::anyhow;
 use belljar_agent::program::program;
+use belljar_domain::RunId;
 use belljar_journal::{Address, Journal, RunView, read_all};
-use belljar_model::RunId;
 use belljar_runs::FixedRules;
 
 use super::model::OPERATION;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use belljar_agent::{MAX_SKILLS, Recording, SkillFolder, shelve_bytes};
+use belljar_domain::approval::ToolApprovals;
+use belljar_domain::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_journal::event::{Brief, Replay, Skill};
 use belljar_journal::{BlobRef, Journal, RunView, read_all};
-use belljar_model::approval::ToolApprovals;
-use belljar_model::{Instructions, ModelParameters, RecordingName, RunId};
 use belljar_objects::Shelf;
 use belljar_runs::check_agent;
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use belljar_actions::{BudgetFile, RowQueue};
 use belljar_agent::Prices;
 use belljar_agent::program::program;
 use belljar_journal::event::Brief;
@@ -11,6 +10,7 @@ use belljar_journal::{Address, Journal};
 use belljar_node::Gateway;
 use belljar_provider::{Heuristic, Provider};
 use belljar_runs::{Choice, FixedRules, Models};
+use belljar_sandboxes::{BudgetFile, RowQueue};
 use tempfile::TempDir;
 
 use crate::cli::{self, ModelChoice};

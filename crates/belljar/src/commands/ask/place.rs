@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, BudgetFile, CHARGE_LOG_FOLDER, Keys, RowQueue, Tenant};
 use belljar_agent::Room;
 use belljar_client::{Client, Within};
+use belljar_domain::{MaxLimits, Tier};
 use belljar_journal::event::{Brought, Environment, NetworkAccess};
-use belljar_model::{MaxLimits, Tier};
 use belljar_node::PoolSize;
 use belljar_objects::Shelf;
 use belljar_runs::{NetworkOffer, NetworkRefused};
+use belljar_sandboxes::{Actions, BudgetFile, CHARGE_LOG_FOLDER, Keys, RowQueue, Tenant};
 use belljar_server::Inside;
 use tempfile::TempDir;
 
@@ -63,7 +63,7 @@ impl Sandboxes {
         // The user ids of sandboxes must be able to pass through.
         std::fs::set_permissions(state.path(), Permissions::from_mode(0o711))?;
         let mut settings =
-            belljar_actions::Config::new(state.path().to_owned(), config.store.clone());
+            belljar_sandboxes::Config::new(state.path().to_owned(), config.store.clone());
         settings.engine_state.clone_from(&config.state);
         settings.offers_host = true;
         // The caller owns the host, as with `belljar run`.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use belljar_model::{Limits, Spec};
+use belljar_domain::{Limits, Spec};
 use belljar_node::{Call, Command, Event, Input, Sandbox, Writer};
 
 use super::warmed::Warmed;

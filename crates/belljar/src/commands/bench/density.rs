@@ -138,7 +138,7 @@ async fn create(
             let available = machine::available()?;
             let used = report.available_before_bytes.saturating_sub(available);
             report.curve.push((alive.len(), used));
-            let size = belljar_model::units::format_size;
+            let size = belljar_domain::units::format_size;
             printer.note(format_args!(
                 "{} of {count} after {:.1} s, {} used, {} available",
                 alive.len(),
@@ -243,7 +243,7 @@ fn mean(values: impl Iterator<Item = u64>) -> u64 {
 }
 
 fn table(report: &Report) -> String {
-    let size = belljar_model::units::format_size;
+    let size = belljar_domain::units::format_size;
     let mut text = format!(
         "{} idle sandboxes, each with a Python that has imported pandas, alive at once\n",
         report.alive
@@ -290,7 +290,7 @@ fn figure(report: &Report) -> Figure {
             .iter()
             .map(|&(count, bytes)| (precise(count as u64), precise(bytes >> 20) / 1024.0)),
     );
-    let size = belljar_model::units::format_size;
+    let size = belljar_domain::units::format_size;
     Figure {
         title: format!("Density: {} idle sandboxes with pandas imported", report.alive),
         note: format!(

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{Origin, PoolFigures, PoolSize, Sandbox};
 use serde::Serialize;
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::limits::GIB;
-use belljar_model::{Limits, Spec};
+use belljar_domain::limits::GIB;
+use belljar_domain::{Limits, Spec};
 use belljar_node::{Checkpoint, Context, Sandbox};
 use serde::Serialize;
 
@@ -271,7 +271,7 @@ impl Bench<'_> {
 }
 
 fn table(report: &Report) -> String {
-    let size = belljar_model::units::format_size;
+    let size = belljar_domain::units::format_size;
     let mut text = format!(
         "copies of a context with a data frame of {} MB: checkpoint -> fork -> the copy answers, \
          {} rounds (ms)\n\n",

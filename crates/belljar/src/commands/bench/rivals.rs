@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use belljar_model::RootFs;
+use belljar_domain::RootFs;
 use serde_json::json;
 
 /// Something that runs `/bin/true` once and is gone.

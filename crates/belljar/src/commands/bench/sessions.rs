@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::{Spec, User};
+use belljar_domain::{Spec, User};
 use belljar_node::{ContextOptions, Node, Origin, PoolSize};
 use serde::Serialize;
 use tokio::task::JoinSet;

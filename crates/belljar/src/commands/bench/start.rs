@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use belljar_model::{EndReason, RootFs, Spec, Tier};
+use belljar_domain::{EndReason, RootFs, Spec, Tier};
 use belljar_node::{Command, Node};
 use serde::Serialize;
 
@@ -204,7 +204,7 @@ fn table(report: &Report) -> String {
     };
     ratio(&mut text, "bwrap", report.jail_to_bwrap, 1.2);
     ratio(&mut text, "runc", report.jail_to_runc, 0.4);
-    let size = belljar_model::units::format_size;
+    let size = belljar_domain::units::format_size;
     let resident = report.guest_resident_bytes.map_or("?".to_owned(), size);
     let guest = size(report.guest_bytes as u64);
     let _ = writeln!(text, "guest: {guest} on disk, {resident} resident when idle");

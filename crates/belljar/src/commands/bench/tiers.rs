@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::{Limits, Runtime, Spec, Tier};
+use belljar_domain::{Limits, Runtime, Spec, Tier};
 use belljar_node::Node;
 use belljar_template::{Silent, Store, Template};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use belljar_model::{Limits, Spec, Tier};
+use belljar_domain::{Limits, Spec, Tier};
 use belljar_node::{Command, ContextOptions, Language, Node, PoolFigures, PoolSize};
 use belljar_template::{Lease, Template};
 

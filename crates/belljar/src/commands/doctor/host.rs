@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use belljar_sandbox::DELEGATED_SCOPE;
-use belljar_sandbox::cgroup::Hierarchies;
+use belljar_engine::DELEGATED_SCOPE;
+use belljar_engine::cgroup::Hierarchies;
 
 use super::{Finding, State};
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::{RootFs, Runtime, Spec, Tier};
+use belljar_domain::{RootFs, Runtime, Spec, Tier};
+use belljar_engine::{Accelerator, StartError};
 use belljar_node::{Command, Node, NodeError};
-use belljar_sandbox::{Accelerator, StartError};
 use belljar_template::{Store, Template};
 
 use super::{Finding, State, milliseconds};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::{Limits, Spec, Tier};
+use belljar_domain::{Limits, Spec, Tier};
 use belljar_node::{Language, Node, PoolSize};
 use belljar_template::{Store, Template};
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use belljar_domain::{Instructions, Question};
 use belljar_eval::{Expectation, ReportHead, RunSettings, Suite, Task, TrialKey};
-use belljar_model::{Instructions, Question};
 use belljar_objects::Digest;
 use belljar_runs::FixedRules;
 

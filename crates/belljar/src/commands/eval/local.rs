@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, anyhow};
+use belljar_domain::RunId;
 use belljar_eval::{GuardSettings, RunSettings};
 use belljar_journal::{Directory, Journal as _, read_all};
-use belljar_model::RunId;
 use clap::ValueEnum as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::NamedTempFile;

@@ -325,7 +325,7 @@ fn name(id: &str, key: &TrialKey) -> String {
 #[cfg(test)]
 mod tests {
     use belljar_client::Key;
-    use belljar_model::RecordingName;
+    use belljar_domain::RecordingName;
 
     use super::*;
 

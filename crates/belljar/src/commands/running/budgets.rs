@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use belljar_model::budget::{BudgetAnswer, BudgetRequest};
+use belljar_domain::budget::{BudgetAnswer, BudgetRequest};
 use belljar_node::{BudgetLessor, LeaseFuture};
 use belljar_store::Store;
 

@@ -121,7 +121,7 @@ fn pieces(from: u64, text: &str) -> Vec<(u64, String)> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::RunId;
+    use belljar_domain::RunId;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! `belljar runs cost`: what runs used.
 
+use belljar_domain::RunId;
 use belljar_journal::{Directory, Journal as _, ListQuery, RunView};
-use belljar_model::RunId;
 
 use super::teller::{dollars, millis, seconds};
 use super::{TENANT, events, short_ids};

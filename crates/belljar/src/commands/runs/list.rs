@@ -1,9 +1,9 @@
 //! `belljar runs list`: newest first, and what came of each.
 
 use anyhow::Context as _;
+use belljar_domain::RunId;
 use belljar_journal::event::{Body, Outcome};
 use belljar_journal::{Directory, Journal as _, ListQuery, RunRow, State};
-use belljar_model::RunId;
 use serde::Serialize;
 use time::format_description::well_known::Rfc3339;
 

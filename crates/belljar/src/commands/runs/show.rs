@@ -1,8 +1,8 @@
 //! `belljar runs show`: what happened, and what each turn took.
 
+use belljar_domain::RunId;
 use belljar_journal::event::{Body, Event};
 use belljar_journal::{Address, Directory, Journal as _, ReadError, RunView, read_all};
-use belljar_model::RunId;
 use serde::{Serialize, Serializer};
 
 use super::teller::{Detail, Teller, dollars, millis, seconds};

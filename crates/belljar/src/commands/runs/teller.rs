@@ -1,11 +1,11 @@
 //! A run, told as it happens: a few lines for each event that people care about.
 
+use belljar_domain::units::format_size;
 use belljar_journal::event::{
     Block, Body, Brought, Dataset, Environment, Event, ForkedFrom, Injected, Lack, Limit,
     NetworkUsed, PausePoint, Request, StageMessage, ToolFinished, Verdict,
 };
 use belljar_journal::{Call, RunView};
-use belljar_model::units::format_size;
 use belljar_pipeline::{Category, MAX_ATTEMPTS, Message};
 use serde_json::Value;
 

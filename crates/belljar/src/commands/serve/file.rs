@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use belljar_model::{SecurityProfile, Tier};
+use belljar_domain::{SecurityProfile, Tier};
 use serde::Deserialize;
 
 use crate::cli::Hosting;

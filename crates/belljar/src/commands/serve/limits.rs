@@ -1,8 +1,8 @@
 //! The largest limits that clients may choose: flags, and a file.
 
 use anyhow::Context as _;
-use belljar_model::MaxLimits;
-use belljar_model::units::parse_size;
+use belljar_domain::MaxLimits;
+use belljar_domain::units::parse_size;
 
 use super::file::File;
 use crate::cli::{Hosting, cores};

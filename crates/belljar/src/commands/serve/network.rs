@@ -1,8 +1,8 @@
 //! What the operator says about the network: flags, and a file.
 
 use anyhow::{Context as _, bail};
-use belljar_actions::{Actions, Ceiling, NetworkWish, Networks};
-use belljar_model::network::{Policy, Reach};
+use belljar_domain::network::{Policy, Reach};
+use belljar_sandboxes::{Actions, Ceiling, NetworkWish, Networks};
 use clap::ValueEnum as _;
 
 use super::file::File;

@@ -1,7 +1,7 @@
 //! What the operator says about tiers: flags, and a file.
 
-use belljar_actions::{Actions, Tiers};
-use belljar_model::Tier;
+use belljar_domain::Tier;
+use belljar_sandboxes::{Actions, Tiers};
 
 use super::file::File;
 use crate::cli::Hosting;
@@ -34,7 +34,7 @@ pub(crate) async fn try_default(actions: &Actions, printer: &Printer) -> anyhow:
 pub(crate) async fn check_offered(actions: &Actions, printer: &Printer) {
     for (tier, error) in actions.check_tiers().await {
         let why = match error {
-            belljar_sandbox::StartError::Unsupported { why, .. } => why,
+            belljar_engine::StartError::Unsupported { why, .. } => why,
             other => other.to_string(),
         };
         printer.note(format_args!("{tier} is not offered: {why}"));

@@ -6,12 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use belljar_actions::{Actions, Keys, Tenant};
 use belljar_api::workflow::Workflow;
 use belljar_client::{Client, Outcome, RunWish, Within};
-use belljar_model::MaxLimits;
+use belljar_domain::MaxLimits;
 use belljar_node::PoolSize;
 use belljar_runs::Runs;
+use belljar_sandboxes::{Actions, Keys, Tenant};
 use belljar_server::Inside;
 use belljar_webhooks::Directory;
 use belljar_workflow::{StepKind, Workflows};
@@ -55,7 +55,7 @@ impl Local {
         std::fs::create_dir_all(&data)
             .with_context(|| format!("cannot create `{}`", data.display()))?;
         let mut settings =
-            belljar_actions::Config::new(state.path().to_owned(), config.store.clone());
+            belljar_sandboxes::Config::new(state.path().to_owned(), config.store.clone());
         settings.engine_state.clone_from(&config.state);
         settings.offers_host = true;
         // The caller owns the host, as with `belljar run`.

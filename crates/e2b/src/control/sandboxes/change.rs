@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, PauseMode, ResumeMode};
+use belljar_sandboxes::{Actions, PauseMode, ResumeMode};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use belljar_actions::{Actions, Filter, Moment, Order, Problem};
+use belljar_sandboxes::{Actions, Filter, Moment, Order, Problem};
 
 use super::Listed;
 use crate::control::auth::Caller;

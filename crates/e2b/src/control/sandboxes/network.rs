@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use axum::extract::{Path, State};
-use belljar_actions::{Actions, NetworkWish, Problem};
-use belljar_model::network::{Block, Host, HostPattern, Policy, Reach, Rule};
+use belljar_domain::network::{Block, Host, HostPattern, Policy, Reach, Rule};
+use belljar_sandboxes::{Actions, NetworkWish, Problem};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

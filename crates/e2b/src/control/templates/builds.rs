@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::builds::{Action, Base, Entry, Instructions, NewBuild, Progress, Step};
-use belljar_actions::{Actions, Level, Moment, Problem};
+use belljar_sandboxes::builds::{Action, Base, Entry, Instructions, NewBuild, Progress, Step};
+use belljar_sandboxes::{Actions, Level, Moment, Problem};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 

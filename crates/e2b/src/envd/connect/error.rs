@@ -1,6 +1,6 @@
 //! Errors of the protocol.
 
-use belljar_actions::{Kind, Problem};
+use belljar_sandboxes::{Kind, Problem};
 use http::StatusCode;
 use serde_json::{Value, json};
 

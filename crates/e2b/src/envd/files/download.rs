@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_actions::{Problem, name_of};
 use belljar_node::{FileError, Reading};
+use belljar_sandboxes::{Problem, name_of};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};

@@ -1,7 +1,7 @@
 //! Files, as clients read about them.
 
-use belljar_actions::{METADATA, Moment, kind_of, name_of};
 use belljar_node::{Entry, EntryKind};
+use belljar_sandboxes::{METADATA, Moment, kind_of, name_of};
 use serde_json::{Map, Value, json};
 
 use crate::json;

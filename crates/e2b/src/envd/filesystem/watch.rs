@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use axum::body::Body;
 use axum::response::Response;
-use belljar_actions::{Change, ChangeKind, Problem, WatchWish};
+use belljar_sandboxes::{Change, ChangeKind, Problem, WatchWish};
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};

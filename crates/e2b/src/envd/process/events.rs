@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use belljar_actions::{Following, Happened, ProcessEnd, Stream};
+use belljar_sandboxes::{Following, Happened, ProcessEnd, Stream};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::time::Instant;

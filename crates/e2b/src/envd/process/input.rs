@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use belljar_actions::Process;
+use belljar_sandboxes::Process;
 use serde_json::{Value, json};
 
 use super::messages::StreamInputRequest;

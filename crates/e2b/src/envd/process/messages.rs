@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_actions::ProcessInput;
+use belljar_sandboxes::ProcessInput;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderValue};
 use ::http::{Method, Request, StatusCode};
-use belljar_model::network::Host;
+use belljar_domain::network::Host;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;

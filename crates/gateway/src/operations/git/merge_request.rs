@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ::http::{Request, StatusCode};
-use belljar_model::approval::ApprovalAction;
-use belljar_model::network::Decision;
+use belljar_domain::approval::ApprovalAction;
+use belljar_domain::network::Decision;
 use http_body_util::BodyExt as _;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::http::header::HeaderMap;
 use ::http::{Method, Request};
-use belljar_model::approval::ApprovalAction;
+use belljar_domain::approval::ApprovalAction;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 

@@ -1,7 +1,7 @@
 //! Refusals of git operations, in words that say what to do instead.
 
 use ::http::StatusCode;
-use belljar_model::network::Reason;
+use belljar_domain::network::Reason;
 
 use super::commands::BadHead;
 use super::pack::BadPack;

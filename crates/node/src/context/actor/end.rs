@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use belljar_domain::EndReason;
+use belljar_engine::Ended;
 use belljar_guest_proto::{Exit, Request};
-use belljar_model::EndReason;
-use belljar_sandbox::Ended;
 
 use super::hear::{Conclusion, deliver};
 use super::{Actor, Cell, EXIT_STATUS_TIMEOUT, SIGKILL, SIGSYS, Turn};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use belljar_domain::{EndReason, Usage};
 use belljar_guest_proto::context::FromContext;
-use belljar_model::{EndReason, Usage};
 use tokio::sync::mpsc;
 
 use super::end::ended;

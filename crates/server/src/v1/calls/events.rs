@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
-use belljar_actions::Stream as Origin;
 use belljar_api::call as api;
+use belljar_sandboxes::Stream as Origin;
 use futures_util::{Stream, stream};
 
 use super::gather::ended;

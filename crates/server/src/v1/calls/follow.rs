@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
-use belljar_actions::Actions;
 use belljar_api::call as api;
+use belljar_sandboxes::Actions;
 
 use super::source::Source;
 use super::{events, reach, selector};

@@ -1,9 +1,9 @@
 //! Waits for a call's end, and keeps what it wrote.
 
-use belljar_actions::Stream;
 use belljar_api::call as api;
-use belljar_model::{End, EndReason};
+use belljar_domain::{End, EndReason};
 use belljar_node::{Capture, Captured};
+use belljar_sandboxes::Stream;
 
 use super::source::{Doing, Source};
 use crate::v1::hint::Hints;

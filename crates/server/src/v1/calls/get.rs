@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::call as api;
+use belljar_sandboxes::Actions;
 
 use super::{reach, selector, view};
 use crate::v1::authenticate::Caller;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{
+use belljar_api::bounds::Millis;
+use belljar_api::call as api;
+use belljar_sandboxes::{
     Actions, Asked, Leaving, Live, OnceCommand, Problem, ProcessInput, Said, Sandbox, Selector,
     StartProcess, Tenant, Told,
 };
-use belljar_api::bounds::Millis;
-use belljar_api::call as api;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, StatusCode, header};
 

@@ -1,8 +1,8 @@
 //! `POST /v1/sandboxes/{sandbox}/calls/{call}/signal`
 
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::call as api;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use super::{reach, selector};

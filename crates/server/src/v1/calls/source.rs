@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use belljar_actions::{Amount, Following, Happened, Listening, Problem, Said, Stream, Told};
-use belljar_model::{End, EndReason, Usage};
+use belljar_domain::{End, EndReason, Usage};
+use belljar_sandboxes::{Amount, Following, Happened, Listening, Problem, Said, Stream, Told};
 
 pub(super) enum Source {
     /// From the call itself.

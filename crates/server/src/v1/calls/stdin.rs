@@ -1,8 +1,8 @@
 //! `POST /v1/sandboxes/{sandbox}/calls/{call}/stdin`
 
 use axum::extract::State;
-use belljar_actions::{Actions, ProcessInput};
 use belljar_api::call as api;
+use belljar_sandboxes::{Actions, ProcessInput};
 use http::StatusCode;
 
 use super::{reach, selector};

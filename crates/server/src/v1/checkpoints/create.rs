@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, PauseMode};
 use belljar_api::checkpoint as api;
 use belljar_api::sandbox::Keep;
+use belljar_sandboxes::{Actions, PauseMode};
 use http::StatusCode;
 
 use super::view;

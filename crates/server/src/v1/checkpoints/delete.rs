@@ -1,7 +1,7 @@
 //! `DELETE /v1/checkpoints/{checkpoint}`
 
 use axum::extract::State;
-use belljar_actions::Actions;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use crate::v1::authenticate::Caller;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Create};
 use belljar_api::checkpoint as api;
 use belljar_api::sandbox::Sandbox;
+use belljar_sandboxes::{Actions, Create};
 use http::StatusCode;
 
 use crate::v1::authenticate::{Called, Caller};

@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use belljar_actions::{Actions, LONGEST_PAGE, PageKeys};
 use belljar_api::checkpoint as api;
+use belljar_sandboxes::{Actions, LONGEST_PAGE, PageKeys};
 
 use super::view;
 use crate::v1::authenticate::Caller;

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
-use belljar_actions::{Ending, Execution, Flaw, Listening, Output, Problem, Told};
 use belljar_api::context as api;
 use belljar_node::{Display, Origin};
+use belljar_sandboxes::{Ending, Execution, Flaw, Listening, Output, Problem, Told};
 use futures_util::{Stream, stream};
 
 use crate::v1::hint::Hints;

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Problem};
 use belljar_api::context as api;
 use belljar_node::Language;
+use belljar_sandboxes::{Actions, Problem};
 use http::StatusCode;
 
 use super::{of, view};

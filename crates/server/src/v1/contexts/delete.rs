@@ -1,7 +1,7 @@
 //! `DELETE /v1/sandboxes/{sandbox}/contexts/{context}`
 
 use axum::extract::State;
-use belljar_actions::Actions;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use super::of;

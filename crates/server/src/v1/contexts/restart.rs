@@ -1,7 +1,7 @@
 //! `POST /v1/sandboxes/{sandbox}/contexts/{context}/restart`
 
 use axum::extract::State;
-use belljar_actions::Actions;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use super::of;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Allowance, Place};
 use belljar_api::bounds::Millis;
 use belljar_api::context as api;
+use belljar_sandboxes::{Actions, Allowance, Place};
 use http::HeaderMap;
 
 use super::cells::{self, Source};

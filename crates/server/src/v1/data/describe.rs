@@ -1,10 +1,10 @@
 //! `GET /v1/data/{data}/description`
 
 use axum::Json;
-use belljar_actions::{Kind, Problem};
 use belljar_api::data as api;
 use belljar_objects::Digest;
 use belljar_runs::DescribeError;
+use belljar_sandboxes::{Kind, Problem};
 use serde_json::{Map, Value};
 
 use super::{not_kept, unknown};

@@ -1,8 +1,8 @@
 //! `DELETE /v1/sandboxes/{sandbox}/files`
 
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::file as api;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use super::files_of;

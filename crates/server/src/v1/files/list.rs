@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::file as api;
+use belljar_sandboxes::Actions;
 
 use super::{files_of, view};
 use crate::v1::authenticate::Caller;

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::file as api;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use super::{files_of, view};

@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use belljar_actions::Actions;
 use belljar_api::file as api;
+use belljar_sandboxes::Actions;
 use futures_util::stream;
 use http::header;
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::file as api;
+use belljar_sandboxes::Actions;
 use futures_util::Stream as _;
 use tokio::io::{AsyncRead, ReadBuf};
 

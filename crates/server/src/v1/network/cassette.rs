@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::IntoResponse;
-use belljar_actions::{Actions, Problem};
+use belljar_sandboxes::{Actions, Problem};
 use futures_util::stream;
 use http::{StatusCode, header};
 use tokio::io::AsyncReadExt as _;

@@ -8,9 +8,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Actions, Connections, RowQuery};
 use belljar_api::network as api;
-use belljar_model::network::Row;
+use belljar_domain::network::Row;
+use belljar_sandboxes::{Actions, Connections, RowQuery};
 use futures_util::{Stream, stream};
 use http::HeaderMap;
 

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::Actions;
 use belljar_api::network as api;
+use belljar_sandboxes::Actions;
 
 use super::view;
 use crate::v1::authenticate::Caller;

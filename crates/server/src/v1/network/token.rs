@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Budget, GATEWAY_PORT, Minted, Moment, Problem, TokenWish};
 use belljar_api::approval::tool_approvals;
 use belljar_api::network as api;
+use belljar_sandboxes::{Actions, Budget, GATEWAY_PORT, Minted, Moment, Problem, TokenWish};
 use http::StatusCode;
 
 use crate::v1::authenticate::{Caller, Capped};

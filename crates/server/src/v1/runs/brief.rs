@@ -1,13 +1,13 @@
 //! The brief of a run's model, in requests and answers.
 
-use belljar_actions::{Kind, Problem};
 use belljar_api::approval::tool_approvals;
 use belljar_api::run as api;
+use belljar_domain::Instructions;
 use belljar_journal::BlobRef;
 use belljar_journal::event::{Brief, Guards};
-use belljar_model::Instructions;
 use belljar_pipeline::{AgentKind, CodeArtifact, RoleModels, UnknownAgent};
 use belljar_runs::{BriefError, UnsupportedBrief, WantedBrief};
+use belljar_sandboxes::{Kind, Problem};
 
 /// Models of one role.
 const MAX_ROLE_MODELS: usize = 8;

@@ -2,15 +2,15 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Kind, Problem, capped, unknown_operation};
 use belljar_api::network::OperationName;
 use belljar_api::run as api;
+use belljar_domain::{OperationCaps, Question};
 use belljar_journal::event::{Budget, Environment, NetworkAccess};
-use belljar_model::{OperationCaps, Question};
 use belljar_objects::Digest;
 use belljar_runs::{
     CreateRunError, NetworkRefused, OverBudget, PlanError, QuotaError, Source, Wanted,
 };
+use belljar_sandboxes::{Kind, Problem, capped, unknown_operation};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use axum::response::sse::{self, KeepAlive, Sse};
 use belljar_api::run as api;
+use belljar_domain::Sequence;
 use belljar_journal::{Event, Watch};
-use belljar_model::Sequence;
 use belljar_runs::{WordFollower, Words};
 use futures_util::{Stream, stream};
 use http::HeaderMap;

@@ -63,7 +63,7 @@ fn page(text: &str) -> Option<Page> {
 
 #[cfg(test)]
 mod tests {
-    use belljar_model::RunId;
+    use belljar_domain::RunId;
 
     use super::*;
 

@@ -1,9 +1,9 @@
 //! `GET /v1/runs/{run}/turns/{turn}/calls/{call}/output`
 
 use axum::response::IntoResponse;
-use belljar_actions::{Kind, Problem};
 use belljar_journal::event::Body;
 use belljar_journal::read_all;
+use belljar_sandboxes::{Kind, Problem};
 use http::header;
 
 use super::{Offering, address, failed, unread};

@@ -1,9 +1,9 @@
 //! `GET /v1/runs/{run}/turns/{turn}/prompt`
 
 use axum::Json;
-use belljar_actions::{Kind, Problem};
 use belljar_api::run as api;
 use belljar_runs::PromptError;
+use belljar_sandboxes::{Kind, Problem};
 use serde::Serialize;
 use serde_json::Value;
 

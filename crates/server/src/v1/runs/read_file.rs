@@ -1,8 +1,8 @@
 //! `GET /v1/runs/{run}/files/{file}`
 
 use axum::response::IntoResponse;
-use belljar_actions::{Kind, Problem};
 use belljar_journal::{RunView, read_all};
+use belljar_sandboxes::{Kind, Problem};
 use http::header;
 
 use super::{Offering, address, failed, unread};

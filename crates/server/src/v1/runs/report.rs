@@ -1,8 +1,8 @@
 //! `GET /v1/runs/{run}/report`
 
 use axum::response::{IntoResponse, Response};
-use belljar_actions::{Kind, Problem};
 use belljar_runs::ReportError;
+use belljar_sandboxes::{Kind, Problem};
 use http::{HeaderMap, StatusCode, header};
 
 use super::{Offering, address, failed, unread};

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use belljar_actions::{Kind, Problem, capped};
 use belljar_api::run as api;
 use belljar_runs::{Larger, NoRetry, RetryError};
+use belljar_sandboxes::{Kind, Problem, capped};
 use http::StatusCode;
 
 use super::create::{budget, over_budget, over_quota, refused as not_created};

@@ -2,11 +2,11 @@
 //! `tell`, `answer` and `cancel`. Each is recorded; the run's worker, in any process, does it next.
 
 use axum::Json;
-use belljar_actions::{Kind, Problem, Tenant, capped};
 use belljar_api::run as api;
+use belljar_domain::OperationCaps;
 use belljar_journal::event::{Breakpoints, BudgetPatch, Request};
-use belljar_model::OperationCaps;
 use belljar_runs::{Runs, SteerError};
+use belljar_sandboxes::{Kind, Problem, Tenant, capped};
 use http::{HeaderMap, StatusCode};
 
 use super::create::{budget, over_budget, over_quota};

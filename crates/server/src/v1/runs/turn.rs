@@ -1,9 +1,9 @@
 //! `GET /v1/runs/{run}/turns/{turn}`
 
 use axum::Json;
-use belljar_actions::{Kind, Problem};
 use belljar_api::turn as api;
 use belljar_runs::TurnError;
+use belljar_sandboxes::{Kind, Problem};
 
 use super::{Offering, address, failed, unread};
 use crate::v1::authenticate::Caller;

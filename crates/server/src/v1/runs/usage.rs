@@ -3,8 +3,8 @@
 use axum::Json;
 use belljar_api::bounds::{DateTime, PageSize};
 use belljar_api::usage as api;
+use belljar_domain::RunId;
 use belljar_journal::{UsageGroup, UsageKey, UsagePage, UsageQuery};
-use belljar_model::RunId;
 use http::StatusCode;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Moment, Problem};
 use belljar_api::sandbox as api;
+use belljar_sandboxes::{Actions, Moment, Problem};
 
 use super::view;
 use crate::v1::authenticate::Caller;

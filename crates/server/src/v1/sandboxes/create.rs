@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, Create, Digest, InvalidDigest, OnTimeout, PauseMode, Problem};
 use belljar_api::sandbox as api;
+use belljar_sandboxes::{Actions, Create, Digest, InvalidDigest, OnTimeout, PauseMode, Problem};
 use http::{HeaderMap, StatusCode};
 
 use super::view;

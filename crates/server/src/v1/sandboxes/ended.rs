@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, LONGEST_PAGE};
 use belljar_api::sandbox as api;
+use belljar_sandboxes::{Actions, LONGEST_PAGE};
 
 use super::date_time;
 use crate::v1::authenticate::Caller;

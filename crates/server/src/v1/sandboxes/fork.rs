@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use belljar_actions::Actions;
 use belljar_api::sandbox as api;
+use belljar_sandboxes::Actions;
 use http::StatusCode;
 
 use super::view;

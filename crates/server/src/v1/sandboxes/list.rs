@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use belljar_actions::{Actions, Filter, LONGEST_PAGE, Moment, Order, PageKeys, Problem};
 use belljar_api::sandbox as api;
+use belljar_sandboxes::{Actions, Filter, LONGEST_PAGE, Moment, Order, PageKeys, Problem};
 
 use super::view;
 use crate::v1::authenticate::Caller;

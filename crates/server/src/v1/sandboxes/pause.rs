@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use belljar_actions::{Actions, PauseMode};
 use belljar_api::sandbox as api;
+use belljar_sandboxes::{Actions, PauseMode};
 
 use super::view;
 use crate::v1::authenticate::Caller;

@@ -1,8 +1,8 @@
 //! `DELETE /v1/webhooks/{webhook}` and `POST /v1/webhooks/{webhook}/…`
 
 use axum::Json;
-use belljar_actions::{Kind, Problem};
 use belljar_api::webhook as api;
+use belljar_sandboxes::{Kind, Problem};
 use belljar_webhooks::{MAX_QUEUE, QueueOutcome};
 use http::StatusCode;
 

@@ -1,8 +1,8 @@
 //! `POST /v1/webhooks`
 
 use axum::Json;
-use belljar_actions::{Kind, Problem};
 use belljar_api::webhook as api;
+use belljar_sandboxes::{Kind, Problem};
 use belljar_webhooks::{CreateError, EventKind};
 use http::StatusCode;
 

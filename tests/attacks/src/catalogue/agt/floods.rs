@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{Changes, Sandbox, WatchKind};
 
 use super::guest::{Hostile, Scenario};

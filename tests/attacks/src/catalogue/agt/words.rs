@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::{EndReason, User};
+use belljar_domain::{EndReason, User};
 use belljar_node::{Command, FileError};
 
 use super::guest::{Hostile, Scenario};

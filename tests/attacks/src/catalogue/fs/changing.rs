@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::EndReason;
-use belljar_model::User;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::User;
+use belljar_domain::limits::MIB;
 use belljar_node::{Command, FileError};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

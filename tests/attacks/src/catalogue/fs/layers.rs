@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use belljar_model::limits::MIB;
-use belljar_model::{Bind, EndReason, Spec, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{Bind, EndReason, Spec, User};
 use belljar_node::{Defence, EntryKind, FileError, Leftovers};
 
 use crate::attack::{Seen, verdict};

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{EndReason, SandboxId};
+use belljar_domain::{EndReason, SandboxId};
 use belljar_node::{Command, Sandbox};
 use tokio::time::timeout;
 

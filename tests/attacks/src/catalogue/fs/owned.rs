@@ -1,7 +1,7 @@
 //! The reach of root with the profile `full`: its own sandbox, and nothing that others see.
 
 use anyhow::ensure;
-use belljar_model::{Owners, Spec, User};
+use belljar_domain::{Owners, Spec, User};
 use belljar_node::{Command, Sandbox};
 
 use crate::attack::{Seen, full};

@@ -1,7 +1,7 @@
 //! Transfers by paths that do not lead where they seem to.
 
 use anyhow::Context as _;
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::Command;
 
 use crate::attack::{Seen, verdict};

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::Bind;
+use belljar_domain::Bind;
 use belljar_node::Command;
 use belljar_objects::{Kept, Shelf};
 
@@ -98,7 +98,7 @@ pub(super) async fn swapped(stage: Stage, bound: Bound) -> anyhow::Result<Seen> 
 
 async fn make_and_read(
     stage: &Stage,
-    spec: &belljar_model::Spec,
+    spec: &belljar_domain::Spec,
     bound: Bound,
     kept: &Kept,
 ) -> anyhow::Result<Seen> {

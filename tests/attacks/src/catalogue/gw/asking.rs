@@ -1,7 +1,7 @@
 //! What requests to operations may say, and what they cost.
 
-use belljar_bus::gateway::{Budget, Grant, PORT};
-use belljar_model::network::{Decision, Policy, Reason, Row, Throttle};
+use belljar_domain::network::{Decision, Policy, Reason, Row, Throttle};
+use belljar_peer_proto::gateway::{Budget, Grant, PORT};
 use belljar_scripted::Script as Lines;
 use serde_json::json;
 

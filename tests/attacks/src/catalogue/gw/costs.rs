@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::network::{Charge, Policy, Row};
+use belljar_domain::network::{Charge, Policy, Row};
 use belljar_scripted::Script as Lines;
 use serde_json::json;
 

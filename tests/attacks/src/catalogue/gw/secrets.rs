@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use belljar_model::User;
-use belljar_model::network::{Policy, Row};
+use belljar_domain::User;
+use belljar_domain::network::{Policy, Row};
 use belljar_node::Command;
 use belljar_scripted::Script as Lines;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Telemetry of a sandbox that says it is another tenant's, or that is too much.
 
-use belljar_model::network::{Decision, Policy, Reason, Row};
+use belljar_domain::network::{Decision, Policy, Reason, Row};
 use serde_json::json;
 
 use super::super::net::{directly, served, works};

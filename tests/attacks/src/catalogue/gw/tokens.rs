@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::network::{Decision, Policy, Reason, Row};
+use belljar_domain::network::{Decision, Policy, Reason, Row};
 use belljar_node::Sandbox;
 use belljar_scripted::Script as Lines;
 use serde_json::json;
@@ -150,7 +150,7 @@ pub(super) async fn another(stage: Stage, control: bool) -> anyhow::Result<Seen>
     refused(&mut findings, &world, &thief, &said, "401 at another's").await;
     let as_if = format!(
         "GET /operations/plain/hello HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\
-         x-belljar-sandbox: {}\r\nx-forwarded-for: 127.0.0.1\r\n\r\n",
+         x-belljar-engine: {}\r\nx-forwarded-for: 127.0.0.1\r\n\r\n",
         home.id()
     );
     let said = one(&stage, &thief, Script::gateway("as if").ask(as_if)).await?;
@@ -158,7 +158,7 @@ pub(super) async fn another(stage: Stage, control: bool) -> anyhow::Result<Seen>
     let said = one(&stage, &home, hello("leaked", &token)).await?;
     refused(&mut findings, &world, &home, &said, "and it is dead at home").await;
     // On the host nothing listens at all: the listener is in the sandbox's network.
-    let on_host = std::net::TcpStream::connect(("127.0.0.1", belljar_bus::gateway::PORT));
+    let on_host = std::net::TcpStream::connect(("127.0.0.1", belljar_peer_proto::gateway::PORT));
     findings.expect(on_host.is_err(), "the host has no such listener", "it has");
     let total = world.web.record().total();
     findings.expect(total == 1, "the upstream was asked once, at home", total);
@@ -219,7 +219,7 @@ pub(super) async fn scope(stage: Stage, control: bool) -> anyhow::Result<Seen> {
     let asked = world.model.record().total() + world.web.record().total();
     findings.expect(asked == 0, "no upstream was asked", asked);
     // What a session has at most is the node's to say.
-    let grant = sandbox.mint(belljar_bus::gateway::Grant {
+    let grant = sandbox.mint(belljar_peer_proto::gateway::Grant {
         operations: vec!["elsewhere".to_owned()],
         agent: None,
         seconds: 60,

@@ -1,6 +1,6 @@
 //! Answers that are an attack themselves.
 
-use belljar_model::network::{Policy, Reason, Row, Throttle};
+use belljar_domain::network::{Policy, Reason, Row, Throttle};
 
 use super::{directly, served, works};
 use crate::attack::Seen;

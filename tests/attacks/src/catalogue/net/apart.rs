@@ -1,9 +1,9 @@
 //! Sessions of the gateway, kept apart: their authorities, their listeners, their connections.
 
 use anyhow::ensure;
-use belljar_bus::gateway::Session;
-use belljar_model::network::{Decision, Policy, Subject};
+use belljar_domain::network::{Decision, Policy, Subject};
 use belljar_node::{Command, Sandbox};
+use belljar_peer_proto::gateway::Session;
 
 use super::carrying::read;
 use super::{served, works};

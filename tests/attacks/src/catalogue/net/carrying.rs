@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use belljar_model::network::{Decision, Policy, Reach, Reason, Rule, Throttle};
+use belljar_domain::network::{Decision, Policy, Reach, Reason, Rule, Throttle};
 use belljar_node::Defence;
 
 use super::{served, works};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use belljar_model::Tier;
-use belljar_model::network::{Policy, Reason};
+use belljar_domain::Tier;
+use belljar_domain::network::{Policy, Reason};
 use belljar_node::{Command, Defence, Leftovers};
 
 use super::{directly, served, works};

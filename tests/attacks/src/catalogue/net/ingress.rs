@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_actions::{Actions, Config, Keys};
 use belljar_node::PoolSize;
+use belljar_sandboxes::{Actions, Config, Keys};
 use belljar_server::{EngineGone, Listener, Server, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Other names inside an allowed tunnel.
 
-use belljar_model::network::{Decision, Reason, Row};
+use belljar_domain::network::{Decision, Reason, Row};
 
 use super::tunnels::{greeting, names};
 use super::{served, works};

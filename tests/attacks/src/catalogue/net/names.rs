@@ -1,6 +1,6 @@
 //! Names: who is asked for, and what they lead to.
 
-use belljar_model::network::{HostPattern, Policy, Reach, Reason, Rule};
+use belljar_domain::network::{HostPattern, Policy, Reach, Reason, Rule};
 use belljar_scripted::Reply;
 
 use super::{served, works};

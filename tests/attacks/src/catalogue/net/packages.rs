@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::ensure;
-use belljar_model::network::{IndexKind, PackageIndex, Policy, Reason};
+use belljar_domain::network::{IndexKind, PackageIndex, Policy, Reason};
 use belljar_node::Sandbox;
 use belljar_scripted::{Gullible, digest};
 

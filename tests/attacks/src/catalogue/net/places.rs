@@ -1,6 +1,6 @@
 //! Places that no policy allows: metadata, the host, its services.
 
-use belljar_model::network::{Policy, Reach, Reason, Rule};
+use belljar_domain::network::{Policy, Reach, Reason, Rule};
 use belljar_scripted::{Hostile, Security};
 
 use super::{served, works};

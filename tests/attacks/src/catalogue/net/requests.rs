@@ -1,6 +1,6 @@
 //! Requests: one in, one out, each judged by itself.
 
-use belljar_model::network::{Policy, Reach, Reason, Rule, Throttle};
+use belljar_domain::network::{Policy, Reach, Reason, Rule, Throttle};
 
 use super::{directly, served, works};
 use crate::attack::Seen;
@@ -212,7 +212,7 @@ pub(super) async fn smuggling(stage: Stage, control: bool) -> anyhow::Result<See
 pub(super) async fn forged(stage: Stage, control: bool) -> anyhow::Result<Seen> {
     let world = World::start().await?;
     let forged = [
-        "x-belljar-sandbox: sb-another",
+        "x-belljar-engine: sb-another",
         "x-belljar-tenant: another",
         "forwarded: for=10.0.0.1;by=belljar",
         "x-forwarded-for: 10.0.0.1",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use belljar_model::network::{Miss, Policy, Reach, Reason, Tape};
+use belljar_domain::network::{Miss, Policy, Reach, Reason, Tape};
 use belljar_node::Sandbox;
 
 use super::{served, works};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::network::{Decision, Kind, Policy, Reason, Row};
+use belljar_domain::network::{Decision, Kind, Policy, Reason, Row};
 
 use super::{directly, served, works};
 use crate::attack::Seen;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::User;
+use belljar_domain::User;
 use belljar_node::{Command, PtySize, Sandbox};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Bind, Runtime, Tier, User};
+use belljar_domain::{Bind, Runtime, Tier, User};
 use belljar_node::Command;
 use belljar_testkit::Processes;
 

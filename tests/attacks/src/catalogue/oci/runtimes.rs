@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::{Runtime, SandboxId, Tier};
-use belljar_sandbox::{Backend as _, Config, Engine, Runtimes, StartError, Weakened};
+use belljar_domain::{Runtime, SandboxId, Tier};
+use belljar_engine::{Backend as _, Config, Engine, Runtimes, StartError, Weakened};
 use belljar_testkit::groups_of_sandbox;
 use serde_json::Value;
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use belljar_model::EndReason;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::limits::MIB;
 use belljar_node::{Command, Event};
 
 use super::twins::has_fixed_fields;

@@ -1,7 +1,7 @@
 //! Output that is also written to a file: both must be the same, byte by byte.
 
 use anyhow::ensure;
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{Capture, Command};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::ensure;
-use belljar_model::{EndReason, User};
+use belljar_domain::{EndReason, User};
 use belljar_node::{Call, Command, Event, Sandbox};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

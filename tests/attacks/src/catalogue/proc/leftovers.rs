@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{Command, Defence, Leftovers};
 
 use crate::attack::{Seen, verdict};

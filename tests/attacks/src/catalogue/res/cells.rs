@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_model::limits::MIB;
-use belljar_model::{EndReason, Spec};
+use belljar_domain::limits::MIB;
+use belljar_domain::{EndReason, Spec};
 use belljar_node::Command;
 
 use crate::attack::Seen;

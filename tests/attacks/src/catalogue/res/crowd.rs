@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use belljar_model::EndReason;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::limits::MIB;
 use belljar_node::Sandbox;
 use tokio::task::JoinSet;
 

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use belljar_model::limits::MIB;
-use belljar_model::{EndReason, User};
+use belljar_domain::limits::MIB;
+use belljar_domain::{EndReason, User};
 use belljar_node::{Command, FileError};
 
 use crate::attack::{Seen, verdict};

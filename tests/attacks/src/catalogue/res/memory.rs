@@ -1,7 +1,7 @@
 //! Memory of every kind.
 
-use belljar_model::EndReason;
-use belljar_model::limits::MIB;
+use belljar_domain::EndReason;
+use belljar_domain::limits::MIB;
 use belljar_node::Command;
 
 use super::by_memory;

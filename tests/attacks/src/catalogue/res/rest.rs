@@ -1,7 +1,7 @@
 //! Everything else that is counted: objects, descriptors, log lines,
 //! connections.
 
-use belljar_model::EndReason;
+use belljar_domain::EndReason;
 use belljar_node::{Command, Sandbox};
 use tokio::task::JoinSet;
 

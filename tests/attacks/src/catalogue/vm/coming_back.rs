@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::network::Policy;
-use belljar_model::{Spec, User};
+use belljar_domain::network::Policy;
+use belljar_domain::{Spec, User};
 use belljar_node::Command;
 use serde_json::Value;
 

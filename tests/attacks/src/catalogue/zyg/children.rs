@@ -5,8 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::Spec;
-use belljar_model::limits::MIB;
+use belljar_domain::Spec;
+use belljar_domain::limits::MIB;
 use belljar_node::{Command, Context, Leftovers, Origin, Weakened};
 
 use crate::attack::{Seen, verdict};

@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{EndReason, Spec};
+use belljar_domain::{EndReason, Spec};
 use belljar_node::Origin;
 
 use crate::attack::{Seen, verdict};

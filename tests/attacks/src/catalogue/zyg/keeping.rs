@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{EndReason, Spec};
+use belljar_domain::{EndReason, Spec};
 use belljar_node::Defence::NetNamespace;
 use belljar_node::{MOST_FORKS, NodeError, Origin, WarmError};
 use tokio::task::JoinSet;

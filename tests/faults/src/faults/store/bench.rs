@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::{SandboxId, Tier};
+use belljar_domain::{SandboxId, Tier};
 use belljar_store::{
     NewSandbox, Quota, Registered, Registration, Requested, SandboxRow, Store, StoreError,
 };

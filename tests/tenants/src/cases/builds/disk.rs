@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::ensure;
-use belljar_actions::{BuildDisks, Config};
+use belljar_sandboxes::{BuildDisks, Config};
 use belljar_template::measure::Amount;
 use serde_json::json;
 use tokio::sync::oneshot::{self, error::TryRecvError};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use axum::body::Body;
-use belljar_bus::enrolment::{ENROL, RENEW};
-use belljar_bus::member::{REGISTER, SYNC};
+use belljar_domain::SandboxId;
 use belljar_listen::{Doors, Settings};
-use belljar_model::SandboxId;
+use belljar_peer_proto::enrolment::{ENROL, RENEW};
+use belljar_peer_proto::member::{REGISTER, SYNC};
 use belljar_server::Cluster;
 use belljar_testkit::ensure_in_time;
 use http::{Request, Response};

@@ -3,11 +3,11 @@
 //! Requirements: G5, P3
 
 use anyhow::ensure;
-use belljar_bus::member::{AskBudget, BUDGETS};
-use belljar_model::budget::{
+use belljar_domain::budget::{
     AskSlice, BudgetAmount, BudgetAnswer, BudgetKey, BudgetLimit, BudgetRequest,
 };
-use belljar_model::{BudgetOwner, KnownBudgets, NodeNumber};
+use belljar_domain::{BudgetOwner, KnownBudgets, NodeNumber};
+use belljar_peer_proto::member::{AskBudget, BUDGETS};
 
 use super::stolen::Thief;
 use crate::platform::{Options, Platform};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_bus::behalf::{Behalf, HEADER};
 use belljar_identity::{Authority, PlatformClock};
+use belljar_peer_proto::behalf::{Behalf, HEADER};
 use serde_json::json;
 
 use super::{next, sign_with};

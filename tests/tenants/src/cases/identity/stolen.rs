@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_bus::behalf::HEADER;
-use belljar_bus::enrolment::{ENROL, RENEW, Trust};
-use belljar_bus::member::{Gone, Load, REGISTER, Register, Registered, STORED, SYNC, Sync, Synced};
+use belljar_domain::{EndReason, NodeNumber, SandboxId};
 use belljar_identity::{NodeIdentity, Peer};
 use belljar_listen::{Doors, Settings};
-use belljar_model::{EndReason, NodeNumber, SandboxId};
+use belljar_peer_proto::behalf::HEADER;
+use belljar_peer_proto::enrolment::{ENROL, RENEW, Trust};
+use belljar_peer_proto::member::{
+    Gone, Load, REGISTER, Register, Registered, STORED, SYNC, Sync, Synced,
+};
 use belljar_server::{Cluster, Listener};
 use belljar_store::{NewSandbox, SandboxState};
 use belljar_testkit::ensure_in_time;

@@ -13,12 +13,12 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use belljar_bus::gateway::{
+use belljar_domain::SandboxId;
+use belljar_domain::network::{Decision, Kind, Policy, Row, Subject, Throttle};
+use belljar_engine::packet;
+use belljar_peer_proto::gateway::{
     Budget, FromGateway, Grant, LONGEST, PROCESS, Session, ToGateway, decode, encode,
 };
-use belljar_model::SandboxId;
-use belljar_model::network::{Decision, Kind, Policy, Row, Subject, Throttle};
-use belljar_sandbox::packet;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::exchange::{INPUT, MODEL, OUTPUT};

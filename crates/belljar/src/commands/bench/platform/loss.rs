@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_model::SandboxId;
+use belljar_domain::SandboxId;
 use serde::Serialize;
 use tokio::task::JoinSet;
 

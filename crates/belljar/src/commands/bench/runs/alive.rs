@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use belljar_domain::SandboxId;
 use belljar_journal::{Journal, State};
-use belljar_model::SandboxId;
 use belljar_store::{Activity, Runs};
 use serde::Serialize;
 use tokio::task::JoinHandle;

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use belljar_model::OperationCap;
+use belljar_domain::OperationCap;
 use belljar_store::{NodeState, Quota, Scope, Store};
 use tempfile::TempDir;
 

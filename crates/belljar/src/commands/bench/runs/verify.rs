@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use belljar_domain::SandboxId;
 use belljar_journal::event::{Body, Event, Finished, Outcome};
 use belljar_journal::{Address, Journal, read_all};
-use belljar_model::SandboxId;
 use serde::Serialize;
 
 use super::load::CreatedRun;
@@ -232,9 +232,9 @@ fn leases(events: &[Event]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::{EndReason, Generation, Sequence};
     use belljar_journal::event::{CallRef, ErrorCategory, LlmResponded, ToolFinished};
     use belljar_journal::event::{LeaseTaken, SandboxAttached, Tokens, Used};
-    use belljar_model::{EndReason, Generation, Sequence};
     use time::OffsetDateTime;
 
     use super::*;
@@ -293,7 +293,7 @@ mod tests {
 
     fn call(turn: u32, shown: &str) -> Body {
         let call = CallRef { turn, id: format!("c{turn}") };
-        let run = belljar_model::RunId::from_bits([1; 16]);
+        let run = belljar_domain::RunId::from_bits([1; 16]);
         ToolFinished {
             exec: Some(call.exec(&run, 1)),
             call,

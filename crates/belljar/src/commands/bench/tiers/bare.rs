@@ -8,7 +8,7 @@ mod shell;
 use std::fmt;
 use std::path::Path;
 
-use belljar_model::{Runtime, Tier};
+use belljar_domain::{Runtime, Tier};
 use belljar_template::Template;
 
 use self::oci::Bundles;

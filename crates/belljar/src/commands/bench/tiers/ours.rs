@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::{Spec, Tier, User};
+use belljar_domain::{Spec, Tier, User};
 use belljar_node::{
     CellEvent, Command, Context, ContextOptions, Event, Language, Node, Running, Sandbox,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use belljar_model::units::format_size;
+use belljar_domain::units::format_size;
 use serde::Serialize;
 
 use super::{Entrant, work};

@@ -131,11 +131,11 @@ fn passed(from: OffsetDateTime, to: OffsetDateTime) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use belljar_domain::{EndReason, RunId, SandboxId, Sequence};
     use belljar_journal::event::{
         CallRef, LlmRequested, LlmResponded, SandboxAttached, StageMessage, Tokens, ToolFinished,
         Used,
     };
-    use belljar_model::{EndReason, RunId, SandboxId, Sequence};
     use belljar_objects::Digest;
     use serde_json::json;
 

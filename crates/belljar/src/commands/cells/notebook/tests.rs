@@ -1,4 +1,4 @@
-use belljar_model::{EndReason, Usage};
+use belljar_domain::{EndReason, Usage};
 use belljar_node::{CellEnd, CellError};
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use belljar_model::{Bind, User};
+use belljar_domain::{Bind, User};
 use belljar_node::{Defence, Sandbox};
 
 use super::{

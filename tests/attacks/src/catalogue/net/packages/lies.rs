@@ -2,7 +2,7 @@
 //! the truth when the next one does.
 
 use anyhow::ensure;
-use belljar_model::network::{Decision, Reason};
+use belljar_domain::network::{Decision, Reason};
 
 use super::{
     Cache, EVIL, FILES, INDEX, LARGE, PAGE, believed, expect_honest, install, kept, packages, path,
@@ -99,7 +99,7 @@ pub(in super::super) async fn lies(stage: Stage, control: bool) -> anyhow::Resul
         let came = said.has(&text) || said.total > LARGE as u64;
         findings.expect(!came, "a wrong file does not end well", said.brief());
     }
-    let is_bad = |row: &belljar_model::network::Row| {
+    let is_bad = |row: &belljar_domain::network::Row| {
         row.decision == Decision::Failed && row.reason == Reason::BadAnswer
     };
     let bad = world.count(&sandbox, 6, is_bad).await;

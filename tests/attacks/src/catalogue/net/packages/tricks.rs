@@ -3,7 +3,7 @@
 //! had a hand in.
 
 use anyhow::ensure;
-use belljar_model::network::{Policy, Reach};
+use belljar_domain::network::{Policy, Reach};
 use belljar_scripted::digest;
 
 use super::{

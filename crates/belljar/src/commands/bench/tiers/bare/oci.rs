@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::Runtime;
+use belljar_domain::Runtime;
 use belljar_template::Template;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use belljar_model::RootFs;
+use belljar_domain::RootFs;
 
 pub(super) struct Shell {
     child: Child,
