@@ -4,6 +4,7 @@ import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 export type Approval = Schemas["Approval"];
+export type ApprovalToolCall = Schemas["ApprovalToolCall"];
 export type Connection = Schemas["Connection"];
 export type CreateRun = Schemas["CreateRun"];
 export type Ended = Schemas["Ended"];

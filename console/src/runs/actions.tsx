@@ -88,7 +88,7 @@ function Verbs({ run, onChange, show }: Props & { show: (shown: Shown) => void }
       setError(cause);
     }
   };
-  const isHeld = run.state === "paused" && !run.question_asked;
+  const isHeld = run.state === "paused" && !run.question_asked && !run.approval_asked;
   return (
     <>
       {isHeld ? <button onClick={act("resume")}>Resume</button> : <button onClick={act("pause")} disabled={run.state === "paused" || run.asked.includes("pause")}>Pause</button>}

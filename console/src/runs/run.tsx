@@ -10,6 +10,7 @@ import { Link, useLocation } from "../router";
 import { Facts, Loading, Meter, Problem, StateOf, Title, useNow } from "../ui/basics";
 import { Download, save } from "../ui/file";
 import { Markdown } from "../ui/markdown";
+import { WaitingCall } from "../approvals/waiting";
 import { Actions, Question } from "./actions";
 import { useTranscript } from "./follow";
 import type { Followed } from "./follow";
@@ -199,6 +200,7 @@ export default function RunPage({ id }: { id: string }) {
           {transcript.turns.length === 0 && !run.end && <p className="loading" role="status">{run.state === "waiting" ? "Waiting for a worker…" : "Waiting for the first turn…"}</p>}
           <Turns run={id} transcript={transcript} version={version} target={Number(/^turn-(\d+)$/.exec(hash)?.[1]) || undefined} />
           <Question run={run} onChange={() => void refetch()} />
+          {run.approval_asked && !run.end && <WaitingCall id={run.approval_asked} />}
           <End run={run} transcript={transcript} />
         </div>
         <Panel run={run} transcript={transcript} />

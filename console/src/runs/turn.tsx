@@ -9,7 +9,8 @@ import { Link } from "../router";
 import { Problem, State, StateOf } from "../ui/basics";
 import { Code, Output } from "../ui/code";
 import { Download, Preview } from "../ui/file";
-import { Markdown } from "../ui/markdown";
+import { Arguments } from "./arguments";
+import type { Input } from "./arguments";
 import type { Artifact, CallView, Note, TurnView } from "./transcript";
 
 export const runFile = (run: string, artifact: Artifact) => ({
@@ -39,17 +40,6 @@ export function Notes({ notes }: { notes: Note[] }) {
       <span className="muted"> · {clock(note.at)}</span>
     </div>
   ));
-}
-
-/** The code of a call, or its arguments. */
-function Input({ call }: { call: CallView }) {
-  const { code, command, question, answer, path, content } = call.input as Record<string, string | undefined>;
-  if (code !== undefined) return <Code joined code={code} language="python" name="Code" />;
-  if (command !== undefined) return <Code joined code={command} language="shell" name="Command" />;
-  if (question !== undefined) return <p className="said">{question}</p>;
-  if (answer !== undefined) return <div className="said"><Markdown text={answer} /></div>;
-  if (content !== undefined) return <Code joined code={content} language={path?.endsWith(".py") ? "python" : ""} name={`Content of ${path}`} />;
-  return <Code joined code={JSON.stringify(call.input, null, 2)} language="json" name="Arguments" />;
 }
 
 /** The whole output, of which the model saw a part. */
@@ -102,7 +92,7 @@ function Call({ run, turn, call }: { run: string; turn: number; call: CallView }
           </span>
         )}
       </header>
-      <Input call={call} />
+      <Arguments input={call.input as Input} />
       {call.end && !isAnswer && <Output text={call.end.shown || "(no output)"} name="Output, as the model saw it" />}
       {call.end && !isAnswer && <WholeOutput run={run} turn={turn} call={call} />}
       {call.guards.map((guard) => <div key={guard} className="notice warn">{guard}</div>)}
