@@ -6,7 +6,8 @@
 mod messages;
 mod sealed;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belljar_webhooks::{
@@ -28,11 +29,13 @@ pub struct WebhookRows {
     store: Store,
     /// Seals the secrets. None: they are stored as they are.
     seal: Option<Arc<dyn SecretSeal>>,
+    /// Webhooks whose secrets the seal does not open, as was logged.
+    closed: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Store {
     pub fn webhooks(&self) -> WebhookRows {
-        WebhookRows { store: self.clone(), seal: None }
+        WebhookRows { store: self.clone(), seal: None, closed: Arc::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Messages to webhooks: queued, claimed, settled, forgotten.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use belljar_webhooks::{
@@ -45,14 +46,14 @@ fn record(row: &PgRow) -> Result<DeliveryRecord, StoreError> {
 }
 
 /// None: the secret is sealed with a key that is not here. Another replica may have it.
-fn claimed(row: &PgRow, seal: Option<&dyn SecretSeal>) -> Result<Option<Claimed>, StoreError> {
-    let webhook: String = row.try_get("webhook")?;
-    let Some(secret) = opened(seal, &webhook, row.try_get("secret")?) else {
-        tracing::error!(webhook, "the control key does not open the secret of a webhook");
-        return Ok(None);
-    };
+fn claimed(
+    row: &PgRow,
+    webhook: &str,
+    seal: Option<&dyn SecretSeal>,
+) -> Result<Option<Claimed>, StoreError> {
+    let Some(secret) = opened(seal, webhook, row.try_get("secret")?) else { return Ok(None) };
     let previous: Option<Vec<u8>> = row.try_get("previous")?;
-    let previous = previous.and_then(|previous| opened(seal, &webhook, previous));
+    let previous = previous.and_then(|previous| opened(seal, webhook, previous));
     Ok(Some(Claimed {
         number: read::number(row, "number")?,
         attempt: read::count(row, "attempts")?,
@@ -170,9 +171,55 @@ impl WebhookRows {
         .fetch_all(&self.store.pool)
         .await
         .map_err(of)?;
-        let seal = self.seal.as_deref();
-        let all = rows.iter().map(|row| claimed(row, seal)).collect::<Result<Vec<_>, _>>()?;
-        Ok(all.into_iter().flatten().collect())
+        let (mut all, mut numbers, mut attempts) = (Vec::new(), Vec::new(), Vec::new());
+        for row in &rows {
+            let webhook: String = row.try_get("webhook")?;
+            let claimed = claimed(row, &webhook, self.seal.as_deref())?;
+            self.note_secret(&webhook, claimed.is_some());
+            match claimed {
+                Some(claimed) => all.push(claimed),
+                None => {
+                    numbers.push(row.try_get::<i64, _>("number")?);
+                    attempts.push(row.try_get::<i32, _>("attempts")?);
+                }
+            }
+        }
+        // The others are claimed: they are sent whatever comes of these.
+        if let Err(error) = self.give_back(&numbers, &attempts).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot give back attempts of messages to webhooks");
+        }
+        Ok(all)
+    }
+
+    /// Gives back attempts of messages that were claimed and cannot be signed here. Their time
+    /// stays: another replica looks at them then, and this one does not look at them at once.
+    async fn give_back(&self, numbers: &[i64], attempts: &[i32]) -> Result<(), StoreError> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        sqlx::query(
+            "update webhook_delivery m set attempts = m.attempts - 1
+             from unnest($1::bigint[], $2::integer[]) as claim (number, attempts)
+             where m.number = claim.number and m.attempts = claim.attempts
+               and m.state = 'waiting'",
+        )
+        .bind(numbers)
+        .bind(attempts)
+        .execute(&self.store.pool)
+        .await
+        .map_err(of)?;
+        Ok(())
+    }
+
+    /// Logs once for each webhook that its secret cannot be opened, until it can.
+    fn note_secret(&self, webhook: &str, is_open: bool) {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_open {
+            closed.remove(webhook);
+        } else if closed.insert(webhook.to_owned()) {
+            tracing::error!(webhook, "the control key does not open the secret of a webhook");
+        }
     }
 
     pub(super) async fn record(

@@ -430,3 +430,34 @@ async fn secrets_are_sealed_and_old_ones_are_sealed_later() {
     let expected = vec![vec![rotated, old.secret.clone()], vec![third, new_one.secret.clone()]];
     assert_eq!(secrets(vec![9], "msg_d").await, expected);
 }
+
+/// A replica with another key looks at a message and cannot sign it: that is no attempt to send it.
+#[tokio::test]
+async fn a_secret_that_is_not_opened_costs_no_attempt() {
+    let store = store().await;
+    let hook = new("ann", 1, &SANDBOXES);
+    let right = store.webhooks().sealed_by(Arc::new(Keys(vec![7])));
+    let wrong = store.webhooks().sealed_by(Arc::new(Keys(vec![9])));
+    right.add(&hook).await.unwrap().unwrap();
+    right.queue("ann", &hook.id, &test_message("msg_a")).await.unwrap();
+    for _ in 0..20 {
+        assert!(wrong.claim(64, &[], Duration::ZERO).await.unwrap().is_empty());
+    }
+    let known = right.deliveries("ann", &hook.id, 9).await.unwrap().unwrap();
+    assert_eq!((known[0].state, known[0].attempts), (DeliveryState::Waiting, 0));
+    // It waits as long as a claimed one: the replica does not look at it all the time.
+    assert!(wrong.claim(64, &[], Duration::from_secs(2)).await.unwrap().is_empty());
+    assert!(right.claim(64, &[], LEASE).await.unwrap().is_empty());
+    let mut claimed = Vec::new();
+    for _ in 0..100 {
+        claimed = right.claim(64, &[], LEASE).await.unwrap();
+        if !claimed.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!((claimed.len(), claimed[0].attempt), (1, 1));
+    right.settle(&claimed[0], &Outcome::Delivered { status: 200 }).await.unwrap();
+    let known = right.deliveries("ann", &hook.id, 9).await.unwrap().unwrap();
+    assert_eq!((known[0].state, known[0].attempts), (DeliveryState::Delivered, 1));
+}
