@@ -2,6 +2,8 @@
 -- replica that kept an answer on its disk puts it here, where the run's next worker finds it: see
 -- docs/design/0053-kept-answers.md.
 
+set local lock_timeout = '60s';
+
 create table run_answer (
     run_id text not null references run on delete cascade,
     -- The number of the request's event.
