@@ -220,10 +220,15 @@ impl Rooms {
         }
     }
 
-    /// Deletes all checkpoints of a run, also one that no event names. `kept` is the one that an
-    /// event does name.
-    pub(crate) async fn forget_checkpoints(&self, run: &Address, kept: Option<&str>) {
-        let mut all: BTreeSet<String> = kept.map(str::to_owned).into_iter().collect();
+    /// Deletes all checkpoints of a run but the current one, also those that no event names.
+    /// `known` is one that an event does name.
+    pub(crate) async fn forget_checkpoints(
+        &self,
+        run: &Address,
+        known: Option<&str>,
+        current: Option<&str>,
+    ) {
+        let mut all: BTreeSet<String> = known.map(str::to_owned).into_iter().collect();
         match self.checkpoints_of(run).await {
             Ok(found) => all = found,
             Err(error) => {
@@ -231,7 +236,7 @@ impl Rooms {
                 tracing::warn!(error, run.id = %run.run, "checkpoints of a run not listed");
             }
         }
-        for checkpoint in &all {
+        for checkpoint in all.iter().filter(|it| Some(it.as_str()) != current) {
             if let Err(error) = self.client.delete_checkpoint(checkpoint).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, checkpoint, "checkpoint not deleted");

@@ -42,8 +42,6 @@ impl Work<'_> {
         }
         self.keep_program().await?;
         self.record().await?;
-        // Before the last event: nothing works on a run that is over, and checkpoints have no end.
-        self.drop_checkpoints().await;
         // All of it is one batch, and is written only if nothing has come in between.
         self.catch_up().await?;
         let Closing { outcome, error, message, .. } = closing;
@@ -56,6 +54,8 @@ impl Work<'_> {
             let _ = self.worker.rooms.at(id, self.lease.generation).end().await;
         }
         if self.pipeline().is_some() && seen.is_ok() && self.story.view.finished.is_some() {
+            // Not before the last event: the run goes on if a request comes in between.
+            self.drop_checkpoints(None).await;
             self.worker.rooms.end_all(&self.lease.address, self.lease.generation).await;
         }
         seen

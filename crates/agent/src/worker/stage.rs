@@ -206,23 +206,29 @@ impl Work<'_> {
             let reason = "the sandbox was lost".to_owned();
             return self.append(NewEvent::new(SnapshotRefused { after, reason })).await.map(drop);
         };
-        self.drop_checkpoints().await;
         let sandbox = self.worker.rooms.at(&id, self.lease.generation);
-        let mut reason = String::new();
+        let (mut current, mut reason) = (None, String::new());
         // A microVM's disk cannot be read from outside: it is kept with its memory.
         for keep in [Keep::Files, Keep::Memory] {
             let name = room::checkpoint_name(&self.lease.address).try_into().ok();
             match sandbox.checkpoint(&CreateCheckpoint { name, keep }).await {
                 Ok(taken) => {
-                    let taken = SnapshotTaken { snapshot: taken.id, after };
-                    return self.append(NewEvent::new(taken).waiting()).await.map(drop);
+                    current = Some(taken.id);
+                    break;
                 }
                 Err(error) if is_stale(&error) => return Err(WorkError::Fenced),
                 Err(error) => reason = chain(&error),
             }
         }
-        let refused = SnapshotRefused { after, reason };
-        self.append(NewEvent::new(refused).waiting()).await.map(drop)
+        let event = match current.clone() {
+            Some(snapshot) => NewEvent::new(SnapshotTaken { snapshot, after }),
+            None => NewEvent::new(SnapshotRefused { after, reason }),
+        };
+        self.append(event.waiting()).await?;
+        // A worker that lost its lease does not come further: it deletes no checkpoint of the next.
+        self.flush().await?;
+        self.drop_checkpoints(current.as_deref()).await;
+        Ok(())
     }
 
     /// Makes the attempt's sandbox from the checkpoint after the installation.
@@ -266,12 +272,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Deletes the checkpoints of a pipeline run, also one whose worker was killed before it wrote
-    /// the event.
-    pub(super) async fn drop_checkpoints(&self) {
+    /// Deletes the checkpoints of a pipeline run but the current one, also one whose worker was
+    /// killed before it wrote the event.
+    pub(super) async fn drop_checkpoints(&self, current: Option<&str>) {
         if let Some(pipeline) = self.pipeline() {
-            let kept = pipeline.kept_checkpoint();
-            self.worker.rooms.forget_checkpoints(&self.lease.address, kept).await;
+            let (run, known) = (&self.lease.address, pipeline.kept_checkpoint());
+            self.worker.rooms.forget_checkpoints(run, known, current).await;
         }
     }
 }

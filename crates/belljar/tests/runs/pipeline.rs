@@ -2,22 +2,28 @@
 //!
 //! Requirements: A10, A13
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
-use belljar_agent::Texts;
+use belljar_agent::{Left, Texts};
 use belljar_api::checkpoint::ListCheckpoints;
 use belljar_api::sandbox::ListSandboxes;
-use belljar_journal::event::{Body, Brief, Event, RunCreated, Wish};
-use belljar_journal::{Address, Directory, essence, read_all};
+use belljar_journal::event::{
+    Body, Brief, ControlRequested, Event, Outcome, Request, RunCreated, Wish,
+};
+use belljar_journal::{Address, Directory, Journal, NewEvent, essence, read_all};
 use belljar_pipeline::AgentKind;
 use belljar_scripted::{Model, Options, Script};
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::ask::{belljar, newest};
 use crate::crash::WORKER;
+use crate::hooked::{Hook, Hooked};
 use crate::world::{self, TEMPLATE, World, finished, turns};
 
 const STATISTICS: &str =
@@ -238,6 +244,59 @@ pub(crate) async fn a_pipeline_survives_a_kill_at_every_event(world: &World) {
     println!("  killed {done} times over {own} events");
 }
 
+/// Cancels a run just before its last event is written, and counts its checkpoints each time.
+#[derive(Debug)]
+struct LateCancel {
+    server: SocketAddr,
+    checkpoints: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Hook for LateCancel {
+    fn before<'a>(
+        &'a self,
+        journal: &'a Directory,
+        run: &'a Address,
+        event: &'a NewEvent,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if !matches!(event.body, Body::Finished(_)) {
+                return;
+            }
+            let count = checkpoints(self.server, run).await.len();
+            let is_first = {
+                let mut counts = self.checkpoints.lock().unwrap();
+                counts.push(count);
+                counts.len() == 1
+            };
+            if is_first {
+                let request = ControlRequested { request: Request::Cancel, by: "test".into() };
+                journal.request(run, request, None).await.unwrap();
+            }
+        })
+    }
+}
+
+/// A request that comes just before the last event makes the run go on: it still has its
+/// checkpoint then.
+pub(crate) async fn a_pipeline_has_its_checkpoint_until_its_last_event(world: &World) {
+    let install = json!({ "install_command": "printf i >> installed" });
+    let script = Script::parse(&script(&[artifact("print(42)", &install)])).unwrap();
+    let model = Model::start(Options { script, ..Options::default() }).await.unwrap();
+    let directory = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let (server, shelf) = (world.served.address, directory.path().join("shelf"));
+    let counts = Arc::new(Mutex::new(Vec::new()));
+    let hook = LateCancel { server, checkpoints: counts.clone() };
+    let inner = Directory::open(directory.path()).unwrap();
+    let journal: Arc<dyn Journal> = Arc::new(Hooked { inner, hook });
+    let address = world::begin(&*journal, created()).await;
+    let worker = world::worker(journal.clone(), server, model.address(), &shelf);
+    assert_eq!(worker.work(&address).await.unwrap(), Left::Finished);
+    let events = read_all(&*journal, &address).await.unwrap();
+    assert_eq!(finished(&events).outcome, Outcome::Cancelled, "{events:?}");
+    assert_eq!(*counts.lock().unwrap(), [1, 1]);
+    assert_eq!(checkpoints(server, &address).await, [] as [String; 0]);
+}
+
 fn created() -> RunCreated {
     let wish: Wish = serde_json::from_value(json!({ "template": TEMPLATE })).unwrap();
     let brief = Brief { agent: AgentKind::Pipeline, ..Brief::default() };
@@ -277,11 +336,17 @@ async fn played(world: &World, model: &Model, number: u32, when: &str) -> Vec<Ev
         assert!(first.success(), "{first}");
     }
     assert_eq!(sandboxes(world, &address).await, [] as [String; 0], "event {number} {when}");
-    let query =
-        ListCheckpoints { name: Some(format!("run-{}", address.run)), ..Default::default() };
-    let left = world::client(world.served.address).checkpoints(&query).await.unwrap();
-    assert!(left.items.is_empty(), "event {number} {when}: {left:?}");
+    let left = checkpoints(world.served.address, &address).await;
+    assert_eq!(left, [] as [String; 0], "event {number} {when}");
     read_all(&journal, &address).await.unwrap()
+}
+
+/// The ids of a run's checkpoints that there are now.
+async fn checkpoints(server: SocketAddr, run: &Address) -> Vec<String> {
+    let name = Some(format!("run-{}", run.run));
+    let query = ListCheckpoints { name, ..ListCheckpoints::default() };
+    let page = world::client(server).checkpoints(&query).await.unwrap();
+    page.items.into_iter().map(|checkpoint| checkpoint.id).collect()
 }
 
 /// The ids of a run's sandboxes that there are now.

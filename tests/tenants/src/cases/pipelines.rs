@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::PLENTY;
 use super::authorization::EVERYTHING;
@@ -13,7 +13,7 @@ use crate::models::Scripted;
 use crate::platform::{Options, Platform};
 use crate::world::{Setup, World};
 
-/// The end of a run's sandboxes follows its last event.
+/// The end of a run's sandboxes and checkpoints follows its last event.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The first program has a syntax error, the second one none. With `hopeless` in the plan, nothing
@@ -122,26 +122,25 @@ async fn asked(a: &Client) -> anyhow::Result<(String, String)> {
     Ok((id, text))
 }
 
-/// Waits until a run that is over has no sandbox any more; it has no checkpoint from its end on.
+/// Waits until a run that is over has no sandbox and no checkpoint any more.
 async fn left_nothing(a: &Client, id: &str) -> anyhow::Result<()> {
-    let of_run = |value: &Value| -> Vec<Value> {
-        let items = value["items"].as_array().into_iter().flatten();
-        items.filter(|it| it["metadata"]["run"] == id).cloned().collect()
-    };
     let begin = Instant::now();
     loop {
         let list = a.get("/v1/sandboxes").await?.expect(200)?.value()?;
-        let left = of_run(&list);
-        if left.is_empty() {
-            break;
+        let items = list["items"].as_array().into_iter().flatten();
+        let sandboxes = items.filter(|it| it["metadata"]["run"] == id).count();
+        let path = format!("/v1/checkpoints?name=run-{id}");
+        let list = a.get(&path).await?.expect(200)?.value()?;
+        let checkpoints = list["items"].as_array().context("no list of checkpoints")?.len();
+        if (sandboxes, checkpoints) == (0, 0) {
+            return Ok(());
         }
-        ensure!(begin.elapsed() < LIMIT, "sandboxes of a run that is over: {left:?}");
+        ensure!(
+            begin.elapsed() < LIMIT,
+            "{sandboxes} sandboxes and {checkpoints} checkpoints of a run that is over"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let path = format!("/v1/checkpoints?name=run-{id}");
-    let list = a.get(&path).await?.expect(200)?.value()?;
-    ensure!(list["items"].as_array().is_some_and(Vec::is_empty), "checkpoints are left: {list}");
-    Ok(())
 }
 
 /// Follows a run up to an event of this kind.
