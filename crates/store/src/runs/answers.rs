@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use belljar_domain::{RunId, Sequence};
 use belljar_journal::{Address, AnswerFolder, Failure, ReadError};
+use futures_util::{StreamExt as _, stream};
 use tokio::time::Instant;
 
 use super::{Runs, failed};
@@ -22,6 +23,10 @@ use crate::read;
 const SHARE_AFTER: Duration = Duration::from_secs(2);
 /// Time between two looks at the folder.
 const SHARE_INTERVAL: Duration = Duration::from_millis(500);
+/// Longest time that one answer takes to share. It is tried again at the next look.
+const SHARE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Answers that are shared at the same time: few of the connections of the store.
+const SHARED_AT_ONCE: usize = 4;
 /// A worker that takes a run over waits so long for an answer that another replica may share.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 /// Time between two removals of shared answers that are not needed any more.
@@ -57,7 +62,7 @@ impl Runs {
             tokio::time::sleep(SHARE_INTERVAL).await;
             if let Err(error) = self.share_waiting(folder).await {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "cannot share kept answers of models");
+                tracing::warn!(error, "cannot list kept answers of models");
             }
             if swept.elapsed() >= SWEEP_INTERVAL {
                 swept = Instant::now();
@@ -114,16 +119,39 @@ impl Runs {
         blocking(folder, move |folder| folder.forget(&run, asked)).await
     }
 
+    /// Shares each answer that waits by itself: one that fails, or takes too long, holds up no other.
     async fn share_waiting(&self, folder: &AnswerFolder) -> Result<(), Failure> {
-        for (run, asked) in blocking(folder, |folder| folder.older_than(SHARE_AFTER)).await? {
-            let of = run.clone();
-            // Its worker may have written the event meanwhile.
-            if let Some(answer) = blocking(folder, move |folder| folder.find(&of, asked)).await? {
-                self.share(&run, asked, answer).await?;
-                blocking(folder, move |folder| folder.forget(&run, asked)).await?;
-            }
-        }
+        let waiting = blocking(folder, |folder| folder.older_than(SHARE_AFTER)).await?;
+        let all: Vec<_> =
+            waiting.into_iter().map(|(run, asked)| self.try_share(folder, run, asked)).collect();
+        stream::iter(all).buffer_unordered(SHARED_AT_ONCE).for_each(std::future::ready).await;
         Ok(())
+    }
+
+    async fn try_share(&self, folder: &AnswerFolder, run: RunId, asked: Sequence) {
+        let shared = self.share_kept(folder, &run, asked);
+        let error = match tokio::time::timeout(SHARE_TIMEOUT, shared).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(elapsed) => Failure::new(elapsed),
+        };
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, run.id = %run, "cannot share a kept answer of a model");
+    }
+
+    async fn share_kept(
+        &self,
+        folder: &AnswerFolder,
+        run: &RunId,
+        asked: Sequence,
+    ) -> Result<(), Failure> {
+        let of = run.clone();
+        // Its worker may have written the event meanwhile.
+        let answer = blocking(folder, move |folder| folder.find(&of, asked)).await?;
+        let Some(answer) = answer else { return Ok(()) };
+        self.share(run, asked, answer).await?;
+        let of = run.clone();
+        blocking(folder, move |folder| folder.forget(&of, asked)).await
     }
 
     /// Shares an answer, unless its request is settled.

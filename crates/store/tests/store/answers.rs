@@ -16,7 +16,7 @@ use super::{LIFE, store_at};
 struct Replica {
     runs: Runs,
     folder: AnswerFolder,
-    _place: TempDir,
+    place: TempDir,
 }
 
 async fn replica(url: &str) -> Replica {
@@ -24,7 +24,7 @@ async fn replica(url: &str) -> Replica {
     let folder = AnswerFolder::create(&place.path().join("answers")).unwrap();
     let store = Store::connect(url, 4).await.unwrap();
     let runs = store.runs().keep_answers_in(folder.clone());
-    Replica { runs, folder, _place: place }
+    Replica { runs, folder, place }
 }
 
 /// A run that waits for the answer to its first request.
@@ -117,4 +117,29 @@ async fn an_answer_whose_event_is_written_is_not_shared() {
     assert_eq!(kept(settled, asked_of_settled).await, None);
     assert_eq!(kept(forgotten, asked_of_forgotten).await, None);
     assert_eq!(kept(waits, asked_of_waits).await.unwrap(), b"answer");
+}
+
+/// A file that cannot be read is tried again, and holds up no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_cannot_be_shared_holds_up_no_other() {
+    let url = Postgres::shared().schema();
+    let store = store_at(&url).await;
+    let (one, other) = (replica(&url).await, replica(&url).await);
+    let (run, asked) = asked(&store, &one.runs, 1).await;
+    one.runs.keep_answer(&run, asked, b"answer".to_vec()).await.unwrap();
+    let answers = one.place.path().join("answers");
+    // Their order in the folder is that of the file system.
+    for number in 10..40 {
+        let broken = format!("{}-1.answer", RunId::from_bits([number; 16]));
+        std::fs::create_dir(answers.join(broken)).unwrap();
+    }
+    let sharing = one.runs.clone();
+    let sharing = tokio::spawn(async move { sharing.share_answers().await });
+    let found = async {
+        while other.runs.kept_answer(&run, asked).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), found).await.unwrap();
+    sharing.abort();
 }
