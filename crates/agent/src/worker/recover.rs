@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use belljar_domain::Sequence;
 use belljar_journal::event::{LlmFailed, LlmResponded, LlmTrouble, ParameterDeviated};
-use belljar_journal::{Asked, Body, NewEvent};
+use belljar_journal::{Address, Asked, Body, NewEvent};
 use belljar_objects::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{Work, WorkError};
 
-/// Time between two looks for an answer that another process may share.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// The looks for an answer that another process may share, before the one at the end of the grace.
+/// Answers are shared from two seconds on; after an outage, many runs are taken over at once.
+const EARLY_LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(2500)];
 
 /// An answer on its way from the model to its event.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,15 +81,14 @@ impl Work<'_> {
     /// Waits for the answer for as long as another process may need to share it.
     async fn kept_answer(&self, asked: &Asked) -> Result<Option<KeptAnswer>, WorkError> {
         let (journal, run) = (&self.worker.journal, &self.lease.address);
-        let until = Instant::now() + journal.answer_grace();
+        let begin = Instant::now();
+        let mut looks = looks(journal.answer_grace()).into_iter();
         loop {
             if let Some(text) = journal.kept_answer(run, asked.seq).await? {
                 return Ok(self.answer_to(asked, &text));
             }
-            if Instant::now() >= until {
-                return Ok(None);
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
+            let Some(look) = looks.next() else { return Ok(None) };
+            tokio::time::sleep_until(begin + look + jitter(run)).await;
         }
     }
 
@@ -108,6 +108,18 @@ impl Work<'_> {
     }
 }
 
+/// The times of all looks but the first one, which is at once.
+fn looks(grace: Duration) -> Vec<Duration> {
+    let last = (!grace.is_zero()).then_some(grace);
+    EARLY_LOOKS.into_iter().filter(|look| *look < grace).chain(last).collect()
+}
+
+/// Up to a quarter of a second, by the run: runs that were lost together do not look together.
+fn jitter(run: &Address) -> Duration {
+    let digest = Digest::of(run.run.as_str().as_bytes());
+    Duration::from_millis(digest.as_bytes()[0].into())
+}
+
 fn read(text: &[u8], asked: &Asked, prompt: Option<Digest>) -> Option<KeptAnswer> {
     let kept: KeptAnswer = serde_json::from_slice(text).ok()?;
     let is_of_request = kept.responded.asked == asked.seq
@@ -121,6 +133,17 @@ mod tests {
     use belljar_journal::event::{Block, Tokens};
 
     use super::*;
+
+    #[test]
+    fn an_answer_is_looked_for_four_times_until_the_grace_ends() {
+        let seconds = |grace| -> Vec<f64> {
+            looks(Duration::from_secs(grace)).iter().map(Duration::as_secs_f64).collect()
+        };
+        assert_eq!(seconds(4), [1.0, 2.5, 4.0]);
+        assert_eq!(seconds(1), [1.0]);
+        // All answers are in one place: the look at once is enough.
+        assert_eq!(seconds(0), [0.0; 0]);
+    }
 
     #[test]
     fn an_answer_is_used_for_its_own_request_alone() {
