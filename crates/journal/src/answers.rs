@@ -18,6 +18,8 @@ use belljar_domain::{RunId, Sequence};
 
 /// The end of the name of an answer's file.
 const EXTENSION: &str = ".answer";
+/// The begin of the name of a file that is not whole yet.
+const TEMPORARY: &str = ".tmp";
 /// Files of other names are left by processes that died while they wrote. They go after this time.
 const RUBBISH_AGE: Duration = Duration::from_secs(24 * 3600);
 
@@ -32,14 +34,14 @@ impl AnswerFolder {
         Ok(Self(path.to_owned()))
     }
 
-    /// A folder that is there for other reasons too. None of its files is removed.
+    /// The folder of one run, which is there for other reasons too.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self(path)
     }
 
     /// Keeps an answer.
     pub fn keep(&self, run: &RunId, asked: Sequence, answer: &[u8]) -> io::Result<()> {
-        let mut fresh = tempfile::NamedTempFile::new_in(&self.0)?;
+        let mut fresh = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.0)?;
         fresh.write_all(answer)?;
         fresh.persist(self.path(run, asked)).map_err(|error| error.error)?;
         Ok(())
@@ -80,6 +82,24 @@ impl AnswerFolder {
             }
         }
         Ok(found)
+    }
+
+    /// Removes answers that are not needed any more, and what dead processes left half written. For
+    /// the folder of one run, on which no other process works.
+    pub(crate) fn clean(&self, is_needed: impl Fn(Sequence) -> bool) -> io::Result<()> {
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            let is_left = match parse(name) {
+                Some((_, asked)) => !is_needed(asked),
+                None => name.starts_with(TEMPORARY),
+            };
+            if is_left {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn path(&self, run: &RunId, asked: Sequence) -> PathBuf {
@@ -126,5 +146,22 @@ mod tests {
         file.set_modified(SystemTime::now() - 2 * RUBBISH_AGE).unwrap();
         assert!(folder.older_than(Duration::ZERO).unwrap().is_empty());
         assert!(fresh.exists() && !old.exists());
+    }
+
+    #[test]
+    fn needed_answers_and_files_of_other_kinds_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = AnswerFolder::at(directory.path().to_owned());
+        let run = RunId::from_bits([7; 16]);
+        for asked in [5, 9] {
+            folder.keep(&run, Sequence(asked), b"answer").unwrap();
+        }
+        let (half, log) = (directory.path().join(".tmpA"), directory.path().join("log"));
+        for file in [&half, &log] {
+            fs::write(file, b"text").unwrap();
+        }
+        folder.clean(|asked| asked == Sequence(9)).unwrap();
+        assert_eq!(folder.older_than(Duration::ZERO).unwrap(), [(run, Sequence(9))]);
+        assert!(log.exists() && !half.exists());
     }
 }

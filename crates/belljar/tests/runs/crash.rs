@@ -6,7 +6,7 @@
 //!
 //! Requirements: A13, P5
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -129,16 +129,34 @@ async fn played(world: &World, model: &Model, number: u32, when: When) -> (Vec<E
     if number > 0 {
         use std::os::unix::process::ExitStatusExt as _;
         assert_eq!(first.signal(), Some(9), "event {number} {when:?}: {first}");
+        // Another worker died while it kept an answer.
+        std::fs::write(folder_of(directory.path(), &address).join(".tmpOld"), "half").unwrap();
         let second = work(0).status().await.unwrap();
         assert!(second.success(), "event {number} {when:?}: {second}");
     } else {
         assert!(first.success(), "{first}");
     }
+    let left = kept_answers(&folder_of(directory.path(), &address));
+    assert_eq!(left, [] as [String; 0], "event {number} {when:?}");
     let events = read_all(&journal, &address).await.unwrap();
     let view = belljar_journal::RunView::of(&events);
     let count = view.artifacts.iter().find(|artifact| artifact.name == "count").unwrap();
     let count = journal.get_blob(&address, &count.content).await.unwrap();
     (events, String::from_utf8(count).unwrap())
+}
+
+/// The folder of a run: that of its tenant has a name that is made of the tenant's.
+fn folder_of(directory: &Path, address: &Address) -> PathBuf {
+    let entries = std::fs::read_dir(directory).unwrap().flatten();
+    let mut folders = entries.map(|entry| entry.path().join(address.run.as_str()));
+    folders.find(|folder| folder.is_dir()).unwrap()
+}
+
+/// The names of answers that are kept, whole or in part.
+fn kept_answers(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".answer") || name.starts_with(".tmp")).collect()
 }
 
 /// The essence, without names that are made anew for every run.

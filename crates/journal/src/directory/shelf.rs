@@ -36,6 +36,8 @@ const OPEN: usize = 64;
 const RUBBISH: Duration = Duration::from_secs(24 * 3600);
 /// Events that are read at once to find the last pause of a run.
 const PAUSE_SEARCH: u64 = 31;
+/// Events that are read at once to find the answer to a request.
+const SETTLED_SEARCH: usize = 32;
 /// What a run is called before it is one.
 const UNFINISHED: &str = ".new-";
 
@@ -314,6 +316,7 @@ impl Shelf {
     ) -> Result<Lease, ClaimError> {
         let (generation, taken, file) =
             self.with(&address, ClaimError::NoRun, |run| run.claim(&owner, time))?;
+        self.clean_answers(&address);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         // The claims of one run are told apart by their numbers, not by who is here first.
         if held.get(&address).is_none_or(|(known, _)| *known < generation) {
@@ -339,10 +342,15 @@ impl Shelf {
     pub(super) fn append(&self, lease: &Lease, event: NewEvent) -> Result<Appended, AppendError> {
         let stored = rules::check(&event)?;
         let NewEvent { body, key, seen, may_wait } = event;
+        let is_last = matches!(body, Body::Finished(_));
         let done = self.with(&lease.address, AppendError::NoRun, |run| {
             let content = keep(run.path(), body, stored)?;
             run.append(lease.generation, key, seen, content, may_wait)
         })?;
+        if is_last {
+            // The run is over all the same.
+            let _ = self.answers(&lease.address).clean(|_| false);
+        }
         self.bells.ring(&lease.address.run);
         Ok(done)
     }
@@ -376,6 +384,28 @@ impl Shelf {
     /// The answers of a run that are not written yet, beside its log.
     pub(super) fn answers(&self, run: &Address) -> AnswerFolder {
         AnswerFolder::at(self.path(run))
+    }
+
+    /// Removes answers that a dead worker has written as events, and half written ones.
+    fn clean_answers(&self, run: &Address) {
+        let is_needed = |asked| !self.is_settled(run, asked).unwrap_or(false);
+        // One that stays is removed at the next claim, or at the end of the run.
+        let _ = self.answers(run).clean(is_needed);
+    }
+
+    /// Returns true if the request with this number has its answer, or was given up.
+    fn is_settled(&self, run: &Address, asked: Sequence) -> Result<bool, ReadError> {
+        let mut from = asked.next();
+        loop {
+            let events = self.read(run, from, SETTLED_SEARCH)?;
+            let Some(last) = events.last() else { return Ok(false) };
+            from = last.seq.next();
+            let is_end =
+                |event: &Event| matches!(event.body, Body::LlmResponded(_) | Body::LlmFailed(_));
+            if events.iter().any(is_end) {
+                return Ok(true);
+            }
+        }
     }
 
     pub(super) fn row(&self, run: &Address) -> Result<RunRow, ReadError> {
