@@ -173,15 +173,17 @@ impl Rooms {
     }
 
     /// A worker may have been killed between a fork and its event, or its connection may have
-    /// broken. So each attempt looks first.
+    /// broken. So each attempt looks first. Only a sandbox that was made from the checkpoint is a
+    /// fork of it: callers may give others the same metadata.
     async fn find_or_fork(
         &self,
         checkpoint: &str,
         wish: &ForkCheckpoint,
     ) -> Result<sandbox::Sandbox, Error> {
-        if let Some(found) = self.sandboxes_with(&wish.metadata).await?.into_iter().next() {
-            match keep(&self.client.sandbox(&found.id)).await {
-                Ok(()) => return Ok(found),
+        let found = self.sandboxes_with(&wish.metadata).await?;
+        for fork in found.into_iter().filter(|sandbox| sandbox.asked_for == checkpoint) {
+            match keep(&self.client.sandbox(&fork.id)).await {
+                Ok(()) => return Ok(fork),
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
             }

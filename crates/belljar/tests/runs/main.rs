@@ -165,6 +165,7 @@ const CASES: &[(&str, Case)] = cases![
     crash::an_answer_that_was_kept_is_not_bought_again,
     pipeline::a_pipeline_survives_a_kill_at_every_event,
     pipeline::a_pipeline_has_its_checkpoint_until_its_last_event,
+    pipeline::a_fork_is_found_by_its_checkpoint,
     closing::an_answer_is_written_before_the_run_is_recorded,
     closing::a_request_that_comes_while_a_run_ends_is_obeyed,
 ];

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use belljar_agent::{Left, Texts};
 use belljar_api::checkpoint::ListCheckpoints;
-use belljar_api::sandbox::ListSandboxes;
+use belljar_api::sandbox::{CreateSandbox, ListSandboxes};
 use belljar_journal::event::{
     Body, Brief, ControlRequested, Event, Outcome, Request, RunCreated, Wish,
 };
@@ -295,6 +295,46 @@ pub(crate) async fn a_pipeline_has_its_checkpoint_until_its_last_event(world: &W
     assert_eq!(finished(&events).outcome, Outcome::Cancelled, "{events:?}");
     assert_eq!(*counts.lock().unwrap(), [1, 1]);
     assert_eq!(checkpoints(server, &address).await, [] as [String; 0]);
+}
+
+/// Makes a sandbox with the metadata of the run's next fork that is none.
+#[derive(Debug)]
+struct Lookalike(SocketAddr);
+
+impl Hook for Lookalike {
+    fn before<'a>(
+        &'a self,
+        _: &'a Directory,
+        run: &'a Address,
+        event: &'a NewEvent,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if matches!(event.body, Body::SnapshotTaken(_)) {
+                let mut wish = CreateSandbox::of(TEMPLATE.to_owned().try_into().unwrap());
+                wish.metadata.insert("run".to_owned(), run.run.to_string());
+                wish.metadata.insert("run-sandbox".to_owned(), "2".to_owned());
+                world::client(self.0).create(&wish, None).await.unwrap();
+            }
+        })
+    }
+}
+
+/// The program runs where its packages are, also if another sandbox has the metadata of a fork.
+pub(crate) async fn a_fork_is_found_by_its_checkpoint(world: &World) {
+    let install = json!({ "install_command": "printf i >> installed" });
+    let program = artifact("print(open('installed').read())", &install);
+    let script = Script::parse(&script(&[program])).unwrap();
+    let model = Model::start(Options { script, ..Options::default() }).await.unwrap();
+    let directory = tempfile::tempdir_in(world.directory.path()).unwrap();
+    let (server, shelf) = (world.served.address, directory.path().join("shelf"));
+    let inner = Directory::open(directory.path()).unwrap();
+    let journal: Arc<dyn Journal> = Arc::new(Hooked { inner, hook: Lookalike(server) });
+    let address = world::begin(&*journal, created()).await;
+    let worker = world::worker(journal.clone(), server, model.address(), &shelf);
+    assert_eq!(worker.work(&address).await.unwrap(), Left::Finished);
+    let events = read_all(&*journal, &address).await.unwrap();
+    assert_eq!(finished(&events).result.as_deref().map(str::trim), Some("i"), "{events:?}");
+    assert_eq!(sandboxes(world, &address).await, [] as [String; 0]);
 }
 
 fn created() -> RunCreated {
