@@ -119,7 +119,7 @@ impl Runs {
         blocking(folder, move |folder| folder.forget(&run, asked)).await
     }
 
-    /// Shares each answer that waits by itself: one that fails, or takes too long, holds up no other.
+    /// Shares each answer that waits: one that fails, or takes too long, holds up no other.
     async fn share_waiting(&self, folder: &AnswerFolder) -> Result<(), Failure> {
         let waiting = blocking(folder, |folder| folder.older_than(SHARE_AFTER)).await?;
         let all: Vec<_> =
