@@ -233,6 +233,11 @@ const journeys = {
     await logged(VIEWS.light, "/sandboxes?q=red", async ({ page, expected }) => {
       await page.getByRole("link", { name: id }).click();
       await page.getByText("allowed.invalid").waitFor();
+      const sleeping = api("POST", `/sandboxes/${id}/calls`, { script: "sleep 120" }).catch(() => {});
+      await page.getByRole("button", { name: /^End call/ }).click();
+      await page.getByRole("dialog", { name: /^End call/ }).getByRole("button", { name: "End it" }).click();
+      await page.getByText("No call is running.").waitFor();
+      await sleeping;
       await page.getByRole("tab", { name: "Files" }).click();
       await page.getByRole("button", { name: "d/" }).click();
       await page.getByRole("button", { name: "x.csv" }).click();
@@ -315,6 +320,17 @@ const journeys = {
       assert.deepEqual(await findBarriers(page), []);
       await page.keyboard.press("Escape");
       await page.getByRole("dialog").waitFor({ state: "detached" });
+      const opener = page.getByRole("button", { name: "Keyboard shortcuts", exact: true });
+      await opener.click();
+      await page.getByRole("dialog", { name: "Keyboard" }).getByRole("button", { name: "Close" }).click();
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      assert.ok(await opener.evaluate((it) => it === document.activeElement), "the focus returns to the opener");
+      const keys = page.getByRole("button", { name: "Single-key shortcuts" });
+      await keys.click();
+      await page.keyboard.type("gs");
+      await page.waitForTimeout(300);
+      assert.equal(await page.getByRole("heading", { name: "Sandboxes" }).count(), 0, "keys are off");
+      await keys.click();
       await page.keyboard.type("gs");
       await page.getByRole("heading", { name: "Sandboxes" }).waitFor();
       await page.keyboard.type("gr");

@@ -1,7 +1,7 @@
 // Dialogs on the browser's own `<dialog>`: it traps the focus, makes the rest inert and closes with Escape.
 
 import { useEffect, useId, useRef, useState } from "react";
-import type { FormEvent, ReactNode } from "react";
+import type { FormEvent, MouseEvent, ReactNode } from "react";
 import { Problem } from "./basics";
 
 interface DialogProps {
@@ -14,18 +14,28 @@ interface DialogProps {
   onAction?: (form: FormData) => Promise<unknown>;
 }
 
+/** The second click of a double click was meant for the opener, and decides nothing. */
+function refuseDoubleClick(event: MouseEvent) {
+  if (event.detail > 1) event.preventDefault();
+}
+
 export function Dialog({ title, onClose, children, action, danger, onAction }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const id = useId();
   useEffect(() => element.current?.showModal(), []);
+  // The browser gives the focus back to the opener, but only on `close`: not if the element is removed.
+  const close = () => {
+    if (element.current?.open) element.current.close();
+    else onClose();
+  };
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     setBusy(true);
     try {
       await onAction?.(new FormData(event.currentTarget));
-      onClose();
+      close();
     } catch (cause) {
       setError(cause);
       setBusy(false);
@@ -38,8 +48,8 @@ export function Dialog({ title, onClose, children, action, danger, onAction }: D
         {children}
         {error !== undefined && <Problem error={error} />}
         <div className="buttons">
-          <button type="button" onClick={onClose}>{action ? "Back" : "Close"}</button>
-          {action && <button className={danger ? "danger" : "primary"} disabled={busy}>{action}</button>}
+          <button type="button" onClick={close}>{action ? "Back" : "Close"}</button>
+          {action && <button className={danger ? "danger" : "primary"} disabled={busy} aria-busy={busy} onClick={refuseDoubleClick}>{action}</button>}
         </div>
       </form>
     </dialog>
