@@ -11,6 +11,9 @@ export function dollars(nano: number) {
   return `$${value.toFixed(value < 1 ? 4 : 2)}`;
 }
 
+/** A cost. With an estimated part it is marked: the upstream did not report all of it. */
+export const cost = (nano: number, isEstimate: boolean) => `${isEstimate ? "≈ " : ""}${dollars(nano)}`;
+
 export function bytes(value: number) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
@@ -30,13 +33,20 @@ export function millis(value: number) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** Time since a moment, or until it. */
+/** Time since a moment. */
 export function distance(at: string, now: number) {
   const ms = Math.abs(now - Date.parse(at));
   if (ms < 60_000) return `${Math.floor(ms / 1000)} s`;
   if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min`;
   if (ms < 172_800_000) return `${Math.floor(ms / 3_600_000)} h`;
   return `${Math.floor(ms / 86_400_000)} d`;
+}
+
+/** Time until a moment. What is over is never in the future. */
+export function until(at: string, now: number) {
+  const ms = Date.parse(at) - now;
+  if (ms > 0) return `in ${distance(at, now)}`;
+  return ms > -60_000 ? "now" : `overdue by ${distance(at, now)}`;
 }
 
 export const moment = (at: string) =>

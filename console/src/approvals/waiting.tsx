@@ -4,11 +4,11 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "../api/client";
 import type { Approval, ApprovalToolCall } from "../api/types";
-import { bytes, distance, moment } from "../format";
+import { bytes, distance, moment, until } from "../format";
 import { Link } from "../router";
 import { Arguments } from "../runs/arguments";
 import type { Input } from "../runs/arguments";
-import { Facts, Problem, useNow } from "../ui/basics";
+import { Facts, StateOf, useNow } from "../ui/basics";
 import { Code } from "../ui/code";
 import { Dialog, Field, text } from "../ui/dialog";
 
@@ -44,21 +44,37 @@ function titleOf(approval: Approval) {
   return `${approval.action === "push" ? "Push" : "Merge request"} to ${approval.repository}`;
 }
 
-export function Waiting({ approval, now }: { approval: Approval; now: number }) {
+/** Adds new requests at the end and keeps decided ones, so that no card moves to the place of another. */
+export function keepInPlace(before: Approval[], items: Approval[]): Approval[] {
+  const current = new Map(items.map((it) => [it.id, it]));
+  const kept = before.map((it) => current.get(it.id) ?? it);
+  const known = new Set(before.map((it) => it.id));
+  return [...kept, ...items.filter((it) => !known.has(it.id))];
+}
+
+const DECIDED = { approve: "allowed", deny: "denied" };
+
+/** A request with its buttons. `over`: it was decided or has expired, and has no buttons. */
+export function Waiting({ approval, now, over = false }: { approval: Approval; now: number; over?: boolean }) {
   const queries = useQueryClient();
-  const [error, setError] = useState<unknown>();
-  const [denying, setDenying] = useState(false);
+  const [asking, ask] = useState<"approve" | "deny">();
+  const [decided, setDecided] = useState<"approve" | "deny">();
   const decide = async (decision: "approve" | "deny", message?: string) => {
     await api("post", "/v1/approvals/{approval}", { params: { approval: approval.id }, body: { decision, message } });
+    setDecided(decision);
     await queries.invalidateQueries({ queryKey: approvals.queryKey });
   };
   const title = titleOf(approval);
   return (
     <article className="card" aria-label={title}>
-      <div className="bar">
+      <div className="bar" style={{ minHeight: "2.2rem" }}>
         <h2 className="grow" style={{ margin: 0 }}>{title}</h2>
-        <button className="primary" onClick={() => void decide("approve").catch(setError)}>Allow</button>
-        <button className="danger" onClick={() => setDenying(true)}>Deny…</button>
+        {decided || over ? <StateOf name={decided ? DECIDED[decided] : "over"} /> : (
+          <>
+            <button className="primary" onClick={() => ask("approve")}>Allow…</button>
+            <button className="danger" onClick={() => ask("deny")}>Deny…</button>
+          </>
+        )}
       </div>
       {approval.tool && <ToolInput call={approval.tool} />}
       {approval.changes.length > 0 && <ul className="mono">{approval.changes.map((change, at) => <li key={at}>{change}</li>)}</ul>}
@@ -67,11 +83,15 @@ export function Waiting({ approval, now }: { approval: Approval; now: number }) 
         ["Sandbox", approval.sandbox && <Link className="mono" to={`/sandboxes/${approval.sandbox}`}>{approval.sandbox}</Link>],
         ["Operation", approval.operation],
         ["Asked", <time title={moment(approval.asked_at)}>{distance(approval.asked_at, now)} ago</time>],
-        ["Refused in", <time title={moment(approval.expires_at)}>{distance(approval.expires_at, now)}</time>],
+        ["Expires", decided || over ? "—" : <time title={moment(approval.expires_at)}>{until(approval.expires_at, now)}</time>],
       ]} />
-      {error !== undefined && <Problem error={error} what="Cannot decide" />}
-      {denying && (
-        <Dialog title={`Deny: ${title}?`} action="Deny" danger onClose={() => setDenying(false)} onAction={(form) => decide("deny", text(form, "message"))}>
+      {asking === "approve" && (
+        <Dialog title={`Allow: ${title}?`} action="Allow" onClose={() => ask(undefined)} onAction={() => decide("approve")}>
+          {approval.run && <p>The run <span className="mono">{approval.run}</span> goes on with it.</p>}
+        </Dialog>
+      )}
+      {asking === "deny" && (
+        <Dialog title={`Deny: ${title}?`} action="Deny" danger onClose={() => ask(undefined)} onAction={(form) => decide("deny", text(form, "message"))}>
           <Field label="A sentence for the code" hint="optional"><textarea name="message" rows={2} /></Field>
         </Dialog>
       )}
@@ -84,5 +104,5 @@ export function WaitingCall({ id }: { id: string }) {
   const now = useNow();
   const query = useQuery(approvals);
   const approval = query.data?.items.find((it) => it.id === id);
-  return approval ? <Waiting approval={approval} now={now} /> : null;
+  return approval ? <Waiting key={approval.id} approval={approval} now={now} /> : null;
 }

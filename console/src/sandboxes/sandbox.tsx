@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, api } from "../api/client";
 import type { Ended, Sandbox } from "../api/types";
-import { bytes, count, distance, millis, moment } from "../format";
+import { bytes, count, millis, moment, until } from "../format";
 import { Link, navigate, setQuery, useLocation } from "../router";
 import { Empty, Facts, Loaded, Loading, Problem, StateOf, Title, useNow } from "../ui/basics";
 import { Dialog, Field, numeral } from "../ui/dialog";
@@ -65,28 +65,34 @@ function Calls({ id }: { id: string }) {
     queryFn: ({ signal }) => api("get", "/v1/sandboxes/{sandbox}/calls", { params: { sandbox: id }, signal }),
     refetchInterval: AGAIN,
   });
-  const [error, setError] = useState<unknown>();
-  const end = (call: number) => {
-    api("delete", "/v1/sandboxes/{sandbox}/calls/{call}", { params: { sandbox: id, call } }).then(() => query.refetch(), setError);
-  };
-  if (error !== undefined) return <Problem error={error} what="Cannot end the call" retry={() => setError(undefined)} />;
+  const [ending, setEnding] = useState<{ id: number; number: number; argv: string[] }>();
   return (
-    <Loaded query={query} what="calls">
-      {({ items }) => items.length === 0 ? <p className="muted">No call is running.</p> : (
-        <table>
-          <thead><tr><th scope="col">Call</th><th scope="col">Command</th><th scope="col" /></tr></thead>
-          <tbody>
-            {items.map((call) => (
-              <tr key={call.id}>
-                <td className="num"><button className="link" onClick={() => setQuery({ tab: "connections", call: String(call.number) })}>{call.number}</button></td>
-                <td className="mono">{call.argv.join(" ")}</td>
-                <td><button className="danger" onClick={() => end(call.id)}>End</button></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+    <>
+      <Loaded query={query} what="calls">
+        {({ items }) => items.length === 0 ? <p className="muted">No call is running.</p> : (
+          <table>
+            <thead><tr><th scope="col">Call</th><th scope="col">Command</th><th scope="col" /></tr></thead>
+            <tbody>
+              {items.map((call) => (
+                <tr key={call.id}>
+                  <td className="num"><button className="link" onClick={() => setQuery({ tab: "connections", call: String(call.number) })}>{call.number}</button></td>
+                  <td className="mono">{call.argv.join(" ")}</td>
+                  <td><button className="danger" aria-label={`End call ${call.number}…`} onClick={() => setEnding(call)}>End…</button></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      </Loaded>
+      {ending && (
+        <Dialog title={`End call ${ending.number}?`} action="End it" danger onClose={() => setEnding(undefined)} onAction={async () => {
+          await api("delete", "/v1/sandboxes/{sandbox}/calls/{call}", { params: { sandbox: id, call: ending.id } });
+          await query.refetch();
+        }}>
+          <p className="mono">{ending.argv.join(" ")}</p>
+        </Dialog>
       )}
-    </Loaded>
+    </>
   );
 }
 
@@ -145,7 +151,7 @@ function Live({ sandbox, onChange }: { sandbox: Sandbox; onChange: () => void })
     <>
       <Title title={`Sandbox ${sandbox.id.slice(0, 8)}`}>
         <StateOf name={sandbox.state} />
-        <span className="muted">ends in {distance(sandbox.deadline, now)}</span>
+        <span className="muted">{Date.parse(sandbox.deadline) > now ? `ends ${until(sandbox.deadline, now)}` : "past its deadline"}</span>
         <Actions sandbox={sandbox} onChange={onChange} />
       </Title>
       <div className="tabs" role="tablist" aria-label="Parts of the sandbox">
