@@ -10,7 +10,11 @@ import { Output } from "./code";
 import { Markdown } from "./markdown";
 
 const SHOWN = 2_000_000;
+// Previews are made without a click: what is drawn is bounded.
+const MAX_TEXT_BYTES = 100_000;
 const ROWS = 30;
+const COLUMNS = 50;
+const MAX_CELL_CHARS = 500;
 
 type FilePath = Parameters<typeof blob>[0];
 export interface FileSource {
@@ -68,22 +72,26 @@ export function readTable(text: string, separator: string): string[][] {
   return rows;
 }
 
-function Table({ text, separator }: { text: string; separator: string }) {
-  const [head = [], ...rows] = readTable(text, separator);
+const cut = (cell = "") => (cell.length > MAX_CELL_CHARS ? `${cell.slice(0, MAX_CELL_CHARS)}…` : cell);
+
+export function Table({ text, separator }: { text: string; separator: string }) {
+  const [all = [], ...rows] = readTable(text, separator);
+  const head = all.slice(0, COLUMNS);
   const lines = text.trimEnd().split("\n").length - 1;
   const isNumber = (at: number) => rows.every((row) => row[at] === "" || !Number.isNaN(Number(row[at])));
   return (
     <>
       <div className="scroll" tabIndex={0} role="group" aria-label="Table">
         <table>
-          <thead><tr>{head.map((cell, at) => <th key={at} scope="col" className={isNumber(at) ? "num" : undefined}>{cell}</th>)}</tr></thead>
+          <thead><tr>{head.map((cell, at) => <th key={at} scope="col" className={isNumber(at) ? "num" : undefined}>{cut(cell)}</th>)}</tr></thead>
           <tbody>
             {rows.slice(0, ROWS).map((row, at) => (
-              <tr key={at}>{head.map((_, column) => <td key={column} className={isNumber(column) ? "num" : undefined}>{row[column]}</td>)}</tr>
+              <tr key={at}>{head.map((_, column) => <td key={column} className={isNumber(column) ? "num" : undefined}>{cut(row[column])}</td>)}</tr>
             ))}
           </tbody>
         </table>
       </div>
+      {all.length > COLUMNS && <p className="muted">The first {COLUMNS} of {count(all.length)} columns</p>}
       {lines > ROWS && <p className="muted">The first {ROWS} of {count(lines)} rows</p>}
     </>
   );
@@ -101,14 +109,30 @@ function Picture({ content, file }: { content: Blob; file: FileSource }) {
   return address ? <img src={address} alt={file.name} /> : null;
 }
 
+/** The beginning of a text, without the part of a character at its end. */
+export async function beginning(content: Blob) {
+  const isCut = content.size > MAX_TEXT_BYTES;
+  const text = await content.slice(0, MAX_TEXT_BYTES).text();
+  return { text: isCut ? text.replace(/\ufffd$/, "") : text, isCut };
+}
+
 function Text({ content, file }: { content: Blob; file: FileSource }) {
-  const [text, setText] = useState<string>();
-  useEffect(() => void content.text().then(setText), [content]);
-  if (text === undefined) return null;
+  const [read, setRead] = useState<{ text: string; isCut: boolean }>();
   const kind = extension(file.name);
-  if (kind === "csv" || kind === "tsv") return <Table text={text} separator={kind === "csv" ? "," : "\t"} />;
-  if (kind === "md") return <Markdown text={text} />;
-  return <Output text={text} name={file.name} joined={false} />;
+  const isTable = kind === "csv" || kind === "tsv";
+  useEffect(() => {
+    // A table is bounded by its rows and columns, and counts all rows.
+    void (isTable ? content.text().then((text) => ({ text, isCut: false })) : beginning(content)).then(setRead);
+  }, [content, isTable]);
+  if (!read) return null;
+  const { text, isCut } = read;
+  if (isTable) return <Table text={text} separator={kind === "csv" ? "," : "\t"} />;
+  return (
+    <>
+      {kind === "md" ? <Markdown text={text} /> : <Output text={text} name={file.name} joined={false} />}
+      {isCut && <p className="notice warn">Only the first {bytes(MAX_TEXT_BYTES)} of {bytes(content.size)} are shown.</p>}
+    </>
+  );
 }
 
 /** The content of a file, if a page can show it. */

@@ -3,10 +3,12 @@
 import type { ReactNode } from "react";
 import { Code } from "./code";
 
-const INLINE = /(`[^`]+`)|(\*\*[^*]+\*\*)|(\*[^*\s][^*]*\*)|(!?\[[^\]]*\]\([^)\s]*\))/g;
+// No search of a branch goes past the next character that could begin the same branch: hostile text
+// takes linear time.
+const INLINE = /(`[^`]+`)|(\*\*[^*]+\*\*)|(\*[^*\s][^*]*\*)|(!?\[[^\][\n]{0,500}\]\([^)\s[]{0,2000}\))/g;
 
 /** Text with code, emphasis and links. Only addresses of the web become links. */
-function inline(text: string): ReactNode[] {
+export function inline(text: string): ReactNode[] {
   const parts: ReactNode[] = [];
   let end = 0;
   for (const match of text.matchAll(INLINE)) {
@@ -53,13 +55,13 @@ function list(lines: string[], key: number) {
 }
 
 function heading(line: string, key: number) {
-  const [, marks = "#", words = ""] = /^(#+)\s+(.*)$/.exec(line) ?? [];
+  const [, marks = "#", words = ""] = /^(#+)\s+(.*)$/s.exec(line) ?? [];
   const Tag = marks.length === 1 ? "h2" : "h3";
   return <Tag key={key}>{inline(words)}</Tag>;
 }
 
 const isList = (line: string) => /^\s*(?:[-*+]|\d+[.)])\s+/.test(line);
-const isTable = (line: string, next: string | undefined) => line.includes("|") && /^\s*\|?[\s:|-]+$/.test(next ?? "") && (next ?? "").includes("-");
+const isTable = (line: string, next: string | undefined) => line.includes("|") && /^[\s:|-]+$/.test(next ?? "") && (next ?? "").includes("-");
 
 /** Takes lines from `at` while they belong together. */
 function run(lines: string[], at: number, belongs: (line: string) => boolean) {
