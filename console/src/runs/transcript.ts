@@ -1,5 +1,7 @@
 // The events of a run, put together turn by turn.
 
+import { bytes, count, dollars, millis } from "../format";
+
 /** An event as it comes: its kind says which fields it has. */
 export interface RunEvent {
   seq: number;
@@ -61,11 +63,15 @@ export interface TurnView {
   model?: string;
   /** Words that arrive, until the answer is there. */
   words: string;
+  /** Length of `words` in code points. */
+  wordCount: number;
   text: string;
   thinking: string;
   answered: boolean;
   tokens?: Tokens;
   nanoDollars: number;
+  /** The provider did not report the cost: the reserved amount was charged. */
+  isEstimate: boolean;
   micros: number;
   calls: CallView[];
   before: Note[];
@@ -89,7 +95,37 @@ const INJECTED: Record<string, string> = {
 const REQUESTS: Record<string, string> = {
   pause: "asked to pause", resume: "asked to resume", cancel: "asked to cancel", tell: "sent a message", step: "asked for one step",
   budget: "asked for another budget", breakpoints: "set breakpoints", answer: "answered",
+  decide: "decided on a call",
 };
+
+/** Names of limits, and the units of their amounts. */
+const LIMITS: Record<string, [name: string, show: (amount: number) => string]> = {
+  turns: ["turn", count], wall: ["time", millis], tokens: ["token", count],
+  money: ["cost", dollars], output: ["output", bytes], cpu: ["CPU", millis],
+};
+
+interface Hold {
+  point: string;
+  turn?: number;
+  call?: { turn: number; id: string };
+  tool?: { tool: string };
+}
+
+/** The reason of a pause. Without a point, a request made it. */
+function pausedAt(hold: Hold | undefined) {
+  switch (hold?.point) {
+    case "question": return "Paused for your answer";
+    case "approval": return `Paused: a call of ${hold.tool?.tool ?? "a tool"} waits for approval`;
+    case "turn": return `Paused before turn ${hold.turn}`;
+    case "call": return "Paused before a call";
+    default: return "Paused";
+  }
+}
+
+function clearWords(turn: TurnView) {
+  turn.words = "";
+  turn.wordCount = 0;
+}
 
 /** Everything that is known of a run from its events. It grows; readers look at `version`. */
 export class Transcript {
@@ -106,6 +142,8 @@ export class Transcript {
   sandbox?: string;
   isFinished = false;
   private stage?: string;
+  /** The last turn of which there is an event. A delta may be of a later one. */
+  private reached = 0;
 
   add(name: string, data: string) {
     const event = JSON.parse(data) as RunEvent;
@@ -120,21 +158,32 @@ export class Transcript {
   }
 
   private word(event: RunEvent) {
-    const turn = this.turn(event.turn ?? 1, event);
+    const turn = this.open(event.turn ?? 1, event);
     const from = event["from"] as number;
     // At 0 the answer begins anew. Words from before the reader came are missing until it is there.
-    if (from === 0) turn.words = "";
-    if (!turn.answered && from === Array.from(turn.words).length) turn.words += event["text"] as string;
+    if (from === 0) clearWords(turn);
+    if (turn.answered || from !== turn.wordCount) return;
+    const text = event["text"] as string;
+    turn.words += text;
+    turn.wordCount += Array.from(text).length;
   }
 
+  /** The turn of an event. */
   private turn(number: number, event: RunEvent): TurnView {
-    const known = this.turns.findLast((it) => it.turn === number);
-    if (known) return known;
+    this.reached = Math.max(this.reached, number);
+    return this.open(number, event);
+  }
+
+  /** Finds a turn, or inserts it in the order of numbers: deltas of a turn may come before the replay of earlier ones. */
+  private open(number: number, event: RunEvent): TurnView {
+    const before = this.turns.findLastIndex((it) => it.turn <= number);
+    const known = this.turns[before];
+    if (known?.turn === number) return known;
     const turn: TurnView = {
-      turn: number, seq: event.seq, at: event.at ?? new Date().toISOString(), words: "", text: "", thinking: "",
-      answered: false, nanoDollars: 0, micros: 0, calls: [], before: [], after: [], stage: this.stage,
+      turn: number, seq: event.seq, at: event.at ?? new Date().toISOString(), words: "", wordCount: 0, text: "", thinking: "",
+      answered: false, nanoDollars: 0, isEstimate: false, micros: 0, calls: [], before: [], after: [], stage: this.stage,
     };
-    this.turns.push(turn);
+    this.turns.splice(before + 1, 0, turn);
     return turn;
   }
 
@@ -152,7 +201,7 @@ export class Transcript {
 
   private note(event: RunEvent, text: string, rest: Partial<Note> = {}) {
     const note = { seq: event.seq, at: event.at, kind: event.kind, text, ...rest };
-    (this.turns.at(-1)?.after ?? this.start).push(note);
+    (this.turns.findLast((it) => it.turn <= this.reached)?.after ?? this.start).push(note);
   }
 
   private read(event: RunEvent) {
@@ -160,7 +209,9 @@ export class Transcript {
       case "llm_requested": {
         const turn = this.turn(event.turn ?? 1, event);
         turn.model = event["model"] as string;
+        // A delta that came first knew neither.
         turn.at = event.at;
+        turn.stage = this.stage;
         return;
       }
       case "llm_responded":
@@ -168,7 +219,7 @@ export class Transcript {
       case "llm_failed": {
         const turn = this.turn(event.turn ?? 1, event);
         turn.nanoDollars += event["nano_dollars"] as number;
-        turn.words = "";
+        clearWords(turn);
         turn.before.push({ seq: event.seq, at: event.at, kind: event.kind, tone: "warn", text: `Request ${event["trouble"] as string}: ${event["message"] as string}` });
         return;
       }
@@ -196,11 +247,12 @@ export class Transcript {
     const blocks = event["blocks"] as Block[];
     const texts = (type: string) => blocks.filter((it) => it.type === type).map((it) => it.text ?? "").join("\n\n");
     turn.answered = true;
-    turn.words = "";
+    clearWords(turn);
     turn.text = texts("text");
     turn.thinking = texts("thinking");
     turn.tokens = event["tokens"] as Tokens;
     turn.nanoDollars += event["nano_dollars"] as number;
+    turn.isEstimate ||= event["assumed"] === true;
     turn.micros = event["micros"] as number;
     for (const kind of ["input", "cache_read", "cache_write", "output"] as const) this.tokens[kind] += turn.tokens[kind];
     for (const block of blocks.filter((it) => it.type === "tool_use")) {
@@ -229,8 +281,6 @@ export class Transcript {
   }
 
   private readLife(event: RunEvent) {
-    const hold = event["hold"] as { point: string } | undefined;
-    const limit = event as unknown as { limit: string; used: number; allowed: number };
     switch (event.kind) {
       case "stage_changed":
         this.stage = `${event["stage"] as string} ${event["attempt"] as number}`;
@@ -242,14 +292,17 @@ export class Transcript {
       case "lease_taken":
         if (event["took_over"]) this.note(event, `Taken over from ${event["took_over"] as string}`, { tone: "warn" });
         return;
-      case "limit_hit":
-        return this.note(event, `The ${limit.limit} budget is used up: ${limit.used} of ${limit.allowed}`, { tone: "warn" });
+      case "limit_hit": {
+        const { limit, used, allowed } = event as unknown as { limit: string; used: number; allowed: number };
+        const [name, show] = LIMITS[limit] ?? [limit, count];
+        return this.note(event, `The ${name} budget is used up: ${show(used)} of ${show(allowed)}`, { tone: "warn" });
+      }
       case "control_requested": {
         const words = event["text"] ? `: ${event["text"] as string}` : "";
         return this.note(event, `You ${REQUESTS[event["request"] as string] ?? String(event["request"])}${words}`);
       }
       case "paused":
-        return this.note(event, hold?.point === "question" ? "Paused for your answer" : "Paused");
+        return this.note(event, pausedAt(event["hold"] as Hold | undefined));
       case "resumed":
         return this.note(event, "Resumed");
       case "cancelled":
