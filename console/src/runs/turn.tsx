@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, send } from "../api/client";
 import type { Turn as TurnDetail, TurnConnection } from "../api/types";
-import { bytes, clock, count, dollars, millis } from "../format";
+import { bytes, clock, cost, count, millis } from "../format";
 import { Link } from "../router";
 import { Problem, State, StateOf } from "../ui/basics";
 import { Code, Output } from "../ui/code";
@@ -186,7 +186,7 @@ export function Turn({ run, turn, isLast }: { run: string; turn: TurnView; isLas
           <span className="muted grow">{turn.model}</span>
           {tokens && <span className="muted mid" title={`${count(tokens.input)} new, ${count(tokens.cache_read)} cached, ${count(tokens.cache_write)} written to the cache, ${count(tokens.output)} output`}>{count(tokens.input + tokens.cache_read + tokens.cache_write)} → {count(tokens.output)} tokens</span>}
           {turn.micros > 0 && <span className="muted mid" title="Time of the model">{millis(turn.micros / 1000)}</span>}
-          <span title="Cost of the model">{dollars(turn.nanoDollars)}</span>
+          <span title={turn.isEstimate ? "Estimated cost of the model: its provider did not report all of it" : "Cost of the model"}>{cost(turn.nanoDollars, turn.isEstimate)}</span>
           <time className="muted" dateTime={turn.at}>{clock(turn.at)}</time>
         </header>
         <div className="body">
