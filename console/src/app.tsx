@@ -7,6 +7,7 @@ import { Shortcuts } from "./keyboard";
 import { Login } from "./login";
 import { PAGES, pageAt } from "./pages";
 import { Link, navigate, useLocation } from "./router";
+import { areShortcutsOn, setShortcuts } from "./shortcuts";
 import { nextTheme, storedTheme } from "./theme";
 import { Loading, Title } from "./ui/basics";
 import { Boundary } from "./ui/boundary";
@@ -23,6 +24,11 @@ function Pending() {
 
 function Navigation({ path, onHelp }: { path: string; onHelp: () => void }) {
   const [theme, setTheme] = useState(storedTheme);
+  const [shortcuts, showShortcuts] = useState(areShortcutsOn);
+  const switchShortcuts = () => {
+    setShortcuts(!shortcuts);
+    showShortcuts(!shortcuts);
+  };
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [path]);
   return (
@@ -40,6 +46,7 @@ function Navigation({ path, onHelp }: { path: string; onHelp: () => void }) {
         <button onClick={() => setTheme(nextTheme(theme))} aria-label={`Theme: ${theme}`} title="Light, dark, or as the system has it">
           {{ system: "◐", light: "☀", dark: "☾" }[theme]}
         </button>
+        <button onClick={switchShortcuts} aria-pressed={shortcuts} aria-label="Single-key shortcuts" title={`Shortcuts of single keys: ${shortcuts ? "on" : "off"}`}>⌨</button>
         <button onClick={onHelp} aria-label="Keyboard shortcuts" title="Keyboard (?)">?</button>
         <button onClick={session.close}>Log out</button>
       </div>

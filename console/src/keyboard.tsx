@@ -3,20 +3,17 @@
 import { useEffect, useState } from "react";
 import { navigate } from "./router";
 import { PAGES } from "./pages";
+import { areShortcutsOn, isShortcut } from "./shortcuts";
 import { Dialog } from "./ui/dialog";
 
 const PATIENCE = 1500;
-
-function isTyping(target: EventTarget | null) {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
-}
 
 export function Shortcuts({ shown, show }: { shown: boolean; show: (shown: boolean) => void }) {
   const [, setPrefix] = useState(0);
   useEffect(() => {
     let since = 0;
     const press = (event: KeyboardEvent) => {
-      if (isTyping(event.target) || event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
+      if (!isShortcut(event)) return;
       const page = PAGES.find((it) => it.key === event.key);
       if (Date.now() - since < PATIENCE && page) {
         event.preventDefault();
@@ -38,6 +35,7 @@ export function Shortcuts({ shown, show }: { shown: boolean; show: (shown: boole
   if (!shown) return null;
   return (
     <Dialog title="Keyboard" onClose={() => show(false)}>
+      {!areShortcutsOn() && <p className="notice">Keys are off. The button ⌨ below the pages turns them on.</p>}
       <table>
         <tbody>
           {PAGES.map((page) => (

@@ -7,6 +7,7 @@ import { api } from "../api/client";
 import type { Run } from "../api/types";
 import { bytes, count, dollars, millis, moment } from "../format";
 import { Link, useLocation } from "../router";
+import { isShortcut } from "../shortcuts";
 import { Facts, Loading, Meter, Problem, StateOf, Title, useNow } from "../ui/basics";
 import { Download, save } from "../ui/file";
 import { Markdown } from "../ui/markdown";
@@ -117,7 +118,7 @@ function Turns({ run, transcript, version, target }: { run: string; transcript: 
   }, [index]);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
-      if (!/^[jk]$/.test(event.key) || (event.target instanceof HTMLElement && /INPUT|TEXTAREA|SELECT/.test(event.target.tagName))) return;
+      if (!/^[jk]$/.test(event.key) || !isShortcut(event)) return;
       const top = (document.getElementById("main")?.scrollTop ?? 0) + 112;
       const at = virtual.getVirtualItems().findLast((item) => item.start <= top)?.index ?? 0;
       virtual.scrollToIndex(Math.max(0, event.key === "j" ? at + 1 : at - 1), { align: "start" });
