@@ -27,7 +27,7 @@ export function Login() {
     <main className="login">
       <div className="brand"><img src={`${import.meta.env.BASE_URL}favicon.svg`} alt="" />Belljar</div>
       <h1>Log in</h1>
-      <p className="muted">With an API key, such as <code>e2b_…</code>. It stays in this tab until you close it.</p>
+      <p className="muted">With an API key, such as <code>e2b_…</code>. It stays in this tab. Log out to forget it: browsers may keep it for “reopen closed tab”.</p>
       <form onSubmit={submit}>
         <div className="field">
           <label>
