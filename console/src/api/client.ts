@@ -20,8 +20,8 @@ export interface Options<B = unknown> {
   params?: Record<string, string | number>;
   query?: Record<string, Value>;
   body?: B;
-  /** Sends an `Idempotency-Key`, so that a repeated click does the thing once. */
-  once?: boolean;
+  /** Sends the `Idempotency-Key` of this form, so that a repeated request is executed once. */
+  once?: OnceKey;
   signal?: AbortSignal;
 }
 
@@ -64,6 +64,35 @@ function idempotencyKey() {
   return `console-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
+/**
+ * The idempotency key of one form or dialog. A repeat of the same request has the same key, also after
+ * a lost connection. A changed request gets a new key, and so does the next one after a success.
+ */
+export class OnceKey {
+  private request?: string;
+  private key = "";
+
+  of(request: string) {
+    if (this.request !== request) {
+      this.request = request;
+      this.key = idempotencyKey();
+    }
+    return this.key;
+  }
+
+  renew() {
+    this.request = undefined;
+  }
+}
+
+/** A request without a response. Only reads are repeated without a click. */
+function unreachable(method: Method, options: Options) {
+  let hint = "Check the connection. It may have happened: look before you try again.";
+  if (method === "get") hint = "Check the connection; this page tries again.";
+  else if (options.once) hint = "Check the connection, then try again. A repeat happens only once.";
+  return new ApiError(0, "unreachable", "The server does not answer.", hint);
+}
+
 function address(path: string, options: Options) {
   const filled = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(options.params?.[name] ?? ""));
   const query = new URLSearchParams();
@@ -87,17 +116,18 @@ async function problem(response: Response) {
 export async function send(method: Method, path: string, options: Options = {}, key = session.key()) {
   const headers = new Headers();
   if (key) headers.set("x-api-key", key);
-  if (options.once) headers.set("idempotency-key", idempotencyKey());
   let body: BodyInit | undefined;
   if (options.body instanceof Blob) body = options.body;
   else if (options.body !== undefined) {
     headers.set("content-type", "application/json");
     body = JSON.stringify(options.body);
   }
+  const url = address(path, options);
+  if (options.once) headers.set("idempotency-key", options.once.of(`${method} ${url} ${typeof body === "string" ? body : ""}`));
   const request = { method: method.toUpperCase(), headers, body, signal: options.signal };
-  const response = await fetch(address(path, options), request).catch((cause: unknown) => {
+  const response = await fetch(url, request).catch((cause: unknown) => {
     if (options.signal?.aborted) throw cause;
-    throw new ApiError(0, "unreachable", "The server does not answer.", "Check the connection; this page tries again.");
+    throw unreachable(method, options);
   });
   if (response.ok) return response;
   const error = await problem(response);
@@ -113,7 +143,12 @@ export async function api<M extends Method, P extends Path<M>>(
   options: Options<Body<Operation<M, P>>> = {},
 ): Promise<Answer<Operation<M, P>>> {
   const response = await send(method, path, options as Options);
-  const text = await response.text();
+  const text = await response.text().catch((cause: unknown) => {
+    if (options.signal?.aborted) throw cause;
+    throw unreachable(method, options as Options);
+  });
+  // Before this point the caller does not know that it succeeded, and has to repeat it with the same key.
+  options.once?.renew();
   return (text === "" ? undefined : JSON.parse(text)) as Answer<Operation<M, P>>;
 }
 

@@ -1,8 +1,8 @@
 // All that can be done with a run: hold it, step it, talk to it, end it, give it more.
 
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import type { FormEvent } from "react";
-import { api, send } from "../api/client";
+import { OnceKey, api, send } from "../api/client";
 import type { Run } from "../api/types";
 import { navigate } from "../router";
 import { Problem } from "../ui/basics";
@@ -20,6 +20,7 @@ interface Props {
 
 function Dialogs({ run, onChange, shown, close }: Props & { shown: Shown; close: () => void }) {
   const params = { run: run.id };
+  const [once] = useState(() => new OnceKey());
   const act = (what: () => Promise<unknown>) => async () => {
     await what();
     onChange();
@@ -28,7 +29,7 @@ function Dialogs({ run, onChange, shown, close }: Props & { shown: Shown; close:
     case "tell":
       return (
         <Dialog title="Tell the model" action="Send" onClose={close} onAction={async (form) => {
-          await api("post", "/v1/runs/{run}/tell", { params, body: { text: text(form, "text") ?? "" }, once: true });
+          await api("post", "/v1/runs/{run}/tell", { params, body: { text: text(form, "text") ?? "" }, once });
           onChange();
         }}>
           <Field label="Message" hint="it is said before the next turn"><textarea name="text" rows={4} required autoFocus /></Field>
@@ -79,9 +80,11 @@ function Dialogs({ run, onChange, shown, close }: Props & { shown: Shown; close:
 
 function Verbs({ run, onChange, show }: Props & { show: (shown: Shown) => void }) {
   const [error, setError] = useState<unknown>();
+  // A step that was lost is repeated only until the run has moved on.
+  const once = useMemo(() => new OnceKey(), [run.id, run.used.turns]);
   const act = (verb: Verb) => async () => {
     try {
-      await api("post", `/v1/runs/{run}/${verb}`, { params: { run: run.id }, once: verb === "step" });
+      await api("post", `/v1/runs/{run}/${verb}`, { params: { run: run.id }, once: verb === "step" ? once : undefined });
       setError(undefined);
       onChange();
     } catch (cause) {
@@ -136,13 +139,15 @@ export function Actions({ run, onChange }: Props) {
 /** The question that the model asked, and the field for the answer. */
 export function Question({ run, onChange }: Props) {
   const [error, setError] = useState<unknown>();
+  // The same answer to the next question is another request.
+  const once = useMemo(() => new OnceKey(), [run.id, run.question_asked, run.used.turns]);
   if (!run.question_asked || run.end) return null;
   const answer = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     try {
       const body = { text: text(form, "answer") ?? "" };
-      await api("post", "/v1/runs/{run}/answer", { params: { run: run.id }, body, once: true });
+      await api("post", "/v1/runs/{run}/answer", { params: { run: run.id }, body, once });
       setError(undefined);
       onChange();
     } catch (cause) {

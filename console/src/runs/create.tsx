@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { FormEvent } from "react";
-import { api } from "../api/client";
+import { OnceKey, api } from "../api/client";
 import type { CreateRun } from "../api/types";
 import { bytes, short } from "../format";
 import { Link, navigate } from "../router";
@@ -106,6 +106,7 @@ function Files({ chosen, choose }: { chosen: Chosen[]; choose: (files: Chosen[])
 }
 
 export default function NewRun() {
+  const [once] = useState(() => new OnceKey());
   const [data, setData] = useState<Chosen[]>([]);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
@@ -116,7 +117,7 @@ export default function NewRun() {
     setBusy(true);
     try {
       const body = requestOf(new FormData(event.currentTarget), data, operations);
-      const run = await api("post", "/v1/runs", { body, once: true });
+      const run = await api("post", "/v1/runs", { body, once });
       navigate(`/runs/${run.id}`);
     } catch (cause) {
       setError(cause);
