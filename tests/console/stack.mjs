@@ -122,7 +122,10 @@ async function ready(url) {
   throw new Error(`${url} is not ready after a minute`);
 }
 
-/** Starts everything. If the server has this build of the console in itself, it is tested there. */
+/**
+ * Starts everything. If the server has this build of the console in itself, it is tested there; otherwise
+ * `console/dist` is put before it. With BELLJAR_REQUIRE_EMBEDDED=1 (`.ci/console --check`) that is an error.
+ */
 export async function start() {
   const folder = mkdtempSync(join(tmpdir(), "belljar-console-"));
   const key = `e2b_${randomBytes(20).toString("hex")}`;
@@ -144,6 +147,12 @@ export async function start() {
   const page = await readFile(join(dist, "index.html"), "utf8");
   // The page names its files by their content, so an equal page is the same build.
   const embedded = await fetch(`${backend}/console/`).then(async (it) => (await it.text()) === page, () => false);
+  if (!embedded && process.env.BELLJAR_REQUIRE_EMBEDDED === "1") {
+    await server.stop();
+    await scripted.stop();
+    rmSync(folder, { recursive: true, force: true });
+    throw new Error(`${join(target, "belljar")} does not serve the console of console/dist; build it again with \`just suites\``);
+  }
   const before = embedded ? null : await front(port, dist);
   const url = embedded ? backend : `http://127.0.0.1:${before.address().port}`;
   const stop = async () => {

@@ -271,7 +271,7 @@ pub(crate) const NIGHTLY: &[Stage] = &[
     always("packages", &["just packages"]),
     always("agents", &["just agents"]),
     always("git", &["just git"]),
-    always("console", &["just console --check"]),
+    always("console", &["env BELLJAR_REQUIRE_CHROMIUM=1 just console --check"]),
     always("frameworks", &["just frameworks"]),
     always("how-to", &["just how-to"]),
     always("faults", &["just faults"]),
@@ -364,7 +364,8 @@ mod tests {
         let justfile = std::fs::read_to_string(root.join("justfile")).unwrap();
         for stage in GATE.iter().chain(NIGHTLY) {
             let Action::Run(commands) = stage.action else { continue };
-            for verb in commands.iter().filter_map(|command| command.strip_prefix("just ")) {
+            // Variables for the verb may come first.
+            for (_, verb) in commands.iter().filter_map(|command| command.split_once("just ")) {
                 let verb = verb.split(' ').next().unwrap();
                 let defined = |line: &str| {
                     line.strip_prefix(verb).is_some_and(|rest| rest.starts_with([' ', ':']))
