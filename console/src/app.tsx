@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { api, session } from "./api/client";
+import { every } from "./api/poll";
 import { Shortcuts } from "./keyboard";
 import { Login } from "./login";
 import { PAGES, pageAt } from "./pages";
@@ -16,7 +17,7 @@ function Pending() {
   const { data } = useQuery({
     queryKey: ["approvals"],
     queryFn: ({ signal }) => api("get", "/v1/approvals", { signal }),
-    refetchInterval: 5000,
+    refetchInterval: every(5000),
   });
   const pending = data?.items.length ?? 0;
   return pending > 0 ? <span className="badge" aria-label={`${pending} pending`}>{pending}</span> : null;

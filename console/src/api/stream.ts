@@ -63,14 +63,36 @@ async function read(follow: Follow) {
   follow.onState("live");
   const decoder = new TextDecoder();
   const parser = new EventParser();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return false;
-    if (follow.onEvents(parser.push(decoder.decode(value, { stream: true })))) {
-      await reader.cancel();
-      return true;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return false;
+      if (follow.onEvents(parser.push(decoder.decode(value, { stream: true })))) return true;
     }
+  } finally {
+    // Otherwise a reader that fails keeps the connection.
+    await reader.cancel().catch(() => undefined);
   }
+}
+
+/** Starts while the document is visible, aborts when it is hidden, and starts again. Returns the end of that. */
+export function whileVisible(page: Pick<Document, "visibilityState"> & EventTarget, start: (signal: AbortSignal) => void) {
+  let running: AbortController | undefined;
+  const change = () => {
+    if (page.visibilityState === "hidden") {
+      running?.abort();
+      running = undefined;
+    } else if (!running) {
+      running = new AbortController();
+      start(running.signal);
+    }
+  };
+  page.addEventListener("visibilitychange", change);
+  change();
+  return () => {
+    page.removeEventListener("visibilitychange", change);
+    running?.abort();
+  };
 }
 
 /** Follows a stream until its last event, and connects again when it is cut. */

@@ -3,6 +3,7 @@
 import { keepPreviousData, queryOptions, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { api } from "../api/client";
+import { every, untilEnd } from "../api/poll";
 import type { Run, RunLine } from "../api/types";
 
 const PAGE = 50;
@@ -17,14 +18,14 @@ export const runQuery = (line: Pick<RunLine, "id" | "state">) =>
     queryFn: ({ signal }) => api("get", "/v1/runs/{run}", { params: { run: line.id }, signal }),
     placeholderData: keepPreviousData,
     staleTime: line.state === "finished" ? Infinity : AGAIN,
-    refetchInterval: line.state === "finished" ? false : AGAIN,
+    refetchInterval: line.state === "finished" ? false : untilEnd(AGAIN),
   });
 
-/** All runs of the lines, by id, once they are asked for. */
+/** All runs of the lines, by id, once they are asked for. They are filtered by what never changes, so none is polled. */
 export function useRunsOf(lines: RunLine[], wanted: boolean): Map<string, Run> {
   const queries = useQueryClient();
   const asked = useQueries({
-    queries: (wanted ? lines : []).map((line) => runQuery(line)),
+    queries: (wanted ? lines : []).map((line) => ({ ...runQuery(line), staleTime: Infinity, refetchInterval: false as const })),
     combine: (results) => results.filter((it) => it.data).length,
   });
   return useMemo(() => {
@@ -33,10 +34,23 @@ export function useRunsOf(lines: RunLine[], wanted: boolean): Map<string, Run> {
   }, [queries, asked, lines]);
 }
 
-interface Older {
+export interface Older {
   state: string;
   lines: RunLine[];
   next?: string;
+}
+
+/**
+ * Adds the newest page to the lines that were loaded with older pages. If the two do not overlap, runs
+ * between them were never loaded, so the older pages are discarded.
+ */
+export function absorb(older: Older | undefined, head: RunLine[]): Older | undefined {
+  if (!older) return undefined;
+  const lines = new Map(older.lines.map((line) => [line.id, line]));
+  if (!head.some((line) => lines.has(line.id))) return undefined;
+  if (head.every((line) => lines.get(line.id) === line)) return older;
+  for (const line of head) lines.set(line.id, line);
+  return { ...older, lines: [...lines.values()] };
 }
 
 export function useRunLines(state: string) {
@@ -45,7 +59,7 @@ export function useRunLines(state: string) {
   const head = useQuery({
     queryKey: ["runs", state],
     queryFn: ({ signal }) => page(undefined, signal),
-    refetchInterval: AGAIN,
+    refetchInterval: every(AGAIN),
   });
   const [older, setOlder] = useState<Older>();
   const [loading, setLoading] = useState(false);
@@ -57,6 +71,11 @@ export function useRunLines(state: string) {
     setOlder(undefined);
     setTop(undefined);
   }, [state]);
+
+  const items = head.data?.items;
+  useEffect(() => {
+    if (items) setOlder((before) => (before?.state === state ? absorb(before, items) : before));
+  }, [items, older, state]);
 
   const known = older?.state === state ? older : undefined;
   const next = known ? known.next : (head.data?.next ?? undefined);

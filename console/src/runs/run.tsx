@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { api } from "../api/client";
+import { untilEnd } from "../api/poll";
 import type { Run } from "../api/types";
 import { bytes, count, dollars, millis, moment } from "../format";
 import { Link, useLocation } from "../router";
@@ -167,7 +168,7 @@ export default function RunPage({ id }: { id: string }) {
   const query = useQuery({
     queryKey: ["run", id, "page"],
     queryFn: ({ signal }) => api("get", "/v1/runs/{run}", { params: { run: id }, signal }),
-    refetchInterval: (it) => (it.state.data?.end ? false : 1000),
+    refetchInterval: untilEnd(10_000),
   });
   const { refetch } = query;
   useEffect(() => {

@@ -2,6 +2,7 @@
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { api } from "../api/client";
+import { every } from "../api/poll";
 import type { Connection } from "../api/types";
 import { bytes, count } from "../format";
 import { Link, setQuery, useLocation } from "../router";
@@ -9,28 +10,48 @@ import { Empty, Loading, Problem, StateOf } from "../ui/basics";
 
 const DECISIONS = ["denied", "failed", "allowed", "played"] as const;
 const PAGE = 200;
+const AGAIN = 5000;
 
 const rank = (row: Connection) => DECISIONS.indexOf(row.decision);
 const target = (row: Connection) => row.operation ?? `${row.host ?? row.address ?? "?"}${row.port ? `:${row.port}` : ""}`;
+
+/** Denied connections first, then by decision, each from the newest on. Rows of both lists are shown once. */
+export function inOrder(denied: Connection[], rows: Connection[]) {
+  const all = new Map([...denied, ...rows].map((row) => [row.sequence, row]));
+  return [...all.values()].sort((a, b) => rank(a) - rank(b) || b.sequence - a.sequence);
+}
+
+function useConnections(id: string, decision: Connection["decision"] | undefined, call: number | undefined, live: boolean, enabled = true) {
+  return useInfiniteQuery({
+    queryKey: ["connections", id, decision, call],
+    queryFn: ({ signal, pageParam }) =>
+      api("get", "/v1/sandboxes/{sandbox}/connections", { params: { sandbox: id }, query: { decision, call, limit: PAGE, after: pageParam }, signal }),
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    // All loaded pages are read again, so more of them are read less often.
+    refetchInterval: (it) => live && every(AGAIN * (it.state.data?.pages.length || 1))(it),
+    enabled,
+  });
+}
 
 export function Connections({ id, live }: { id: string; live: boolean }) {
   const { query } = useLocation();
   const decision = DECISIONS.find((it) => it === query.get("decision"));
   const call = Number(query.get("call")) || undefined;
   const text = query.get("q") ?? "";
-  const rows = useInfiniteQuery({
-    queryKey: ["connections", id, decision, call],
-    queryFn: ({ signal, pageParam }) =>
-      api("get", "/v1/sandboxes/{sandbox}/connections", { params: { sandbox: id }, query: { decision, call, limit: PAGE, after: pageParam }, signal }),
-    initialPageParam: undefined as number | undefined,
-    getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: live ? 5000 : false,
-  });
+  const rows = useConnections(id, decision, call, live);
+  // A denied one may be on a page of all connections that is not loaded.
+  const denied = useConnections(id, "denied", call, live, decision === undefined);
   if (!rows.data) {
     return rows.error ? <Problem error={rows.error} what="Cannot load connections" retry={() => void rows.refetch()} /> : <Loading what="Loading connections" />;
   }
-  const all = rows.data.pages.flatMap((page) => page.items);
-  const shown = all.filter((row) => `${target(row)} ${row.path ?? ""} ${row.reason}`.includes(text)).sort((a, b) => rank(a) - rank(b) || b.sequence - a.sequence);
+  const first = decision === undefined ? denied : undefined;
+  const all = inOrder(first?.data?.pages.flatMap((page) => page.items) ?? [], rows.data.pages.flatMap((page) => page.items));
+  const shown = all.filter((row) => `${target(row)} ${row.path ?? ""} ${row.reason}`.includes(text));
+  const loadMore = () => {
+    if (rows.hasNextPage) void rows.fetchNextPage();
+    if (first?.hasNextPage) void first.fetchNextPage();
+  };
   return (
     <>
       <div className="bar">
@@ -41,8 +62,9 @@ export function Connections({ id, live }: { id: string; live: boolean }) {
         </select>
         {call && <button onClick={() => setQuery({ call: "" })}>Call {call} ✕</button>}
         <span className="muted" role="status">{count(shown.length)} rows</span>
-        {rows.hasNextPage && <button onClick={() => void rows.fetchNextPage()}>Load more</button>}
+        {(rows.hasNextPage || first?.hasNextPage) && <button onClick={loadMore}>Load more</button>}
       </div>
+      {first?.error ? <Problem error={first.error} what="Cannot load denied connections" retry={() => void first.refetch()} /> : null}
       {all.length === 0 ? <Empty title="No connection"><p>Code of this sandbox has not tried to reach anything.</p></Empty> : (
         <div className="scroll" tabIndex={0} role="region" aria-label="Connections">
           <table>

@@ -3,6 +3,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "../api/client";
+import { every } from "../api/poll";
 import type { Sandbox } from "../api/types";
 import { bytes, count, distance, millis, moment } from "../format";
 import { Link, setQuery, useLocation } from "../router";
@@ -40,7 +41,8 @@ function Live() {
     queryFn: ({ signal, pageParam }) => api("get", "/v1/sandboxes", { query: { limit: PAGE, after: pageParam }, signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: AGAIN,
+    // All loaded pages are read again, so more of them are read less often.
+    refetchInterval: (it) => every(AGAIN * (it.state.data?.pages.length || 1))(it),
   });
   if (!query.data) {
     return query.error ? <Problem error={query.error} what="Cannot load sandboxes" retry={() => void query.refetch()} /> : <Loading what="Loading sandboxes" />;
@@ -107,7 +109,7 @@ function EndedList() {
   const query = useQuery({
     queryKey: ["ended"],
     queryFn: ({ signal }) => api("get", "/v1/ended", { query: { limit: PAGE }, signal }),
-    refetchInterval: AGAIN,
+    refetchInterval: every(AGAIN),
   });
   return (
     <Loaded query={query} what="ended sandboxes">

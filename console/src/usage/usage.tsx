@@ -1,12 +1,13 @@
 // The ledger: what was used, by day, model, run, operation or account.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, Suspense } from "react";
 import { api } from "../api/client";
+import { every } from "../api/poll";
 import type { UsageAmounts, UsageGroup } from "../api/types";
 import { bytes, count, dollars, millis } from "../format";
 import { Link, setQuery, useLocation } from "../router";
-import { Empty, Loaded, Loading, Title } from "../ui/basics";
+import { Empty, Loaded, Loading, Title, useNow } from "../ui/basics";
 import { Boundary } from "../ui/boundary";
 import { RunBudgetBar } from "./bar";
 
@@ -15,6 +16,7 @@ const Chart = lazy(() => import("./chart"));
 const PERIODS: Record<string, number> = { day: 1, week: 7, month: 30, quarter: 90 };
 const GROUPS = ["day", "model", "run", "operation", "account"] as const;
 type Group = (typeof GROUPS)[number];
+const MINUTE = 60_000;
 const DAY = 86_400_000;
 const PAGE = 100;
 const MAX_PAGES = 10;
@@ -85,18 +87,21 @@ async function load(query: { by: string; from: string; run: string }, signal: Ab
   return { items, total: first.total, next };
 }
 
+/** The begin of a period that ends now, in whole minutes. */
+export const startOf = (period: string, now: number) =>
+  new Date(Math.floor(now / MINUTE) * MINUTE - (PERIODS[period] ?? 30) * DAY).toISOString();
+
 export default function Usage() {
   const { query: address } = useLocation();
   const by = GROUPS.find((it) => it === address.get("by")) ?? "day";
   const period = PERIODS[address.get("period") ?? ""] ? (address.get("period") ?? "month") : "month";
   const run = address.get("run") ?? "";
-  // The period ends now, and moves on with each minute.
-  const from = useMemo(() => new Date(Math.floor(Date.now() / 60_000) * 60_000 - (PERIODS[period] ?? 30) * DAY).toISOString(), [period]);
+  const from = startOf(period, useNow(MINUTE));
   const ask = (group: string) => ({
     queryKey: ["usage", group, from, run],
     queryFn: ({ signal }: { signal: AbortSignal }) => load({ by: group, from, run }, signal),
     placeholderData: keepPreviousData,
-    refetchInterval: 10_000,
+    refetchInterval: every(10_000),
   });
   const query = useQuery(ask(by));
   const days = useQuery(ask("day,account"));
