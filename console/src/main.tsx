@@ -3,10 +3,12 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
 import { App } from "./app";
+import { reloadAfterUpgrade } from "./reload";
 import { applyTheme, storedTheme } from "./theme";
 import "./style.css";
 
 applyTheme(storedTheme());
+reloadAfterUpgrade();
 
 const client = new QueryClient({
   defaultOptions: {

@@ -18,7 +18,7 @@ export function Code({ code, language, name, joined }: { code: string; language:
   useEffect(() => {
     let current = true;
     if (code.length <= HIGHLIGHTED) {
-      void import("./highlight").then((it) => current && setTokens(it.highlight(code, language)));
+      void import("./highlight").then((it) => current && setTokens(it.highlight(code, language))).catch(() => undefined);
     }
     return () => void (current = false);
   }, [code, language]);
