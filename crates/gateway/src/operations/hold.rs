@@ -7,8 +7,8 @@
 //!                           └── ask ─► the calls, or a text ────────┘
 //! ```
 //!
-//! The answer is over and paid for when its calls wait. A client that leaves takes its questions
-//! back.
+//! The answer is over and paid for when its calls wait: its row is written, and what its request held
+//! is given back. A client that leaves takes its questions back.
 
 use std::io;
 use std::sync::Arc;
@@ -29,11 +29,13 @@ use http_body_util::{BodyExt as _, StreamBody};
 use sha2::{Digest as _, Sha256};
 
 use super::operation::Operation;
+use super::refuse::{Refusal as NotHeld, Shape};
 use super::serve;
 use crate::approvals::Undecided;
-use crate::body::{Answer, AnswerBody, Inner};
+use crate::body::{self, Answer, AnswerBody, Inner};
 use crate::connection::Connection;
 use crate::log::Entry;
+use crate::room::GrowingRoom;
 use crate::tokens::Token;
 
 /// Clients give up after minutes without a byte.
@@ -51,6 +53,13 @@ pub(crate) struct Holder {
     path: String,
 }
 
+/// Tool calls of the answer would have to wait, and cannot be found in it: its operation is not known.
+#[derive(Debug)]
+pub(crate) struct Unheld {
+    why: NotHeld,
+    shape: Shape,
+}
+
 /// A body whose tool calls wait.
 struct Waiting {
     body: AnswerBody,
@@ -59,6 +68,8 @@ struct Waiting {
     /// Present until the calls are asked about.
     holder: Option<Holder>,
     state: State,
+    /// Of the bytes that are held.
+    room: GrowingRoom,
 }
 
 enum State {
@@ -69,18 +80,24 @@ enum State {
 
 impl Holder {
     /// None: no tool call in the answer can wait.
-    pub(crate) fn of(connection: &Arc<Connection>, request: &Request<Inner>) -> Option<Self> {
-        let (token, operation, dialect) = serve::held(&connection.session, request)?;
-        let approvals = Arc::clone(token.scope().approvals.as_ref()?);
-        Some(Self {
+    pub(crate) fn of(
+        connection: &Arc<Connection>,
+        request: &Request<Inner>,
+    ) -> Result<Option<Self>, Unheld> {
+        let path = request.uri().path();
+        let held = serve::held(&connection.session, request);
+        let held = held.map_err(|why| Unheld { why, shape: Shape::of(path, request.headers()) })?;
+        let Some((token, operation, dialect)) = held else { return Ok(None) };
+        let Some(approvals) = token.scope().approvals.clone() else { return Ok(None) };
+        Ok(Some(Self {
             connection: Arc::clone(connection),
             token,
             approvals,
             operation,
             dialect,
             method: request.method().clone(),
-            path: request.uri().path().to_owned(),
-        })
+            path: path.to_owned(),
+        }))
     }
 
     /// The answer, with its tool calls held.
@@ -94,7 +111,8 @@ impl Holder {
         head.headers.remove(CONTENT_LENGTH);
         let dialect = self.dialect;
         let state = State::Reading(Hold::new(dialect, form));
-        let waiting = Waiting { body, dialect, form, holder: Some(self), state };
+        let room = GrowingRoom::new(self.connection.session.room.clone());
+        let waiting = Waiting { body, dialect, form, holder: Some(self), state, room };
         let frames = futures_util::stream::unfold(waiting, |mut waiting| async move {
             let piece = waiting.next().await?;
             Some((piece.map(Frame::data), waiting))
@@ -162,6 +180,14 @@ impl Holder {
     }
 }
 
+impl Unheld {
+    /// The answer, if it refuses; or else a refusal. An operation can be gone that a cassette has
+    /// answers of, or come between two looks.
+    pub(crate) fn refuse(&self, answer: Answer) -> Answer {
+        if answer.status().is_success() { self.why.answer(self.shape) } else { answer }
+    }
+}
+
 impl Waiting {
     /// The next piece for the client.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
@@ -190,12 +216,17 @@ impl Waiting {
                     };
                     let piece = match frame {
                         Some(Ok(frame)) => match frame.into_data() {
-                            Ok(chunk) => hold.push(&chunk),
+                            Ok(chunk) => {
+                                let pushed = hold.push(&chunk);
+                                let has_room = self.room.grow_to(hold.bytes() as u64).is_ok();
+                                if has_room { pushed } else { Err(HoldError::NoRoom) }
+                            }
                             // Trailers are not passed on.
                             Err(_) => continue,
                         },
                         Some(Err(error)) => {
                             self.state = State::Over;
+                            self.let_go();
                             return Some(Err(error));
                         }
                         None => hold.finish().map(|(passing, calls)| {
@@ -216,13 +247,24 @@ impl Waiting {
     /// Asks about the calls that the policy names; without any, everything goes on.
     fn ask(&mut self, mut calls: Vec<HeldCall>) {
         let state = std::mem::replace(&mut self.state, State::Over);
+        self.let_go();
         let (State::Reading(hold), Some(holder)) = (state, self.holder.take()) else { return };
-        calls.retain(|call| holder.approvals.names(&call.name));
+        let approvals = &holder.approvals;
+        calls.retain(|call| match call.is_name_sure {
+            true => approvals.names(&call.name),
+            false => !approvals.is_never(),
+        });
         self.state = State::Asking(Box::pin(holder.decide(self.form, hold, calls)));
+    }
+
+    /// Ends the account of the answer: a decision can take hours.
+    fn let_go(&mut self) {
+        self.body = body::whole(Bytes::new());
     }
 
     fn end(&mut self, error: HoldError) -> io::Result<Bytes> {
         tracing::warn!(%error, "tool calls of an answer cannot be held");
+        self.let_go();
         match std::mem::replace(&mut self.state, State::Over) {
             State::Reading(hold) if self.form == Form::Stream => Ok(hold.broken(error).into()),
             _ => broken(self.dialect, self.form, error),

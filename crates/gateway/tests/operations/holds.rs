@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use belljar_domain::approval::{ApprovalAction, ApprovalAnswer};
 use belljar_domain::network::{CassetteId, Decision, Miss, Policy, Reason, Tape};
+use belljar_gateway::Config;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 
@@ -105,6 +106,27 @@ async fn a_call_without_a_decision_is_denied() {
     assert!(rows.iter().any(|row| row.reason == Reason::NotApproved));
 }
 
+/// A decision can take hours. The answer is paid for before, and its row is there.
+#[tokio::test]
+async fn an_answer_is_settled_while_its_call_waits() {
+    let world = World::start(SCRIPT, "tenant_budget = { requests = 1 }\n").await;
+    for (tenant, body) in [("a", STREAMED), ("b", WHOLE)] {
+        let sandbox = world.sandbox(tenant);
+        let number = world.asked() + 1;
+        let token = world.held_token(&sandbox, "always", 60);
+        let (_, answer_body) = sandbox.begin(messages(&token, body)).await;
+        world.approval(number).await;
+        let rows = world.rows(&sandbox, 1).await;
+        assert_eq!(rows.len(), 1, "the question has no row yet: {rows:?}");
+        assert_eq!((rows[0].decision, rows[0].reason), (Decision::Allowed, Reason::Operation));
+        assert!(rows[0].charge.is_some(), "{rows:?}");
+        // Nothing is under way that may give back something: 402, and not 429.
+        let more = sandbox.ask(messages(&token, body)).await;
+        assert_eq!(more.status, StatusCode::PAYMENT_REQUIRED, "{more:?}");
+        drop(answer_body);
+    }
+}
+
 /// Nothing of the call is there while it waits, and a client that leaves takes its question back.
 #[tokio::test]
 async fn a_client_that_leaves_has_seen_nothing_of_the_call() {
@@ -159,8 +181,17 @@ async fn calls_of_a_replay_wait_as_well() {
 
     let sandbox = world.sandbox("a");
     let tape = Tape::Replay { cassette, miss: Miss::Strict };
-    world.gateway.change(&sandbox.id, play(tape)).unwrap();
+    world.gateway.change(&sandbox.id, play(tape.clone())).unwrap();
     let allowed = asked(&world, &sandbox, path, answer(true, None)).await;
     assert!(allowed.body.contains("ls -l"), "{}", allowed.body);
     assert_eq!(world.model.record().total(), 1, "the model is not asked again");
+
+    // Without its operation, nothing says how to find a call in an answer that is played.
+    let sandbox = world.sandbox("a");
+    world.gateway.change(&sandbox.id, play(tape)).unwrap();
+    let token = world.held_token(&sandbox, "Bash", 60);
+    world.gateway.reload(Config::parse(&settings).unwrap()).unwrap();
+    let refused = sandbox.ask(messages(&token, STREAMED)).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+    assert!(!refused.body.contains("ls -l"), "{}", refused.body);
 }
