@@ -158,12 +158,14 @@ impl ToolApprovals {
         }
     }
 
-    /// Returns true if a call of this tool waits.
+    /// Returns true if a call of this tool waits. A call without a name may be one of any tool.
     pub fn names(&self, tool: &str) -> bool {
         match &self.policy {
             ApprovalPolicy::Never => false,
             ApprovalPolicy::Always => true,
-            ApprovalPolicy::Tools(tools) => tools.iter().any(|named| named == tool),
+            ApprovalPolicy::Tools(tools) => {
+                tools.iter().any(|named| tool.is_empty() || named == tool)
+            }
         }
     }
 }
@@ -213,6 +215,7 @@ mod tests {
         };
         assert!(!named("never", "shell") && named("always", "shell"));
         assert!(named("shell, Bash", "Bash") && !named("shell, Bash", "bash"));
+        assert!(named("always", "") && named("shell", "") && !named("never", ""));
         for wrong in ["", ",", "shell,", &"a,".repeat(65)] {
             assert_eq!(wrong.parse::<ApprovalPolicy>(), Err(InvalidApprovalPolicy), "{wrong:?}");
         }

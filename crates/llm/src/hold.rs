@@ -12,13 +12,16 @@
 //! executes a call as soon as it has its last event. A denied answer keeps its usage. All of its
 //! calls are left out, because a client answers all calls of a turn or none.
 //!
-//! An event that cannot be read ends the answer: a client might read a call in it.
+//! An event that cannot be read ends the answer: a client might read a call in it. So does a call that
+//! begins and is never there as a whole.
 
 mod anthropic;
 mod chat;
 mod responses;
 #[cfg(test)]
 mod tests;
+
+use std::borrow::Cow;
 
 use crate::dialect::Dialect;
 use crate::json::{Reader, Value};
@@ -28,6 +31,8 @@ use crate::tap::Form;
 
 /// Bytes of one answer that are held at most.
 pub const MAX_HELD_BYTES: usize = 8 << 20;
+/// Tool calls of one answer at most. Each piece of a call is looked for among them.
+pub const MAX_HELD_CALLS: usize = 128;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -35,7 +40,10 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldCall {
     pub id: Option<String>,
+    /// Empty: the answer does not say it.
     pub name: String,
+    /// False: the name came in several pieces, which clients put together in different ways.
+    pub is_name_sure: bool,
     /// As the model wrote it: mostly JSON.
     pub input: String,
 }
@@ -45,6 +53,10 @@ pub struct HeldCall {
 pub enum HoldError {
     #[error("the tool calls of the answer have more than {MAX_HELD_BYTES} bytes")]
     TooLarge,
+    #[error("the answer has more than {MAX_HELD_CALLS} tool calls")]
+    TooMany,
+    #[error("the gateway has no room for the tool calls of the answer; try again later")]
+    NoRoom,
     #[error("the answer cannot be read, so its tool calls cannot be shown for approval")]
     Unreadable,
     #[error("the answer broke off in its tool calls")]
@@ -70,6 +82,8 @@ enum Input {
 struct Calls {
     /// With the place that later events name.
     list: Vec<(Place, HeldCall)>,
+    /// Calls whose begin was told apart from the call.
+    begun: usize,
     has_ended: bool,
 }
 
@@ -121,6 +135,14 @@ impl Hold {
         match &self.input {
             Input::Stream { held, .. } => !held.is_empty(),
             Input::Whole(_) => true,
+        }
+    }
+
+    /// The bytes of the answer that are in memory.
+    pub fn bytes(&self) -> usize {
+        match &self.input {
+            Input::Stream { splitter, bytes, .. } => bytes.saturating_add(splitter.rest().len()),
+            Input::Whole(body) => body.len(),
         }
     }
 
@@ -272,14 +294,21 @@ fn stream_calls(
     for block in held {
         calls.has_ended |= is_done(&Event::read(block));
         read(reader, block, |event| match (event, dialect) {
-            (None, _) => {}
+            (None, _) => Ok(()),
             (Some(event), Dialect::AnthropicMessages) => anthropic::collect(&mut calls, event),
             (Some(event), Dialect::OpenAiResponses) => responses::collect(&mut calls, event),
             (Some(event), Dialect::OpenAiChat) => chat::collect(&mut calls, event),
-        })?;
+        })??;
     }
-    if !held.is_empty() && !calls.has_ended {
+    if held.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !calls.has_ended {
         return Err(HoldError::Cut);
+    }
+    // A client may make a call of pieces that we have no whole of.
+    if calls.list.len() < calls.begun.max(1) {
+        return Err(HoldError::Unreadable);
     }
     Ok(calls.list.into_iter().map(|(_, call)| call).collect())
 }
@@ -290,25 +319,45 @@ fn whole_calls(
     body: &[u8],
 ) -> Result<Vec<HeldCall>, HoldError> {
     let value = reader.read(body).map_err(|_| HoldError::Unreadable)?;
-    Ok(match dialect {
+    let calls = match dialect {
         Dialect::AnthropicMessages => anthropic::whole_calls(value),
         Dialect::OpenAiResponses => responses::whole_calls(value),
         Dialect::OpenAiChat => chat::whole_calls(value),
-    })
+    };
+    if calls.len() > MAX_HELD_CALLS { Err(HoldError::TooMany) } else { Ok(calls) }
 }
 
 impl Calls {
+    fn push(&mut self, place: Place, call: HeldCall) -> Result<(), HoldError> {
+        if self.list.len() >= MAX_HELD_CALLS {
+            return Err(HoldError::TooMany);
+        }
+        self.list.push((place, call));
+        Ok(())
+    }
+
+    /// The last call at this place.
+    fn last(&mut self, place: Place) -> Option<&mut HeldCall> {
+        self.list.iter_mut().rev().find(|(own, _)| *own == place).map(|(_, call)| call)
+    }
+
     /// Appends to the input of the last call at this place.
-    fn piece(&mut self, place: Place, text: Option<Value<'_>>) {
-        let call = self.list.iter_mut().rev().find(|(own, _)| *own == place);
-        if let (Some((_, call)), Some(text)) = (call, text.and_then(|text| text.str())) {
+    fn piece(&mut self, place: Place, text: Option<Value<'_>>) -> Result<(), HoldError> {
+        if let (Some(call), Some(text)) = (self.last(place), piece_of(text)?) {
             call.input.push_str(&text);
         }
+        Ok(())
     }
 }
 
+/// A piece of a text. Other values than texts are an error: a client might put them together.
+fn piece_of(value: Option<Value<'_>>) -> Result<Option<Cow<'_, str>>, HoldError> {
+    let value = value.filter(|value| !value.is_null());
+    value.map(|value| value.str().ok_or(HoldError::Unreadable)).transpose()
+}
+
 fn text_of(value: Option<Value<'_>>) -> Option<String> {
-    value.and_then(|value| value.str()).map(std::borrow::Cow::into_owned)
+    value.and_then(|value| value.str()).map(Cow::into_owned)
 }
 
 fn raw_text(value: Value<'_>) -> String {

@@ -25,7 +25,7 @@ pub(super) fn begins_call(event: Value<'_>) -> bool {
     is(event, "content_block_start") && event.get("content_block").is_some_and(is_call)
 }
 
-pub(super) fn collect(calls: &mut Calls, event: Value<'_>) {
+pub(super) fn collect(calls: &mut Calls, event: Value<'_>) -> Result<(), HoldError> {
     if begins_call(event) {
         if let Some(block) = event.get("content_block") {
             let mut call = call(block);
@@ -33,19 +33,21 @@ pub(super) fn collect(calls: &mut Calls, event: Value<'_>) {
             if call.input == "{}" {
                 call.input.clear();
             }
-            calls.list.push(((0, index(event)), call));
+            calls.push((0, index(event)), call)?;
         }
     } else if is(event, "content_block_delta") {
-        calls.piece((0, index(event)), event.at(&["delta", "partial_json"]));
+        calls.piece((0, index(event)), event.at(&["delta", "partial_json"]))?;
     } else if is(event, "message_stop") {
         calls.has_ended = true;
     }
+    Ok(())
 }
 
 fn call(block: Value<'_>) -> HeldCall {
     HeldCall {
         id: text_of(block.get("id")),
         name: text_of(block.get("name")).unwrap_or_default(),
+        is_name_sure: true,
         input: block.get("input").map(raw_text).unwrap_or_default(),
     }
 }

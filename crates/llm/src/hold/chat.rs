@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Calls, HeldCall, HoldError, is_done, raw_text, read, text_of, write_event};
+use super::{Calls, HeldCall, HoldError, is_done, piece_of, raw_text, read, text_of, write_event};
 use crate::json::{Edits, Kind, ObjectEdit, Reader, Value, quote};
 use crate::sse::Event;
 
@@ -38,18 +38,32 @@ pub(super) fn begins_call(chunk: Value<'_>) -> bool {
     choices(chunk).any(|choice| !calls_in(choice.get("delta")).is_empty())
 }
 
-pub(super) fn collect(calls: &mut Calls, chunk: Value<'_>) {
+pub(super) fn collect(calls: &mut Calls, chunk: Value<'_>) -> Result<(), HoldError> {
     for choice in choices(chunk) {
         for (number, call, function) in calls_in(choice.get("delta")) {
             let place = (index(choice), number);
-            if !calls.list.iter().any(|(own, _)| *own == place) {
+            if calls.last(place).is_none() {
                 let id = text_of(call.get("id"));
-                let name = text_of(function.get("name")).unwrap_or_default();
-                calls.list.push((place, HeldCall { id, name, input: String::new() }));
+                let (name, input) = (String::new(), String::new());
+                calls.push(place, HeldCall { id, name, is_name_sure: true, input })?;
             }
-            calls.piece(place, function.get("arguments").or_else(|| function.get("input")));
+            let name = piece_of(function.get("name"))?.filter(|name| !name.is_empty());
+            if let (Some(call), Some(name)) = (calls.last(place), name) {
+                add_name(call, &name);
+            }
+            calls.piece(place, function.get("arguments").or_else(|| function.get("input")))?;
         }
         calls.has_ended |= choice.get("finish_reason").is_some_and(|reason| !reason.is_null());
+    }
+    Ok(())
+}
+
+/// Appends to a name, as most clients do. Others take its first or its last piece.
+fn add_name(call: &mut HeldCall, piece: &str) {
+    call.is_name_sure = call.name.is_empty();
+    // Some upstreams send the whole name with every piece of the call.
+    if call.name != piece {
+        call.name.push_str(piece);
     }
 }
 
@@ -59,6 +73,7 @@ pub(super) fn whole_calls(answer: Value<'_>) -> Vec<HeldCall> {
         .map(|(_, call, function)| HeldCall {
             id: text_of(call.get("id")),
             name: text_of(function.get("name")).unwrap_or_default(),
+            is_name_sure: true,
             input: text_of(function.get("arguments").or_else(|| function.get("input")))
                 .unwrap_or_else(|| raw_text(call)),
         })

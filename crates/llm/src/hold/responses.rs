@@ -14,6 +14,8 @@ const AT_PROVIDER: [&str; 5] = [
 ];
 /// The last event of an answer.
 const ENDS: [&str; 3] = ["response.completed", "response.incomplete", "response.failed"];
+/// Calls of tools that the client defined. Each has a name.
+const NAMED: [&str; 2] = ["function_call", "custom_tool_call"];
 const ITEM_ID: &str = "msg_belljar_denied";
 
 /// Returns true for a call that the client makes. Kinds that are not known are among them.
@@ -44,35 +46,45 @@ pub(super) fn begins_call(event: Value<'_>) -> bool {
     }
 }
 
-pub(super) fn collect(calls: &mut Calls, event: Value<'_>) {
+pub(super) fn collect(calls: &mut Calls, event: Value<'_>) -> Result<(), HoldError> {
     let kind = kind(event);
-    if kind == "response.output_item.done" {
-        add(calls, event.get("item"));
+    if kind == "response.output_item.added" {
+        calls.begun += usize::from(event.get("item").is_some_and(is_call));
+    } else if kind == "response.output_item.done" {
+        add(calls, event.get("item"))?;
     } else if ENDS.contains(&kind.as_str()) {
         // Some upstreams send items here alone.
-        items(event.get("response")).for_each(|item| add(calls, Some(item)));
+        for item in items(event.get("response")) {
+            add(calls, Some(item))?;
+        }
         calls.has_ended = true;
     }
+    Ok(())
 }
 
-fn add(calls: &mut Calls, item: Option<Value<'_>>) {
-    let Some(item) = item.filter(|item| is_call(*item)) else { return };
+fn add(calls: &mut Calls, item: Option<Value<'_>>) -> Result<(), HoldError> {
+    let Some(item) = item.filter(|item| is_call(*item)) else { return Ok(()) };
     let call = call(item);
-    let is_known = |(_, own): &(_, HeldCall)| *own == call;
-    if !calls.list.iter().any(is_known) {
-        calls.list.push(((0, calls.list.len() as u64), call));
+    if calls.list.iter().any(|(_, own)| *own == call) {
+        return Ok(());
     }
+    let place = (0, calls.list.len() as u64);
+    calls.push(place, call)
 }
 
 fn call(item: Value<'_>) -> HeldCall {
     let kind = kind(item);
     // Tools that the provider defined have no name of their own: `local_shell_call`.
-    let own = kind.strip_suffix("_call").unwrap_or(&kind).to_owned();
+    let own = match NAMED.contains(&kind.as_str()) {
+        true => "",
+        false => kind.strip_suffix("_call").unwrap_or(&kind),
+    };
     let text = item.get("arguments").or_else(|| item.get("input"));
     let other = || item.get("action").or_else(|| item.get("operation")).unwrap_or(item);
     HeldCall {
         id: text_of(item.get("call_id")).or_else(|| text_of(item.get("id"))),
-        name: text_of(item.get("name")).unwrap_or(own),
+        name: text_of(item.get("name")).unwrap_or_else(|| own.to_owned()),
+        is_name_sure: true,
         input: text_of(text).unwrap_or_else(|| raw_text(other())),
     }
 }

@@ -100,6 +100,7 @@ fn chunks_do_not_matter() {
     let call = HeldCall {
         id: Some("toolu_1".to_owned()),
         name: "Bash".to_owned(),
+        is_name_sure: true,
         input: "{\"command\":\"ls é\"}".to_owned(),
     };
     for fixture in fixtures() {
@@ -223,6 +224,115 @@ fn answers_that_cannot_be_shown_do_not_pass() {
     assert_eq!(hold.push(twice.as_bytes()), Err(HoldError::Unreadable));
 }
 
+fn calls_of(dialect: Dialect, stream: &str) -> Result<Vec<HeldCall>, HoldError> {
+    let mut hold = Hold::new(dialect, Form::Stream);
+    hold.push(stream.as_bytes())?;
+    Ok(hold.finish()?.1)
+}
+
+/// A stream of a chat with these pieces of one call.
+fn chat_of(pieces: &[&str]) -> String {
+    let chunk = |piece: &&str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{{\"index\":0,\"function\":{piece}}}]}}}}]}}\n\n"
+        )
+    };
+    pieces.iter().map(chunk).chain(["data: [DONE]\n\n".to_owned()]).collect()
+}
+
+#[test]
+fn a_name_in_pieces_is_put_together_and_not_sure() {
+    for (pieces, name, is_sure) in [
+        (&[r#"{"name":"Ba"}"#, r#"{"name":"sh","arguments":"1"}"#][..], "Bash", false),
+        (&[r#"{"name":""}"#, r#"{"name":"Bash","arguments":"1"}"#][..], "Bash", true),
+        (&[r#"{"name":"Bash"}"#, r#"{"name":null,"arguments":"1"}"#][..], "Bash", true),
+        (&[r#"{"name":"Bash"}"#, r#"{"name":"Bash","arguments":"1"}"#][..], "Bash", false),
+        (&[r#"{"arguments":"1"}"#][..], "", true),
+    ] {
+        let calls = calls_of(Dialect::OpenAiChat, &chat_of(pieces)).unwrap();
+        assert_eq!(calls.len(), 1, "{pieces:?}");
+        assert_eq!((calls[0].name.as_str(), calls[0].is_name_sure), (name, is_sure), "{pieces:?}");
+        assert_eq!(calls[0].input, "1");
+    }
+    let number = chat_of(&[r#"{"name":7}"#]);
+    assert_eq!(calls_of(Dialect::OpenAiChat, &number), Err(HoldError::Unreadable));
+    let item = r#"{"type":"function_call","call_id":"c","arguments":"{}"}"#;
+    let end = format!(r#"{{"type":"response.completed","response":{{"output":[{item}]}}}}"#);
+    let calls = calls_of(Dialect::OpenAiResponses, &named(&[&end])).unwrap();
+    assert_eq!((calls.len(), calls[0].name.as_str()), (1, ""));
+}
+
+#[test]
+fn inputs_that_are_no_text_cannot_be_shown() {
+    for input in [r#"{"command":"ls"}"#, "[1]", "7", "true"] {
+        let piece = format!(r#"{{"name":"Bash","arguments":{input}}}"#);
+        let error = calls_of(Dialect::OpenAiChat, &chat_of(&[&piece]));
+        assert_eq!(error, Err(HoldError::Unreadable), "{input}");
+        let delta = format!(
+            r#"{{"type":"content_block_delta","index":1,"delta":{{"type":"input_json_delta","partial_json":{input}}}}}"#
+        );
+        let stream = named(&[
+            r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"Bash","input":{}}}"#,
+            &delta,
+            r#"{"type":"message_stop"}"#,
+        ]);
+        let error = calls_of(Dialect::AnthropicMessages, &stream);
+        assert_eq!(error, Err(HoldError::Unreadable), "{input}");
+    }
+    let null = chat_of(&[r#"{"name":"Bash","arguments":null}"#]);
+    assert_eq!(calls_of(Dialect::OpenAiChat, &null).unwrap()[0].input, "");
+}
+
+/// Some clients make a call of its pieces alone.
+#[test]
+fn a_call_that_begins_must_be_there_at_the_end() {
+    let added = r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"a","name":"Bash","arguments":""}}"#;
+    let delta =
+        r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{}"}"#;
+    let done = r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"b","name":"Read","arguments":"{}"}}"#;
+    let end = r#"{"type":"response.completed","response":{"status":"completed","output":[]}}"#;
+    for events in [&[added, delta, end][..], &[delta, end][..], &[added, added, delta, done, end]] {
+        let error = calls_of(Dialect::OpenAiResponses, &named(events));
+        assert_eq!(error, Err(HoldError::Unreadable), "{events:?}");
+    }
+    assert_eq!(calls_of(Dialect::OpenAiResponses, &named(&[done, end])).unwrap().len(), 1);
+}
+
+#[test]
+fn calls_of_one_answer_have_a_bound() {
+    let start = |nth: usize| {
+        format!(
+            r#"{{"type":"content_block_start","index":{nth},"content_block":{{"type":"tool_use","id":"t{nth}","name":"Bash","input":{{}}}}}}"#
+        )
+    };
+    let piece = |nth: usize| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{{\"index\":{nth},\"function\":{{\"name\":\"Bash\",\"arguments\":\"\"}}}}]}}}}]}}\n\n"
+        )
+    };
+    let item = |nth: usize| {
+        format!(r#"{{"type":"function_call","call_id":"c{nth}","name":"Bash","arguments":"{{}}"}}"#)
+    };
+    for count in [MAX_HELD_CALLS, MAX_HELD_CALLS + 1] {
+        let expected = if count > MAX_HELD_CALLS { Err(HoldError::TooMany) } else { Ok(count) };
+        let of = |dialect, stream: &str| calls_of(dialect, stream).map(|calls| calls.len());
+        let mut events: Vec<String> = (0..count).map(start).collect();
+        events.push(r#"{"type":"message_stop"}"#.to_owned());
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        assert_eq!(of(Dialect::AnthropicMessages, &named(&events)), expected);
+        let chat: String = (0..count).map(piece).chain(["data: [DONE]\n\n".to_owned()]).collect();
+        assert_eq!(of(Dialect::OpenAiChat, &chat), expected);
+        let items: Vec<String> = (0..count).map(item).collect();
+        let whole = format!(r#"{{"output":[{}]}}"#, items.join(","));
+        let end = format!(r#"{{"type":"response.completed","response":{whole}}}"#);
+        assert_eq!(of(Dialect::OpenAiResponses, &named(&[&end])), expected);
+        let mut hold = Hold::new(Dialect::OpenAiResponses, Form::Whole);
+        hold.push(whole.as_bytes()).unwrap();
+        assert_eq!(hold.bytes(), whole.len());
+        assert_eq!(hold.finish().map(|(_, calls)| calls.len()), expected);
+    }
+}
+
 #[test]
 fn what_is_held_has_a_bound() {
     let fixture = anthropic();
@@ -234,6 +344,7 @@ fn what_is_held_has_a_bound() {
         "x".repeat(1 << 20)
     )]);
     let results: Vec<_> = (0..9).map(|_| hold.push(piece.as_bytes())).collect();
+    assert!(hold.bytes() > piece.len() * 8, "{}", hold.bytes());
     assert_eq!(results[0], Ok(Vec::new()));
     assert_eq!(results[8], Err(HoldError::TooLarge));
 }
