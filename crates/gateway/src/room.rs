@@ -1,4 +1,5 @@
-//! Room in memory for bodies of requests: one for the gateway, and a share of it for each sandbox.
+//! Room in memory for bodies of requests, and for answers that are held: one for the gateway, and a
+//! share of it for each sandbox.
 
 use std::sync::Arc;
 
@@ -25,6 +26,18 @@ pub(crate) struct TakenRoom {
     share: OwnedSemaphorePermit,
     all: OwnedSemaphorePermit,
 }
+
+/// Room for bytes that become more.
+#[derive(Debug)]
+pub(crate) struct GrowingRoom {
+    room: BodyRoom,
+    taken: Option<TakenRoom>,
+    bytes: u64,
+}
+
+/// There is no room now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom;
 
 /// The room of the gateway.
 pub(crate) fn whole() -> Arc<Semaphore> {
@@ -66,6 +79,34 @@ impl TakenRoom {
     }
 }
 
+impl GrowingRoom {
+    pub(crate) fn new(room: BodyRoom) -> Self {
+        Self { room, taken: None, bytes: 0 }
+    }
+
+    /// Takes room for so many bytes in all.
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        // In steps, so that a body of many small pieces asks seldom.
+        const STEP: u64 = 64 << 10;
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let wanted = bytes.next_multiple_of(STEP);
+        let more = u32::try_from((wanted - self.bytes) >> 10).map_err(|_| NoRoom)?;
+        let taken = self.room.try_take(more).ok_or(NoRoom)?;
+        match &mut self.taken {
+            Some(held) => held.merge(taken),
+            none => *none = Some(taken),
+        }
+        self.bytes = wanted;
+        Ok(())
+    }
+
+    pub(crate) fn into_taken(self) -> Option<TakenRoom> {
+        self.taken
+    }
+}
+
 fn permits(bytes: u64) -> usize {
     usize::try_from(bytes >> 10).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
@@ -90,6 +131,20 @@ mod tests {
         assert_eq!(two.share.available_permits(), 20, "what was not taken is given back");
         drop((first, second));
         assert_eq!((all.available_permits(), one.share.available_permits()), (100, 60));
+    }
+
+    #[test]
+    fn room_grows_in_steps_and_is_given_back() {
+        let all = Arc::new(Semaphore::new(1024));
+        let mut room = GrowingRoom::new(BodyRoom::new(Arc::clone(&all), 128 * KIB));
+        assert_eq!(room.grow_to(1), Ok(()));
+        assert_eq!(room.grow_to(64 * KIB), Ok(()));
+        assert_eq!(all.available_permits(), 1024 - 64);
+        assert_eq!(room.grow_to(128 * KIB), Ok(()));
+        assert_eq!(room.grow_to(128 * KIB + 1), Err(NoRoom));
+        assert_eq!(all.available_permits(), 1024 - 128, "what there was stays");
+        drop(room);
+        assert_eq!(all.available_permits(), 1024);
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
 use crate::body::Inner;
-use crate::room::{BodyRoom, TakenRoom};
+use crate::room::{BodyRoom, GrowingRoom, NoRoom, TakenRoom};
 
 /// A body, and the room that it takes.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ async fn collect(body: Inner, most: u64, room: &BodyRoom) -> Result<Held, ReadEr
     if hint.lower() > most {
         return Err(ReadError::TooLarge);
     }
-    let mut taken = Taken { room, permit: None, bytes: 0 };
+    let mut taken = GrowingRoom::new(room.clone());
     let mut collected = BytesMut::new();
     if let Some(exact) = hint.exact() {
         taken.grow_to(exact)?;
@@ -66,38 +66,19 @@ async fn collect(body: Inner, most: u64, room: &BodyRoom) -> Result<Held, ReadEr
         }
         taken.grow_to(sum)?;
         if collected.is_empty() && hint.exact() == Some(sum) {
-            return Ok(Held { bytes: data, room: taken.permit });
+            return Ok(Held { bytes: data, room: taken.into_taken() });
         }
         if collected.is_empty() {
             collected.reserve(usize::try_from(hint.lower()).map_err(|_| ReadError::TooLarge)?);
         }
         collected.extend_from_slice(&data);
     }
-    Ok(Held { bytes: collected.freeze(), room: taken.permit })
+    Ok(Held { bytes: collected.freeze(), room: taken.into_taken() })
 }
 
-struct Taken<'a> {
-    room: &'a BodyRoom,
-    permit: Option<TakenRoom>,
-    bytes: u64,
-}
-
-impl Taken<'_> {
-    fn grow_to(&mut self, bytes: u64) -> Result<(), ReadError> {
-        // In steps, so that a body of many small pieces asks seldom.
-        const STEP: u64 = 64 << 10;
-        if bytes <= self.bytes {
-            return Ok(());
-        }
-        let wanted = bytes.next_multiple_of(STEP);
-        let more = u32::try_from((wanted - self.bytes) >> 10).map_err(|_| ReadError::NoRoom)?;
-        let permit = self.room.try_take(more).ok_or(ReadError::NoRoom)?;
-        match &mut self.permit {
-            Some(held) => held.merge(permit),
-            none => *none = Some(permit),
-        }
-        self.bytes = wanted;
-        Ok(())
+impl From<NoRoom> for ReadError {
+    fn from(_: NoRoom) -> Self {
+        Self::NoRoom
     }
 }
 
