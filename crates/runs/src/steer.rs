@@ -34,7 +34,9 @@ pub enum SteerError {
     NoApproval,
     #[error("{MOST_PENDING} requests wait already")]
     TooMany,
-    #[error("the run has had {MOST_REQUESTS} requests; it can only be cancelled")]
+    #[error(
+        "the run has had {MOST_REQUESTS} requests; only its tool calls can be decided, and it can be cancelled"
+    )]
     UsedUp,
     #[error(transparent)]
     Capped(#[from] OperationCapped),
@@ -135,16 +137,18 @@ fn is_so_already(view: &RunView, request: &Request) -> bool {
     }
 }
 
-/// Refuses more requests than a run can have. Their number does not keep a run from being cancelled.
+/// Refuses more requests than a run can have. Their number does not keep a run from being cancelled,
+/// nor a call from being decided: a run that waits for that does nothing else, and each call has one
+/// decision.
 fn check_count(view: &RunView, own: &[Event], request: &Request) -> Result<(), SteerError> {
+    if matches!(request, Request::Cancel | Request::Decide { .. }) {
+        return Ok(());
+    }
     if view.pending.len() >= MOST_PENDING {
         return Err(SteerError::TooMany);
     }
     let requests = own.iter().filter(|event| matches!(event.body, Body::ControlRequested(_)));
-    match *request != Request::Cancel && requests.count() >= MOST_REQUESTS {
-        true => Err(SteerError::UsedUp),
-        false => Ok(()),
-    }
+    if requests.count() >= MOST_REQUESTS { Err(SteerError::UsedUp) } else { Ok(()) }
 }
 
 /// Refuses what the run as it is cannot do.
@@ -167,7 +171,7 @@ fn check(view: &RunView, request: &Request) -> Result<(), SteerError> {
 #[cfg(test)]
 mod tests {
     use belljar_domain::{RunId, Sequence};
-    use belljar_journal::event::{Breakpoints, ForkedFrom};
+    use belljar_journal::event::{Breakpoints, CallDecision, CallRef, ForkedFrom, Verdict};
     use time::OffsetDateTime;
 
     use super::*;
@@ -221,6 +225,25 @@ mod tests {
         assert!(!is_so_already(&view, &tell("again")));
     }
 
+    fn decide() -> Request {
+        let call = CallRef { turn: 1, id: "c".to_owned() };
+        let (verdict, message) = (Verdict::Expired, None);
+        Request::Decide { decision: CallDecision { call, verdict, message } }
+    }
+
+    /// It takes none of them before its call is decided.
+    #[test]
+    fn messages_that_wait_do_not_keep_a_call_from_being_decided() {
+        let most = MOST_PENDING as u64;
+        let events: Vec<_> = (1..=most).map(|n| event(n, None, asked(tell("more")))).collect();
+        let view = RunView::of(&events);
+        assert_eq!(view.pending.len(), MOST_PENDING);
+        let refused = check_count(&view, &events, &tell("more"));
+        assert!(matches!(refused, Err(SteerError::TooMany)));
+        assert!(check_count(&view, &events, &decide()).is_ok());
+        assert!(check_count(&view, &events, &Request::Cancel).is_ok());
+    }
+
     #[test]
     fn requests_of_one_run_are_bounded_and_it_can_be_cancelled_all_the_same() {
         let points = |turns| {
@@ -236,6 +259,7 @@ mod tests {
         assert!(matches!(refused, Err(SteerError::UsedUp)));
         assert!(check_count(&view, &events[1..], &tell("more")).is_ok());
         assert!(check_count(&view, &events, &Request::Cancel).is_ok());
+        assert!(check_count(&view, &events, &decide()).is_ok());
         let mut forked_events = events;
         forked_events.push(event(most + 1, None, forked()));
         assert!(check_count(&view, own(&forked_events), &tell("more")).is_ok());
