@@ -92,23 +92,26 @@ pub(crate) fn takes_telemetry(session: &Arc<Session>, request: &::http::Request<
 }
 
 /// The token, the operation and the dialect of a request whose answer may have tool calls that wait
-/// for a human. It judges nothing: [`handle`] does.
+/// for a human. It judges nothing: [`handle`] does. An error: the token has calls that wait, and it
+/// cannot be said how an answer would be read.
 pub(super) fn held(
     session: &Session,
     request: &::http::Request<Inner>,
-) -> Option<(Arc<Token>, Arc<Operation>, Dialect)> {
-    if !session.holds_calls() {
-        return None;
+) -> Result<Option<(Arc<Token>, Arc<Operation>, Dialect)>, Refusal> {
+    if !session.holds_calls() || request.uri().path() == HEALTH {
+        return Ok(None);
     }
-    let Presented::One(shown) = presented(request.headers()) else { return None };
-    let token = session.shared.desk.tokens.find(&shown, &session.owner)?;
-    token.scope().approvals.as_ref()?;
-    let (operation, rest) = find(session, &token, request).ok()?;
+    let Presented::One(shown) = presented(request.headers()) else { return Ok(None) };
+    let found = session.shared.desk.tokens.find(&shown, &session.owner);
+    let Some(token) = found.filter(|token| token.scope().approvals.is_some()) else {
+        return Ok(None);
+    };
+    let (operation, rest) = find(session, &token, request)?;
     let is_anthropic = request.headers().contains_key("anthropic-version");
-    let Does::Model(model) = &operation.does else { return None };
-    let route = model.route(&rest, is_anthropic)?;
-    let dialect = (route.endpoint == Endpoint::Generate).then_some(route.dialect)?;
-    Some((token, operation, dialect))
+    let Does::Model(model) = &operation.does else { return Ok(None) };
+    let route = model.route(&rest, is_anthropic).ok_or(Refusal::NotFound)?;
+    let dialect = (route.endpoint == Endpoint::Generate).then_some(route.dialect);
+    Ok(dialect.map(|dialect| (token, Arc::clone(&operation), dialect)))
 }
 
 /// The first questions of [`handle`], and for an operation that is no model its last one.

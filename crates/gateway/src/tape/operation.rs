@@ -28,8 +28,9 @@ pub(crate) async fn operate(connection: &Arc<Connection>, request: Request<Inner
     let holder = Holder::of(connection, &request);
     let answer = answer(connection, request).await;
     match holder {
-        Some(holder) => holder.hold(answer),
-        None => answer,
+        Ok(Some(holder)) => holder.hold(answer),
+        Ok(None) => answer,
+        Err(unheld) => unheld.refuse(answer),
     }
 }
 
