@@ -388,7 +388,7 @@ export interface components {
             bytes: number;
             /** @description The id that the model gave it. The run's events have the whole input under it. */
             call?: string | null;
-            /** @description As the model wrote it; the first 16 KiB of a longer input. */
+            /** @description As the model wrote it; the first 16 KiB of a longer input, or less where many wait. */
             input: string;
             /** @description SHA-256 of the whole input, in hexadecimal digits. */
             sha256: string;

@@ -50,7 +50,7 @@ pub struct ApprovalToolCall {
     /// The id that the model gave it. The run's events have the whole input under it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// As the model wrote it; the first 16 KiB of a longer input.
+    /// As the model wrote it; the first 16 KiB of a longer input, or less where many wait.
     pub input: String,
     /// Size of the whole input.
     pub bytes: u64,

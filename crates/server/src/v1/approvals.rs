@@ -16,6 +16,10 @@ use super::read::{At, Body};
 use super::runs::{Offered, Offering, moment, refused, unread};
 use super::sandboxes::date_time;
 
+/// Bytes of inputs that one list shows. With everything else, and all of it escaped in JSON, a list
+/// stays below 8 MiB, the longest answer that a control node reads.
+const MAX_LISTED_INPUT: usize = 1 << 20;
+
 type Listed = (Extension<PageKeys>, Json<api::ApprovalList>);
 /// An approval, and its place in a list.
 type Placed = ((i128, String), api::Approval);
@@ -93,10 +97,22 @@ async fn decide_run(
 }
 
 fn listed(mut all: Vec<Placed>) -> Listed {
+    shorten(all.iter_mut().filter_map(|(_, item)| item.tool.as_mut()).collect());
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
     let keys = all.iter().map(|((micros, id), _)| format!("{micros}.{id}")).collect();
     let items = all.into_iter().map(|(_, item)| item).collect();
     (Extension(PageKeys(keys)), Json(api::ApprovalList { items }))
+}
+
+/// Shows less of long inputs, where all of them are too much for one list.
+fn shorten(calls: Vec<&mut api::ApprovalToolCall>) {
+    if calls.iter().map(|call| call.input.len()).sum::<usize>() <= MAX_LISTED_INPUT {
+        return;
+    }
+    let share = MAX_LISTED_INPUT / calls.len();
+    for call in calls {
+        call.input.truncate(call.input.floor_char_boundary(share));
+    }
 }
 
 async fn of_runs(runs: &Runs, tenant: &Tenant) -> Result<Vec<Placed>, Failure> {
@@ -140,4 +156,32 @@ fn of_gateway(approval: Approval) -> Placed {
         tool: request.tool.map(Into::into),
     };
     (place, item)
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_domain::approval::{MAX_PENDING_APPROVALS, MAX_SHOWN_INPUT, ToolCall};
+
+    use super::*;
+
+    /// A control node reads no list that is too long, so that all of it would be missing.
+    #[test]
+    fn many_long_inputs_are_shown_in_part() {
+        let call = |input: &str| {
+            api::ApprovalToolCall::from(ToolCall::new("shell", None, input, "00".to_owned()))
+        };
+        let long = "é".repeat(MAX_SHOWN_INPUT / 2);
+        // Those of the gateway, and those of runs.
+        let mut calls = vec![call(&long); 2 * MAX_PENDING_APPROVALS - 1];
+        calls.push(call("ls"));
+        shorten(calls.iter_mut().collect());
+        let shown: usize = calls.iter().map(|call| call.input.len()).sum();
+        assert!(shown <= MAX_LISTED_INPUT, "{shown}");
+        assert_eq!((calls[0].input.len(), calls[0].bytes), (2048, long.len() as u64));
+        assert_eq!(calls.last().unwrap().input, "ls");
+
+        let mut few = vec![call(&long); 3];
+        shorten(few.iter_mut().collect());
+        assert!(few.iter().all(|call| call.input == long));
+    }
 }
