@@ -1,9 +1,9 @@
 //! A published program as one call of its run.
 //!
 //! ```text
-//!   tool_started ─► sandbox: program ─┬─ lines ─► turns, calls, results
-//!        │                            └─ gateway ─► rows ─► tokens and cost of each turn
-//!        └ the same key ─► the program that runs already, heard from its beginning
+//!   token ─► tool_started ─► sandbox: program ─┬─ lines ─► turns, calls, results
+//!                 │                            └─ gateway ─► rows ─► tokens and cost of each turn
+//!                 └ the same key ─► the program that runs already, heard from its beginning
 //! ```
 //!
 //! The call has an execution id, so the sandbox begins it once. Each event that it leads to has a
@@ -120,12 +120,16 @@ impl Work<'_> {
                 }
             }
         }
+        let exec = call.call.exec(&self.lease.address.run, 1);
+        if !self.prepare_token(call, &exec, &sandbox).await? {
+            return Ok(());
+        }
         let bound = self.story.view.environment.limits.wall_ms.map(Duration::from_millis);
         let time = bound.unwrap_or(DEFAULT_TIME);
         let time = self.time_left().map_or(time, |left| left.min(time));
         let started = ToolStarted {
             call: call.call.clone(),
-            exec: call.call.exec(&self.lease.address.run, 1),
+            exec,
             attempt: 1,
             sandbox,
             generation: self.lease.generation,
@@ -133,6 +137,42 @@ impl Work<'_> {
             cpu_ms: self.left(Limit::Cpu).map(|left| left.clamp(1, MOST_CPU)),
         };
         self.append(NewEvent::new(started)).await.map(drop)
+    }
+
+    /// Gives a call its token before `tool_started` is written: that event says that the call has
+    /// been given one, and no worker makes another. False: the call cannot start now.
+    async fn prepare_token(
+        &mut self,
+        call: &Call,
+        exec: &ExecId,
+        sandbox: &SandboxId,
+    ) -> Result<bool, WorkError> {
+        let Some(program) = self.program() else { return Ok(true) };
+        self.flush().await?;
+        self.catch_up().await?;
+        let launch = self.launch(program, call, exec);
+        let room = self.worker.rooms.at(sandbox, self.lease.generation);
+        let mut attempts = 0;
+        loop {
+            let Err(error) = self.give_program_token(&room, &launch).await else {
+                return Ok(true);
+            };
+            if is_stale(&error) {
+                return Err(WorkError::Fenced);
+            }
+            if room::is_gone(&error) {
+                // Another sandbox is made in the next round.
+                self.is_seen = false;
+                return Ok(false);
+            }
+            if error.outcome() == Outcome::Refused || attempts >= MAX_RECONNECTS {
+                let why = format!("the program cannot get its token: {}", chain(&error));
+                self.finish(call, None, Heard::fault("sandbox", why)).await?;
+                return Ok(false);
+            }
+            attempts += 1;
+            tokio::time::sleep(RECONNECT_DELAY).await;
+        }
     }
 
     /// Runs the program to its end, or goes on hearing the one that runs.
@@ -148,7 +188,7 @@ impl Work<'_> {
         }
         let launch = self.launch(program, call, exec);
         let room = self.worker.rooms.at(sandbox, self.lease.generation);
-        let mut reconnects = 0;
+        let (mut reconnects, mut pid) = (0, None);
         loop {
             let began = Instant::now();
             let mut hearing = Hearing::new(&launch, &room, call);
@@ -161,6 +201,7 @@ impl Work<'_> {
                 Err(ProgramError::Work(error)) => return Err(error),
                 Err(ProgramError::Call(error)) => error,
             };
+            pid = hearing.pid.or(pid);
             if is_stale(&error) {
                 return Err(WorkError::Fenced);
             }
@@ -171,6 +212,10 @@ impl Work<'_> {
                 reconnects = 0;
             }
             if error.outcome() == Outcome::Refused || reconnects >= MAX_RECONNECTS {
+                if let Some(pid) = pid {
+                    // What it asks for after this is charged to no turn.
+                    let _ = room.end_call(pid).await;
+                }
                 let why = format!("the program cannot be run: {}", chain(&error));
                 return self.end_program(call, exec, None, Heard::fault("sandbox", why)).await;
             }
@@ -187,7 +232,7 @@ impl Work<'_> {
         hearing: &mut Hearing<'_>,
         exec: &ExecId,
     ) -> Result<Option<Heard>, ProgramError> {
-        self.give_program_token(hearing.room, launch).await?;
+        self.renew_program_token(hearing.room).await?;
         let attribution = Attribution {
             run: self.lease.address.run.clone(),
             turn: hearing.call.call.turn,
@@ -260,10 +305,14 @@ impl Work<'_> {
     }
 
     /// Puts a token for the program into the sandbox, once: it may spend what is left of the run's
-    /// budget, and another one could spend that again.
+    /// budget, and another one could spend that again. Only for a call that has not started: a
+    /// program that runs may remove the file.
     async fn give_program_token(&self, room: &Sandbox, launch: &Launch) -> Result<(), Error> {
-        if room.stat_file(&launch.token_file).await.is_ok() {
-            return self.renew_program_token(room).await;
+        match room.stat_file(&launch.token_file).await {
+            // The worker before made it, and did not come to start the call.
+            Ok(_) => return self.renew_program_token(room).await,
+            Err(error) if is_missing(&error) => {}
+            Err(error) => return Err(error),
         }
         let requests = match launch.program.turns {
             Turns::Requests => launch.turns_left.map(u64::from),
@@ -321,7 +370,27 @@ impl Work<'_> {
     }
 }
 
+/// Returns true if a file is certain not to be there. Other errors say nothing of it.
+fn is_missing(error: &Error) -> bool {
+    error.code() == Some("file_not_found")
+}
+
 /// Returns true if another worker has the run.
 fn is_stale(error: &Error) -> bool {
     error.code() == Some("stale_generation")
+}
+
+#[cfg(test)]
+mod tests {
+    use belljar_client::{Protocol, Transport};
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_no_sign_that_a_call_has_no_token() {
+        let silent = Transport::Silent(Duration::from_secs(1));
+        for error in [Error::from(silent), Error::from(Protocol::NotBegun), Error::SandboxGone] {
+            assert!(!is_missing(&error), "{error:?}");
+        }
+    }
 }
