@@ -104,7 +104,7 @@ impl Story {
             pipeline.apply(event);
         }
         if let Some(program) = &mut self.program {
-            program.apply(event);
+            program.apply(&self.view, event);
         }
         self.view.apply(event);
     }

@@ -8,7 +8,7 @@
 //! ```
 
 use belljar_domain::EndReason;
-use belljar_journal::PROGRAM_CALL;
+use belljar_journal::RunView;
 use belljar_journal::event::{
     Body, ErrorCategory, Event, Limit, LimitHit, Outcome, RunCreated, ToolFault,
 };
@@ -64,10 +64,13 @@ impl ProgramRun {
         agent.is_program().then_some(Self { agent, last: None, losses: 0 })
     }
 
-    pub(crate) fn apply(&mut self, event: &Event) {
+    /// Takes one more event into account; the view has all before it.
+    pub(crate) fn apply(&mut self, view: &RunView, event: &Event) {
         match &event.body {
             Body::ForkedFrom(_) => (self.last, self.losses) = (None, 0),
-            Body::ToolFinished(finished) if finished.call.id.starts_with(PROGRAM_CALL) => {
+            Body::ToolFinished(finished)
+                if view.calls.iter().any(|it| it.call == finished.call) =>
+            {
                 let (reason, fault) = (finished.reason, finished.fault.clone());
                 self.losses += u32::from(reason == EndReason::Lost);
                 self.last = Some(ProgramEnd { reason, text: finished.shown.clone(), fault });
@@ -132,6 +135,7 @@ fn limit(story: &Story, fault: &ToolFault, now: OffsetDateTime, turn: u32) -> Op
 #[cfg(test)]
 mod tests {
     use belljar_domain::Sequence;
+    use belljar_journal::PROGRAM_CALL;
     use belljar_journal::event::{Brief, Budget, CallRef, ToolFinished, Used, Wish};
 
     use super::*;
@@ -140,6 +144,12 @@ mod tests {
 
     /// A run of Claude Code and the end of its first call.
     fn story(budget: Budget, reason: EndReason, fault: Option<&str>) -> Story {
+        let call = CallRef { turn: 1, id: format!("{PROGRAM_CALL}:1") };
+        story_of(budget, call, reason, fault)
+    }
+
+    /// A run of Claude Code and the end of a call.
+    fn story_of(budget: Budget, call: CallRef, reason: EndReason, fault: Option<&str>) -> Story {
         let brief = Brief { agent: AgentKind::ClaudeCode, ..Brief::default() };
         let wish = Wish {
             template: "claude-code".into(),
@@ -152,7 +162,6 @@ mod tests {
             traceparent: None,
         };
         let created = RunCreated { wish: Some(wish), ..created(budget) };
-        let call = CallRef { turn: 1, id: format!("{PROGRAM_CALL}:1") };
         let fault = fault
             .map(|category| ToolFault { category: category.to_owned(), message: "why".to_owned() });
         let finished = ToolFinished {
@@ -186,6 +195,16 @@ mod tests {
         let failed = story(Budget::default(), EndReason::Exit, Some(FAILED));
         let Step::Close(closing) = step(&failed) else { panic!("{:?}", step(&failed)) };
         assert_eq!((closing.outcome, closing.message.as_deref()), (Outcome::Failed, Some("why")));
+    }
+
+    #[test]
+    fn only_the_end_of_a_call_of_the_run_ends_its_program() {
+        for (turn, id) in [(2, "belljar:program:1"), (1, "belljar:program:2"), (1, "t")] {
+            let call = CallRef { turn, id: id.to_owned() };
+            let forged = story_of(Budget::default(), call, EndReason::Done, None);
+            assert!(matches!(step(&forged), Step::Intend(_)), "{turn} {id}");
+            assert!(forged.program.is_some_and(|run| run.last.is_none()), "{turn} {id}");
+        }
     }
 
     #[test]
