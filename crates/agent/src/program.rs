@@ -20,5 +20,6 @@ pub use description::{GATEWAY, Known, Program, Task, Turns, program};
 pub use dialect::{ProgramDialect, ProgramEvent, ProgramWork, Verdict};
 pub use lines::{Line, Lines};
 pub use message::{TurnWarning, user_line};
+pub(crate) use transcript::OUTPUT_GAP;
 pub use transcript::{Note, Transcript};
 pub(crate) use written::{cut, finished, intended};

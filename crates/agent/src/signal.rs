@@ -23,6 +23,7 @@ use time::OffsetDateTime;
 use crate::answer::REFUSAL;
 use crate::budget::turns_left;
 use crate::network::REASONS;
+use crate::program::OUTPUT_GAP;
 use crate::tools::{FINISH, PYTHON, READ, SHELL, WRITE};
 use crate::trace::RunSpan;
 
@@ -253,7 +254,8 @@ impl Signals {
                 signals.push(Signal::Called { fault: attempt.fault });
                 signals.push(Signal::Attempted(attempt));
             }
-            Body::GuardReported(report) => {
+            // A gap in a program's output is no hint to a model.
+            Body::GuardReported(report) if report.guard != OUTPUT_GAP => {
                 let guard = word(GUARDS, &report.guard);
                 let kind = if guard == CLOCK { GuardKind::Temporal } else { GuardKind::Join };
                 signals.push(Signal::Guarded { kind, guard });

@@ -7,22 +7,24 @@ use belljar_api::file::{Entry, EntryKind};
 use belljar_client::{CallRun, CallSaid, Sandbox};
 use belljar_domain::{EndReason, ExecId, Sequence};
 use belljar_journal::event::{
-    Block, CallRef, InjectedMessage, LlmRequested, LlmResponded, ToolFault, ToolFinished,
+    Block, Body, CallRef, GuardReported, InjectedMessage, LlmRequested, LlmResponded, ToolFault,
+    ToolFinished,
 };
-use belljar_journal::{Call, Key, NewEvent};
+use belljar_journal::{AppendError, Call, Key, NewEvent, Next};
 use belljar_objects::Digest;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::super::call::{MOST_FILE, media_type, name_of, read};
 use super::super::{Work, WorkError};
-use super::session::SaveTimes;
+use super::charge::{BUDGET, TOKEN};
+use super::session::{Packing, SaveTimes, packed};
 use super::{Launch, ProgramError, TOKEN_RENEWAL};
 use crate::output::Heard;
 use crate::program::{
-    Lines, Note, Program, Task, Transcript, TurnWarning, category, cut, finished, intended,
-    user_line,
+    Lines, Note, OUTPUT_GAP, Program, Task, Transcript, TurnWarning, category, cut, finished,
+    intended, user_line,
 };
-use crate::room;
+use crate::room::{self, TOKEN_FILE};
 use crate::shorten::shorten;
 
 /// Interval of looks at requests from outside, at tokens and at sessions.
@@ -37,6 +39,11 @@ const MAX_STDERR_BYTES: usize = 8 << 10;
 const MAX_ANSWER_CHARS: usize = 64 << 10;
 /// Files of the home directory that are kept.
 const MAX_FILES: usize = 20;
+
+/// The category of a call that is lost.
+const LOST: &str = "lost";
+/// The status by which programs tell that the gateway does not know their token.
+const UNAUTHORIZED: &str = "401";
 
 /// The state of hearing one program.
 pub(super) struct Hearing<'h> {
@@ -57,6 +64,8 @@ pub(super) struct Hearing<'h> {
     is_cut: bool,
     kept_at: Instant,
     renewed_at: Instant,
+    /// The process of the call, once the sandbox has told it.
+    pub(super) pid: Option<u32>,
 }
 
 impl<'h> Hearing<'h> {
@@ -78,6 +87,7 @@ impl<'h> Hearing<'h> {
             is_cut: false,
             kept_at: now,
             renewed_at: now,
+            pid: None,
         }
     }
 
@@ -97,7 +107,7 @@ impl<'h> Hearing<'h> {
     }
 
     /// The end of the program, in its own words and those of the sandbox.
-    fn heard(&self, end: &CallEnd, is_penniless: bool) -> Heard {
+    fn heard(&self, end: &CallEnd, is_penniless: bool, is_tokenless: bool) -> Heard {
         let mut heard = Heard::default();
         let is_cut = self.is_cut && end.reason == EndReason::Killed;
         let reason = if is_cut { EndReason::Done } else { end.reason };
@@ -122,7 +132,14 @@ impl<'h> Hearing<'h> {
         };
         let message =
             said.or_else(printed).unwrap_or_else(|| "it exited and reported no result".to_owned());
-        let category = category(&message, is_penniless);
+        let has_begun = self.transcript.turn() > self.turns;
+        let category = if has_lost_token(&message, is_tokenless, has_begun) {
+            // The run goes on from the session, with another token.
+            heard.reason = Some(EndReason::Lost);
+            LOST
+        } else {
+            category(&message, is_penniless)
+        };
         heard.text.clone_from(&message);
         heard.fault = Some(ToolFault { category: category.to_owned(), message });
         heard
@@ -137,14 +154,26 @@ impl Work<'_> {
         hearing: &mut Hearing<'_>,
     ) -> Result<Option<Heard>, ProgramError> {
         let pid = run.id();
+        hearing.pid = Some(pid);
         let mut tending = tokio::time::interval(TEND_INTERVAL);
         tending.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The output is read while the session is packed: the sandbox keeps only a part of it.
+        let mut packing: Option<Packing> = None;
         let end = loop {
             let said = tokio::select! {
                 said = run.next() => said?,
+                packed = packed(&mut packing) => {
+                    packing = None;
+                    self.keep_session(hearing, packed).await?;
+                    continue;
+                }
                 _ = tending.tick() => {
                     if self.tend_program(hearing, pid).await? {
                         return Ok(None);
+                    }
+                    let turn = hearing.transcript.turn();
+                    if packing.is_none() && hearing.saves.is_due(Instant::now(), turn) {
+                        packing = hearing.pack_session();
                     }
                     continue;
                 }
@@ -154,30 +183,36 @@ impl Work<'_> {
                     let lines = hearing.lines.push(&bytes);
                     for line in &lines {
                         let notes = hearing.transcript.read(line);
-                        self.write_notes(hearing, notes, pid).await?;
+                        self.write_notes(hearing, &notes, pid).await?;
                     }
-                    self.flush().await?;
                     self.catch_up().await?;
                 }
                 CallSaid::Stderr(bytes) => hearing.keep_stderr(&bytes),
+                CallSaid::Omitted(Omitted { stdout_bytes: 0, .. }) => {}
                 CallSaid::Omitted(Omitted { stdout_bytes, .. }) => {
-                    hearing.lines.skip(stdout_bytes);
+                    self.skip_output(hearing, stdout_bytes, pid).await?;
                 }
                 CallSaid::End(end) => break end,
             }
         };
+        if let Some(packing) = packing {
+            // The last session is packed into the same file.
+            let _ = packing.await;
+        }
         let mut notes = match hearing.lines.rest() {
             Some(line) => hearing.transcript.read(&line),
             None => Vec::new(),
         };
         notes.extend(hearing.transcript.end_turn());
-        self.write_notes(hearing, notes, pid).await?;
-        self.settle_rest(hearing).await?;
-        let is_penniless = self.was_refused_for_money(&hearing.call.call);
-        Ok(Some(hearing.heard(&end, is_penniless)))
+        self.write_notes(hearing, &notes, pid).await?;
+        let call = &hearing.call.call;
+        self.settle_rest(call, hearing.transcript.turn()).await?;
+        let is_penniless = self.was_refused(call, BUDGET);
+        let is_tokenless = self.was_refused(call, TOKEN);
+        Ok(Some(hearing.heard(&end, is_penniless, is_tokenless)))
     }
 
-    /// Does what is due while the program works. True: something came in between.
+    /// Does what is due while the program works. True: it is not to be heard on.
     async fn tend_program(
         &mut self,
         hearing: &mut Hearing<'_>,
@@ -199,40 +234,85 @@ impl Work<'_> {
             }
             hearing.renewed_at = now;
         }
-        if hearing.saves.is_due(now, hearing.transcript.turn()) {
-            self.save_session(hearing).await?;
-        }
         let next = self.story.view.head.next();
         let news = self.worker.journal.read(&self.lease.address, next, 1).await;
-        let is_news = !news.map_err(WorkError::Read)?.is_empty();
-        if is_news {
+        if !news.map_err(WorkError::Read)?.is_empty() {
             self.outbox.must_read();
+            self.catch_up().await?;
         }
-        Ok(is_news)
+        Ok(self.obey_meanwhile(hearing.call).await?)
+    }
+
+    /// Does what was asked for from outside, while the program works on. True: it is not to be
+    /// heard on, because its run ends.
+    async fn obey_meanwhile(&mut self, call: &Call) -> Result<bool, WorkError> {
+        loop {
+            let pending = match self.story.view.next() {
+                Next::Obey(pending) => pending.clone(),
+                Next::CollectCall { call: current, .. } => return Ok(current.call != call.call),
+                _ => return Ok(true),
+            };
+            let done = self.obey(&pending).await;
+            self.is_written(done).await?;
+            self.catch_up().await?;
+        }
+    }
+
+    /// False: another event came in between, and what was to be written is not.
+    async fn is_written<T>(&mut self, done: Result<T, WorkError>) -> Result<bool, WorkError> {
+        match done {
+            Ok(_) => Ok(true),
+            Err(WorkError::Append(AppendError::Unseen { .. })) => {
+                self.catch_up().await?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on after output that the sandbox did not keep. Turns that are written already keep
+    /// their numbers, and others come after all of these.
+    async fn skip_output(
+        &mut self,
+        hearing: &mut Hearing<'_>,
+        bytes: u64,
+        pid: u32,
+    ) -> Result<(), ProgramError> {
+        hearing.lines.skip(bytes);
+        let notes: Vec<Note> = hearing.transcript.end_turn().into_iter().collect();
+        self.write_notes(hearing, &notes, pid).await?;
+        self.catch_up().await?;
+        let (turns, heard) = (hearing.turns, hearing.transcript.turn());
+        let written = self.events.iter().filter_map(|event| match &event.body {
+            Body::LlmResponded(it) if it.turn > turns => Some((it.turn, it.blocks.as_slice())),
+            _ => None,
+        });
+        hearing.transcript.skip_to(self.story.view.turns, written);
+        let call = hearing.call.call.clone();
+        let key = format!("program:gap:{}:{heard}", call.id);
+        let message = format!(
+            "{bytes} bytes of the program's output after turn {heard} were not kept; turns in \
+             them may be missing"
+        );
+        let report = GuardReported { call, guard: OUTPUT_GAP.to_owned(), message };
+        self.append(NewEvent::new(report).keyed(&key)).await?;
+        Ok(())
     }
 
     async fn write_notes(
         &mut self,
         hearing: &mut Hearing<'_>,
-        notes: Vec<Note>,
+        notes: &[Note],
         pid: u32,
     ) -> Result<(), ProgramError> {
-        let mut calls = false;
-        for note in notes {
-            calls |= matches!(note, Note::Call { .. });
-            match note {
-                Note::Call { call, tool, input } => {
-                    self.append(NewEvent::new(intended(call, tool, &input)).waiting()).await?;
-                }
-                Note::Turn { turn, blocks, stop } => {
-                    self.write_turn(hearing, turn, blocks, stop).await?;
-                }
-                Note::Result { call, output, is_error } => {
-                    let finished = finished(call, &output, is_error);
-                    self.append(NewEvent::new(finished).waiting()).await?;
-                }
+        loop {
+            // A request from outside may come in between. What is written by then has its key.
+            let done = self.write_each(hearing, notes).await;
+            if self.is_written(done).await? {
+                break;
             }
         }
+        let calls = notes.iter().any(|note| matches!(note, Note::Call { .. }));
         let takes_messages = hearing.program.task == Task::Message;
         if takes_messages && hearing.transcript.work.verdict.is_some() && hearing.deadline.is_none()
         {
@@ -250,6 +330,24 @@ impl Work<'_> {
         Ok(())
     }
 
+    async fn write_each(&mut self, hearing: &Hearing<'_>, notes: &[Note]) -> Result<(), WorkError> {
+        for note in notes {
+            match note.clone() {
+                Note::Call { call, tool, input } => {
+                    self.append(NewEvent::new(intended(call, tool, &input)).waiting()).await?;
+                }
+                Note::Turn { turn, blocks, stop } => {
+                    self.write_turn(hearing, turn, blocks, stop).await?;
+                }
+                Note::Result { call, output, is_error } => {
+                    let finished = finished(call, &output, is_error);
+                    self.append(NewEvent::new(finished).waiting()).await?;
+                }
+            }
+        }
+        self.flush().await.map(drop)
+    }
+
     /// Tells the program how many turns are left, once.
     async fn warn_program(
         &mut self,
@@ -263,8 +361,13 @@ impl Work<'_> {
         }
         let (turn, text) = (hearing.transcript.turn(), warning.text().to_owned());
         let line = user_line(&text);
-        let message = InjectedMessage { kind, turn, text, answers: None };
-        self.append(NewEvent::new(message)).await?;
+        let message = NewEvent::new(InjectedMessage { kind, turn, text, answers: None });
+        loop {
+            let done = self.append(message.clone()).await;
+            if self.is_written(done).await? {
+                break;
+            }
+        }
         self.catch_up().await?;
         // A program that has just ended needs no warning.
         let _ = hearing.room.write_stdin(pid, line, false).await;
@@ -329,6 +432,13 @@ impl Work<'_> {
                 return Err(error);
             }
             self.keep_files(hearing.room, &call.call).await?;
+            if heard.reason == Some(EndReason::Lost) {
+                // The run goes on in another one.
+                let _ = hearing.room.end().await;
+            }
+        } else {
+            // Requests that the program made until it was lost.
+            self.settle_rest(&call.call, self.story.view.turns).await?;
         }
         let shown = shorten(&heard.text, MAX_ANSWER_CHARS, None);
         let finished = ToolFinished {
@@ -366,8 +476,31 @@ impl Work<'_> {
     }
 }
 
+/// Returns true if a program failed because the gateway did not know its token any more, or because
+/// it had none when it began.
+fn has_lost_token(why: &str, is_refused: bool, has_begun: bool) -> bool {
+    (is_refused && why.contains(UNAUTHORIZED)) || (!has_begun && why.contains(TOKEN_FILE))
+}
+
 /// Returns true for a file that is a result: neither hidden nor too large.
 fn is_kept(entry: &Entry) -> bool {
     let is_small = entry.bytes <= MOST_FILE as u64;
     entry.kind == EntryKind::File && is_small && !name_of(&entry.path).starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_whose_token_is_gone_is_lost_and_another_failure_is_not() {
+        let refused = "api_error: API Error: 401 the token is invalid or has expired";
+        assert!(has_lost_token(refused, true, true));
+        // The gateway did not say so.
+        assert!(!has_lost_token(refused, false, true));
+        assert!(!has_lost_token("max_turns", true, true));
+        let missing = format!("cat: {TOKEN_FILE}-x: No such file or directory");
+        assert!(has_lost_token(&missing, false, false));
+        assert!(!has_lost_token(&missing, false, true));
+    }
 }

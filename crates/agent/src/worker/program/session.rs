@@ -5,6 +5,7 @@ use std::time::Duration;
 use belljar_client::{Command, Sandbox};
 use belljar_journal::NewEvent;
 use belljar_journal::event::{Body, SessionSaved};
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::super::Work;
@@ -57,15 +58,47 @@ impl SaveTimes {
     }
 }
 
+/// A session on its way out of the sandbox.
+pub(super) type Packing = BoxFuture<'static, Result<Vec<u8>, belljar_client::Error>>;
+
+/// Waits until a session is packed; if none is, without an end.
+pub(super) async fn packed(
+    packing: &mut Option<Packing>,
+) -> Result<Vec<u8>, belljar_client::Error> {
+    match packing {
+        Some(packing) => packing.await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Hearing<'_> {
+    /// Begins to pack the session as it is now. None: the program has named none.
+    pub(super) fn pack_session(&mut self) -> Option<Packing> {
+        self.transcript.work.session.as_ref()?;
+        self.saves.saved(Instant::now(), self.transcript.turn());
+        Some(Box::pin(pack(self.room.clone())))
+    }
+}
+
 impl Work<'_> {
-    /// Keeps the session as it is now. A sandbox that cannot pack it loses nothing but this.
+    /// Keeps the session as it is now.
     pub(super) async fn save_session(
         &mut self,
         hearing: &mut Hearing<'_>,
     ) -> Result<(), ProgramError> {
+        let Some(packing) = hearing.pack_session() else { return Ok(()) };
+        let packed = packing.await;
+        self.keep_session(hearing, packed).await
+    }
+
+    /// Keeps a session that was packed. A sandbox that cannot pack it loses nothing but this.
+    pub(super) async fn keep_session(
+        &mut self,
+        hearing: &Hearing<'_>,
+        packed: Result<Vec<u8>, belljar_client::Error>,
+    ) -> Result<(), ProgramError> {
         let Some(session) = hearing.transcript.work.session.clone() else { return Ok(()) };
-        hearing.saves.saved(Instant::now(), hearing.transcript.turn());
-        let bytes = match pack(hearing.room).await {
+        let bytes = match packed {
             Ok(bytes) => bytes,
             Err(error) if room::is_gone(&error) => return Err(error.into()),
             Err(error) => {
@@ -103,10 +136,10 @@ impl Work<'_> {
     }
 }
 
-async fn pack(sandbox: &Sandbox) -> Result<Vec<u8>, belljar_client::Error> {
+async fn pack(sandbox: Sandbox) -> Result<Vec<u8>, belljar_client::Error> {
     let command = Command { timeout: Some(PACK_TIMEOUT), ..Command::script(PACK) };
     sandbox.run(&command, None).await?.finish().await?;
-    read(sandbox, FILE, MAX_SESSION_BYTES).await
+    read(&sandbox, FILE, MAX_SESSION_BYTES).await
 }
 
 #[cfg(test)]
