@@ -72,6 +72,8 @@ pub(crate) struct AgentRun {
     /// URL of a server or a platform that has the run [default: this machine]
     #[arg(long, value_name = "URL", help_heading = "Sandbox")]
     #[arg(conflicts_with_all = ["gateway", "connections", "copy_in", "copy_out", "env", "setup"])]
+    #[arg(conflicts_with_all = ["cpus", "pids", "network", "allow", "user", "workdir", "profile"])]
+    #[arg(conflicts_with_all = ["inodes", "cpu_time", "output_limit"])]
     pub(crate) server: Option<String>,
     /// File with the API key for --server [env: E2B_API_KEY]
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Sandbox")]
@@ -143,6 +145,23 @@ mod tests {
         assert!(Cli::try_parse_from(line).is_ok());
         let refused = Cli::try_parse_from(line.iter().chain(&["--gateway", "g.toml"]));
         assert!(refused.is_err());
+    }
+
+    #[test]
+    fn a_server_refuses_options_that_it_would_ignore() {
+        let line = ["belljar", "agent", "run", "--program", "codex", "--server", "http://a", "do"];
+        for option in [
+            ["--cpus", "2"],
+            ["--pids", "64"],
+            ["--network", "packages"],
+            ["--allow", "example.com"],
+            ["--user", "root"],
+            ["--workdir", "/tmp"],
+            ["--inodes", "99"],
+        ] {
+            let refused = Cli::try_parse_from(line.iter().chain(&option)).unwrap_err();
+            assert_eq!(refused.kind(), clap::error::ErrorKind::ArgumentConflict, "{option:?}");
+        }
     }
 
     #[test]
