@@ -6,11 +6,12 @@ use belljar_journal::NewEvent;
 use belljar_journal::event::{Body, CallRef, LlmResponded, Tokens};
 
 use super::super::{Work, WorkError};
-use super::hear::Hearing;
 use crate::network;
 
 /// The reason of a request that its budget did not pay for.
-const BUDGET: &str = "budget";
+pub(super) const BUDGET: &str = "budget";
+/// The reason of a request whose token the gateway does not know, or that has expired.
+pub(super) const TOKEN: &str = "token";
 
 /// The sum of requests to models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,14 +66,17 @@ impl Work<'_> {
     }
 
     /// Charges requests that belong to no turn, such as those of a program that was killed.
-    pub(super) async fn settle_rest(&mut self, hearing: &Hearing<'_>) -> Result<(), WorkError> {
+    pub(super) async fn settle_rest(
+        &mut self,
+        call: &CallRef,
+        last_turn: u32,
+    ) -> Result<(), WorkError> {
         self.flush().await?;
         self.catch_up().await?;
-        let call = &hearing.call.call;
         let cost = self.settle(call).await?;
         if !cost.is_nothing() {
             // No event tells when these were asked for: the last one that is known stands for it.
-            let turn = hearing.transcript.turn().max(call.turn);
+            let turn = last_turn.max(call.turn);
             let answer = LlmResponded {
                 turn,
                 asked: self.story.view.head,
@@ -93,11 +97,11 @@ impl Work<'_> {
         self.catch_up().await
     }
 
-    /// Returns true if the gateway refused a request of the call for want of money.
-    pub(super) fn was_refused_for_money(&self, call: &CallRef) -> bool {
+    /// Returns true if the gateway refused a request of the call for this reason.
+    pub(super) fn was_refused(&self, call: &CallRef, reason: &str) -> bool {
         self.events.iter().any(|event| match &event.body {
             Body::NetworkUsed(used) if used.call == *call => {
-                used.refusals.iter().any(|refusal| refusal.reason == BUDGET)
+                used.refusals.iter().any(|refusal| refusal.reason == reason)
             }
             _ => false,
         })
