@@ -41,7 +41,7 @@ fn explained() -> BTreeSet<String> {
 fn used() -> BTreeSet<String> {
     let mut found: BTreeSet<_> =
         belljar_api::CODES.iter().map(|code| code.code.to_owned()).collect();
-    for crates in ["actions", "e2b", "server", "control"] {
+    for crates in ["sandboxes", "e2b", "server", "control"] {
         search(&root().join("crates").join(crates).join("src"), &mut found);
     }
     found

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::*;
 use crate::unsafety;
 
-/// Lays out a workspace of these manifests, with `sys` and `model` beside them.
+/// Lays out a workspace of these manifests, with `sys` and `domain` beside them.
 fn workspace(members: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let shared = "[workspace]\nmembers = [\"crates/*\"]\n\
@@ -49,7 +49,10 @@ fn accepted(name: &str, dependencies: &str) {
 
 #[test]
 fn imports_of_the_table_pass() {
-    accepted("engine", "[dependencies]\nbelljar-model.workspace = true\nhidden.workspace = true\n");
+    accepted(
+        "engine",
+        "[dependencies]\nbelljar-domain.workspace = true\nhidden.workspace = true\n",
+    );
     accepted("sys", "[dependencies]\nlibc.workspace = true\n");
     accepted("conformance", "[dependencies]\nbelljar-sys.workspace = true\n");
     accepted("node", "[dev-dependencies]\nbelljar-testkit.workspace = true\n");
@@ -57,10 +60,10 @@ fn imports_of_the_table_pass() {
 
 #[test]
 fn a_planted_import_fails_and_says_what_is_allowed() {
-    let words = ["crates/guest-proto/Cargo.toml", "`guest-proto` imports `sys`", "only `model`"];
+    let words = ["crates/guest-proto/Cargo.toml", "`guest-proto` imports `sys`", "only `domain`"];
     refused("guest-proto", "[dependencies]\nbelljar-sys.workspace = true\n", &words);
-    let words = ["imports `model`", "nothing of the workspace"];
-    refused("sys", "[dependencies]\nbelljar-model = { path = \"../domain\" }\n", &words);
+    let words = ["imports `domain`", "nothing of the workspace"];
+    refused("sys", "[dependencies]\nbelljar-domain = { path = \"../domain\" }\n", &words);
     refused(
         "node",
         "[dependencies]\nbelljar-guest.workspace = true\n",

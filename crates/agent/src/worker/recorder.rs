@@ -169,13 +169,21 @@ impl ProgramRecorder {
             (None, Some(_), None) => (Outcome::Failed, Some(ErrorCategory::NoResult)),
             (None, None, _) => (Outcome::Failed, Some(ErrorCategory::Sandbox)),
         };
-        events.push(NewEvent::new(Finished {
-            outcome: outcome_kind,
-            error,
-            message: outcome.why,
-            result: outcome.answer,
-        }));
-        self.write(events).await
+        self.write(events).await?;
+        let finished =
+            Finished { outcome: outcome_kind, error, message: outcome.why, result: outcome.answer };
+        self.write_last(&finished).await
+    }
+
+    /// Ends the run also after requests from outside: its program is over.
+    async fn write_last(&mut self, finished: &Finished) -> Result<(), RecordError> {
+        loop {
+            let last = NewEvent::new(finished.clone()).seen(self.head);
+            match self.write(vec![last]).await {
+                Err(RecordError::Append(AppendError::Unseen { head })) => self.head = head,
+                written => return written,
+            }
+        }
     }
 
     async fn note(&mut self, notes: Vec<Note>) -> Result<(), RecordError> {
@@ -265,6 +273,9 @@ impl ProgramRecorder {
     }
 
     async fn write(&mut self, events: Vec<NewEvent>) -> Result<(), RecordError> {
+        if events.is_empty() {
+            return Ok(());
+        }
         let done = self.journal.append_all(&self.lease, events.into(), None).await?;
         self.head = done.last;
         Ok(())

@@ -26,7 +26,7 @@ async fn ask(place: &Path, model: &Model, dialect: &str, besides: &str, more: &[
 }
 
 pub(crate) async fn a_gateway_that_is_out_of_money_ends_the_run_with_what_there_is(world: &World) {
-    // The first answer costs four of the five cents.
+    // The first answer costs four of the six cents.
     const SCRIPT: &str = r#"
         [[turn]]
         say = "I begin."
@@ -39,7 +39,7 @@ pub(crate) async fn a_gateway_that_is_out_of_money_ends_the_run_with_what_there_
         let place = tempfile::tempdir_in(world.directory.path()).unwrap();
         let place = place.path();
         let model = scripted(SCRIPT).await;
-        let budget = "budget = { dollars = \"0.05\" }";
+        let budget = "budget = { dollars = \"0.06\" }";
         let asked = ask(place, &model, dialect, budget, &[]).await;
         assert_eq!(asked.status, Some(3), "{dialect}: {}{}", asked.stdout, asked.stderr);
         assert_eq!(asked.stdout.trim(), "So far: 41.", "{dialect}");

@@ -217,7 +217,7 @@ pub(crate) async fn the_command_line_has_pipelines(world: &World) {
     assert!(refused.stderr.contains("docs/pipeline.md"), "{}", refused.stderr);
     let unknown = belljar(place, &["ask", "--agent", "deep", "?"]).await;
     assert_eq!(unknown.status, Some(2), "{}", unknown.stderr);
-    assert!(unknown.stderr.contains("react, pipeline and executor"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("there are react, pipeline, executor"), "{}", unknown.stderr);
 }
 
 /// Kills the worker at every event of a pipeline that installs, fails, is debugged and works.

@@ -91,13 +91,16 @@ pub(crate) fn takes_telemetry(session: &Arc<Session>, request: &::http::Request<
     found.is_ok_and(|(operation, _)| matches!(operation.does, Does::Otlp(_)))
 }
 
+/// The token, the operation and the dialect of a request.
+pub(super) type HeldRequest = (Arc<Token>, Arc<Operation>, Dialect);
+
 /// The token, the operation and the dialect of a request whose answer may have tool calls that wait
 /// for a human. It judges nothing: [`handle`] does. An error: the token has calls that wait, and it
 /// cannot be said how an answer would be read.
 pub(super) fn held(
     session: &Session,
     request: &::http::Request<Inner>,
-) -> Result<Option<(Arc<Token>, Arc<Operation>, Dialect)>, Refusal> {
+) -> Result<Option<HeldRequest>, Refusal> {
     if !session.holds_calls() || request.uri().path() == HEALTH {
         return Ok(None);
     }
