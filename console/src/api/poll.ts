@@ -1,4 +1,4 @@
-// How long a query waits before it asks again.
+// Time between two requests of a query.
 
 import { ApiError } from "./client";
 

@@ -197,7 +197,7 @@ fn the_embedded_files_are_complete() {
     }
     assert!(!page.body.contains("<script>"), "the policy refuses scripts in the page");
     assert!(!page.body.contains("<style"), "the policy refuses styles in the page");
-    // What a slow line and a small disk can bear.
+    // A bound for slow lines and small disks.
     assert!(first_view <= 500_000, "{first_view} bytes for the first view");
     assert!(console.size() <= 6_000_000, "{} bytes", console.size());
 }

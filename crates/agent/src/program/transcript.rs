@@ -128,14 +128,20 @@ impl Transcript {
         let turn = self.at.take().or_else(same).unwrap_or(self.turn + 1);
         self.unheard.remove(&turn);
         self.turn = self.turn.max(turn);
-        let has_calls = blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
-        let stop = if has_calls { CALLS } else { ENDS };
+        let stop = if has_calls(&blocks) { CALLS } else { ENDS };
         Some(Note::Turn { turn, blocks, stop })
     }
 
     fn take(&mut self, event: ProgramEvent, notes: &mut Vec<Note>) {
         match event {
-            ProgramEvent::Text { text } => self.blocks.push(Block::Text { text }),
+            ProgramEvent::Text { text } => {
+                // Codex goes on without the end of a command that takes long. The words of an
+                // answer come before its calls.
+                if self.dialect == ProgramDialect::Codex && has_calls(&self.blocks) {
+                    notes.extend(self.end_turn());
+                }
+                self.blocks.push(Block::Text { text });
+            }
             ProgramEvent::ToolCall { id, tool, input } => {
                 let id = foreign_id(id);
                 self.at = self.at.or_else(|| self.unheard_turn(&id));
@@ -157,6 +163,10 @@ impl Transcript {
             | ProgramEvent::Raw { .. } => {}
         }
     }
+}
+
+fn has_calls(blocks: &[Block]) -> bool {
+    blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }))
 }
 
 /// The id of a call as the program told it, changed if it could be that of a call of the run: code
@@ -232,6 +242,21 @@ mod tests {
         ];
         assert_eq!(named(&notes), told);
         assert!(transcript.work.verdict.is_some_and(|verdict| verdict.is_well));
+    }
+
+    #[test]
+    fn an_answer_of_codex_after_an_unfinished_command_is_a_turn_of_its_own() {
+        let lines = [
+            r#"{"type":"item.started","item":{"id":"1","type":"command_execution","command":"ls"}}"#,
+            r#"{"type":"item.completed","item":{"id":"2","type":"agent_message","text":"Done."}}"#,
+            r#"{"type":"turn.completed","usage":{}}"#,
+        ];
+        let (transcript, notes) = notes(ProgramDialect::Codex, 0, &lines);
+        assert_eq!(
+            named(&notes),
+            ["call 1 shell in 1", "turn 1: 1 tool_use", "turn 2: 1 end_turn"]
+        );
+        assert_eq!(transcript.turn(), 2);
     }
 
     #[test]

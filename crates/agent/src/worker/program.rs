@@ -213,7 +213,7 @@ impl Work<'_> {
             }
             if error.outcome() == Outcome::Refused || reconnects >= MAX_RECONNECTS {
                 if let Some(pid) = pid {
-                    // What it asks for after this is charged to no turn.
+                    // Later requests are charged to no turn.
                     let _ = room.end_call(pid).await;
                 }
                 let why = format!("the program cannot be run: {}", chain(&error));

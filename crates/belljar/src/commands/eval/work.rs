@@ -350,7 +350,7 @@ mod tests {
         purse.settle(60, None);
         assert_eq!((purse.spent, purse.reserved), (60, 0));
         assert!(!purse.reserve(60) && purse.reserve(40));
-        // What began before is reserved, even if it is more than was allowed.
+        // An earlier trial is reserved, even if it is more than was allowed.
         assert!(purse.is_within());
         purse.owe(500);
         assert!(!purse.is_within() && !purse.reserve(1));
