@@ -73,9 +73,9 @@ async fn hold(a: &Client, b: &Client) -> anyhow::Result<String> {
         (json!({ "question": "?", "agent": "deep" }), "agent_unknown"),
         (json!({ "question": "?", "agent": "executor" }), "invalid"),
         (json!({ "question": "?", "models": { "coder": ["m"] } }), "invalid"),
-        // Without an operation for models, no program has one to ask.
-        (json!({ "question": "?", "agent": "claude-code" }), "model_not_offered"),
-        (json!({ "question": "?", "agent": "codex" }), "model_not_offered"),
+        // The gateway has no operation that a program in a sandbox could ask.
+        (json!({ "question": "?", "agent": "claude-code" }), "operation_not_offered"),
+        (json!({ "question": "?", "agent": "codex" }), "operation_not_offered"),
     ] {
         let refused = a.json("POST", "/v1/runs", &wish).await?.expect(422)?.code()?;
         ensure!(refused == code, "{wish}: {refused}");
