@@ -112,6 +112,7 @@ const journeys = {
     assert.equal(await it.page.evaluate(() => sessionStorage.length), 0);
     await it.page.getByLabel("API key").fill(stack.otherKey);
     await it.page.getByRole("button", { name: "Log in" }).click();
+    await it.page.getByRole("heading", { name: "Runs" }).waitFor();
     await it.go("/runs");
     await it.page.getByText("There are no runs yet").waitFor();
     assert.equal(await it.page.getByRole("link", { name: "scene-quick: of the first key" }).count(), 0);
