@@ -68,7 +68,7 @@ pub(crate) const EVERYTHING: &[&str] = &[
     "xtask/src/gate",
 ];
 
-/// What builds a sandbox in every tier. `crates/domain` is not here: it has no I/O, and
+/// The crates that build a sandbox in every tier. `crates/domain` is not here: it has no I/O, and
 /// what it decides is tested by the stages that always run.
 macro_rules! tiers {
     ($($more:literal),*) => {

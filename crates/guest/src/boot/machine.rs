@@ -1,6 +1,6 @@
 //! The first process of a virtual machine.
 //!
-//! What it finds is written at the top of `crates/engine/src/microvm.rs`.
+//! `crates/engine/src/microvm.rs` describes at its top everything that it finds.
 //! Nobody else's code runs before all of this is done, so paths are safe here.
 
 mod modules;
