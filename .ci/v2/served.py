@@ -48,7 +48,7 @@ def main():
             wrong = run(examples / "python" / f"{name}.py", want, environment)
             good.append(say(f"the example {name}", wrong))
         good.append(say("no sandbox is left", " ".join(serving.sandboxes())))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         good.append(say("the server can be used", f"{type(error).__name__}: {error}"))
     finally:
         good.append(say("the server ends and leaves nothing", "; ".join(serving.stop())))

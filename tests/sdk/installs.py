@@ -59,6 +59,7 @@ def run(executable, home, log, flags):
             if not client(home, server, part):
                 wrong.append(f"builds {part}; the server's log is in {own}")
             server.remove_templates()
+            server.hold()
         finally:
             left = server.stop()
         wrong += left + [f"the server left a template behind: {path}" for path in server.templates()]

@@ -125,11 +125,17 @@ class Server:
             "SDK_UPSTREAM": self.upstream,
         }
 
-    def ask(self, method, path):
-        request = urllib.request.Request(f"{self.api}{path}", method=method, headers={"X-API-KEY": self.key})
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"X-API-KEY": self.key, "content-type": "application/json"}
+        request = urllib.request.Request(f"{self.api}{path}", data=data, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             text = answer.read()
             return json.loads(text) if text else None
+
+    def hold(self):
+        """Keeps a sandbox, so that there is something of the server's to end: not every tier has a pool."""
+        self.ask("POST", "/sandboxes", {"templateID": "base", "timeout": 600})
 
     def remove_templates(self):
         """What was built lies in the store, which all servers of this machine share."""
